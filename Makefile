@@ -1,0 +1,47 @@
+# Every target sets up what it needs: a virtual environment in .venv, made again only when
+# pyproject.toml or constraints.txt change. Choose the interpreter with PYTHON=python3.12,
+# pass arguments through with ARGS="...".
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+READY := .venv/.ready
+SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench torture docs clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+demo: $(READY) ## run the demonstration study
+	@$(BIN)/peira demo $(ARGS)
+
+test: $(READY) ## run the tests
+	@$(BIN)/pytest -q -n logical $(ARGS)
+
+check: $(READY) ## formatting, lint, types, and the law of the house
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy --strict
+	@$(BIN)/lint-imports --no-logo
+
+bench: $(READY) ## measure the speed, as ratios
+	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+torture: $(READY) ## run the long fault sweeps
+	@$(BIN)/pytest -q -n logical -m torture --timeout 7200 $(ARGS)
+
+docs: $(READY) ## write the generated pages of docs/ again
+	@$(BIN)/python docs/generate.py $(ARGS)
+
+clean: ## remove the environment, caches and builds (never a store)
+	@rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found; name one with: make PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c '$(SUPPORTED)' || { echo "error: peira needs Python 3.11 or newer; $(PYTHON) is older; name another with: make PYTHON=..." >&2; exit 1; }
+	@$(BIN)/python -c 'import pip; $(SUPPORTED)' 2>/dev/null || $(PYTHON) -m venv --clear .venv
+	@echo "setting up .venv (once)" >&2
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@

@@ -1,0 +1,94 @@
+"""Whether cost stays flat as runs grow, and what a large run costs to plan and to repeat when all is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+from figures import (
+    COST,
+    Rows,
+    Section,
+    bytes_each,
+    cost,
+    cpu_each,
+    data,
+    memory,
+    middle,
+    ratio,
+    time_each,
+    times,
+)
+from workers import Bench, Failed, Row, Work, alternate, say
+
+
+def growth(bench: Bench) -> Section:
+    """The cost of a trial in a small, a middling and a large run."""
+    works = [Work(f"peira, {n:,}", "work_peira.py", n) for n in bench.sizes]
+    rows, failed = alternate(works, bench)
+    small, large = rows.get(works[0].label), rows.get(works[-1].label)
+    slower = {label: ratio(kept, small, time_each) for label, kept in rows.items()} if small else {}
+    return Section(
+        f"growth: cost per trial by size of the run; median (best) of {bench.rounds} rounds in turns",
+        ("", *COST, "time per trial / smallest"),
+        [(label, *cost(kept), times(slower.get(label))) for label, kept in rows.items()],
+        data(rows, slower),
+        list(_largest_to_smallest(small, large)) if small and large else [],
+        list(failed.values()),
+    )
+
+
+def rerun(bench: Bench) -> Section:
+    """The largest run once, then in turns its all-done rerun and its planning on an empty store."""
+    n = bench.sizes[-1]
+    rows: Rows = {}
+    failed: list[str] = []
+    try:
+        for label, row in _first_and_again(bench, n):
+            rows.setdefault(label, []).append(row)
+    except Failed as failure:
+        failed.append(str(failure))
+    shares = {label: median(row.seconds for row in kept) for label, kept in rows.items()}
+    shares = {label: seconds / shares["first run"] for label, seconds in shares.items()}
+    return Section(
+        f"rerun: {n:,} trials; median (best) of {bench.rounds} rounds in turns after one first run",
+        ("", "seconds", "CPU s", "agent calls", "peak MB", "/ first run", "building the study, s"),
+        [(label, *_whole(kept), times(shares[label]), _build(kept)) for label, kept in rows.items()],
+        data(rows, shares),
+        [],
+        failed,
+    )
+
+
+def _first_and_again(bench: Bench, n: int) -> Iterator[tuple[str, Row]]:
+    first = Work("first run", "work_peira.py", n)
+    again = Work("rerun, all done", "work_peira.py", n, ("--mode", "rerun"))
+    planning = Work("plan, empty store", "work_peira.py", n, ("--mode", "plan"))
+    kept = bench.scratch / "kept" / "work"
+    say(f"{first.label} ({n:,})")
+    yield first.label, first.once(kept)
+    for turn in range(bench.rounds):
+        say(f"round {turn + 1} of {bench.rounds}: {again.label}; {planning.label} ({n:,})")
+        yield again.label, again.once(kept)
+        yield planning.label, planning.once(bench.scratch / f"plan-{turn}" / "work")
+
+
+def _largest_to_smallest(small: list[Row], large: list[Row]) -> Iterator[str]:
+    slower, cpu, size = (times(ratio(large, small, figure)) for figure in (time_each, cpu_each, bytes_each))
+    more = middle(large, memory) - middle(small, memory)
+    yield (
+        f"{large[0].n:,} against {small[0].n:,}, per trial: time {slower}, CPU {cpu}, bytes {size}; "
+        f"peak memory {more:+,.0f} MB in all"
+    )
+
+
+def _whole(rows: list[Row]) -> tuple[str, ...]:
+    seconds = [row.seconds for row in rows]
+    cpu = median(row.cpu_seconds for row in rows)
+    new = rows[-1].new
+    calls = "-" if new is None else f"{new:,} new"
+    return f"{median(seconds):.2f} ({min(seconds):.2f})", f"{cpu:.2f}", calls, f"{middle(rows, memory):,.0f}"
+
+
+def _build(rows: list[Row]) -> str:
+    return f"{median(row.build_seconds for row in rows):.2f}"

@@ -1,0 +1,64 @@
+"""The worker's side: every `work_*.py` does one piece of work and prints one JSON line about it.
+
+Only the standard library, because the workers run in different environments. The span that is measured is
+the work itself, after imports and a small warm-up: cases are built before it, stores are closed inside it,
+answers are checked after it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+WARM_UP = 20
+
+Value = TypeVar("Value")
+
+
+def texts(n: int) -> list[str]:
+    """The inputs of the common work; each is also its own expected answer."""
+    return [f"question {i:07}" for i in range(n)]
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("n", type=int)
+    parser.add_argument("--folder", type=Path, required=True, help="what the work writes; made if missing")
+    return parser
+
+
+def warm_up_folder(folder: Path) -> Path:
+    """A folder on the same disk as `folder`, outside what is counted as its bytes."""
+    beside = folder.with_name(folder.name + "-warm-up")
+    beside.mkdir(parents=True, exist_ok=True)
+    return beside
+
+
+def measure(n: int, folder: Path, work: Callable[[], Value]) -> tuple[dict[str, float], Value]:
+    """Do `work` once; what it took, and what it returned. `bytes` is everything in `folder` afterwards."""
+    folder.mkdir(parents=True, exist_ok=True)
+    cpu, start = _cpu_seconds(), time.perf_counter()
+    value = work()
+    seconds, cpu = time.perf_counter() - start, _cpu_seconds() - cpu
+    row = {"n": n, "seconds": seconds, "cpu_seconds": cpu, "bytes": _size(folder), "rss_mb": _peak_mb()}
+    return row, value
+
+
+def _cpu_seconds() -> float:
+    """User and system time of this process and of its ended children (finer than the ticks of os.times)."""
+    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, who))
+
+
+def _peak_mb() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(peak / (2**20 if sys.platform == "darwin" else 2**10))
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

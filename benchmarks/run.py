@@ -1,0 +1,78 @@
+"""`make bench`: measures peira beside bare SQLite and its neighbours, and prints tables with ratios.
+
+Nothing is asserted: speeds belong to the machine and the moment, ratios measured in one run to the software.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from figures import Section
+from growth import growth, rerun
+from startup import startup
+from throughput import throughput
+from workers import Bench
+
+QUICK = 2_000
+SECTIONS: dict[str, Callable[[Bench], Section]] = {
+    "throughput": throughput,
+    "growth": growth,
+    "rerun": rerun,
+    "startup": startup,
+}
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure peira beside bare SQLite and its neighbours.")
+    parser.add_argument(
+        "--trials", type=int, default=20_000, help="of one run; growth goes from 1/20 to 10 x"
+    )
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK:,} trials")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each thing is measured, in turns")
+    parser.add_argument("--only", choices=tuple(SECTIONS), help="one section")
+    parser.add_argument("--cache", type=Path, default=default_cache(), help="environments, scratch stores")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
+    return parser.parse_args()
+
+
+def default_cache() -> Path:
+    """In the user's cache, not the system's temporary folder: often in memory, where durability is free."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "peira-benchmarks"
+
+
+def machine() -> dict[str, object]:
+    return {"python": platform.python_version(), "system": platform.platform(), "cores": os.cpu_count()}
+
+
+def measure(name: str, args: argparse.Namespace) -> Section:
+    with tempfile.TemporaryDirectory(dir=args.cache, prefix="scratch-") as scratch:
+        trials = QUICK if args.quick else args.trials
+        return SECTIONS[name](Bench(trials, args.rounds, args.cache, Path(scratch)))
+
+
+def main() -> int:
+    """0, or 1 when something of this project could not be measured; a missing neighbour is only reported."""
+    args = options()
+    args.cache = args.cache.resolve()
+    args.cache.mkdir(parents=True, exist_ok=True)
+    document: dict[str, object] = {"machine": machine()}
+    failed = False
+    for name in [args.only] if args.only else SECTIONS:
+        section = measure(name, args)
+        document[name] = {**section.data, "failed": section.failed, "skipped": section.skipped}
+        failed = failed or bool(section.failed)
+        if not args.json:
+            print(section, end="\n\n", flush=True)
+    if args.json:
+        print(json.dumps(document, indent=1))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,84 @@
+"""Durable trials a second, against bare inserts of the same bytes and neighbours on the same work."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from figures import COST, Rows, Section, cost, data, rate, ratio, times
+from workers import Bench, Failed, Work, alternate, finish, say
+
+OURS = "peira, def"
+INSPECT_SHARE = 40
+
+
+def throughput(bench: Bench) -> Section:
+    """The same N no-op trials everywhere, except inspect-ai, which is slow and gets a share of them."""
+    failed: list[str] = []
+    skipped: list[str] = []
+    works = [*_ours(bench, failed), *_neighbours(bench, skipped)]
+    rows, broke = alternate(works, bench)
+    ours = rows.get(OURS)
+    ratios = {label: ratio(ours, theirs, rate) for label, theirs in rows.items()} if ours else {}
+    return Section(
+        f"throughput: no-op agent, exact, full durability; median (best) of {bench.rounds} rounds in turns",
+        ("", *COST, f"{OURS} / this"),
+        [(label, *cost(kept), times(ratios.get(label))) for label, kept in rows.items()],
+        data(rows, ratios),
+        _versions(rows),
+        failed + [why for work, why in broke.items() if not work.is_neighbour],
+        skipped + [why for work, why in broke.items() if work.is_neighbour],
+    )
+
+
+def _ours(bench: Bench, failed: list[str]) -> Iterator[Work]:
+    """peira, and bare inserts of rows as large as what peira keeps for a trial, which one run tells."""
+    ours = Work(OURS, "work_peira.py", bench.trials)
+    try:
+        say(f"sizing: {OURS} ({bench.trials:,})")
+        sized = ours.once(bench.scratch / "sizing" / "work")
+    except Failed as failure:
+        failed.append(f"{failure} (so no bare inserts of the same bytes either)")
+        return
+    yield ours
+    yield Work("peira, async def", "work_peira.py", bench.trials, ("--agent", "async"))
+    same_bytes = ("--row-bytes", str(sized.bytes // sized.n))
+    yield Work("raw apsw, groups of 100", "work_apsw.py", bench.trials, same_bytes)
+
+
+def _neighbours(bench: Bench, skipped: list[str]) -> Iterator[Work]:
+    """The neighbours that could be installed; keeping nothing on disk is how pydantic-evals works."""
+    n, few = bench.trials, max(1, bench.trials // INSPECT_SHARE)
+    try:
+        python = environment(bench.cache, "pydantic-evals")
+        yield Work("pydantic-evals, def", "work_pydantic_evals.py", n, (), python)
+        yield Work("pydantic-evals, async def", "work_pydantic_evals.py", n, ("--agent", "async"), python)
+    except Failed as failure:
+        skipped.append(str(failure))
+    try:
+        python = environment(bench.cache, "inspect-ai")
+        yield Work(f"inspect-ai, mock model (n/{INSPECT_SHARE})", "work_inspect.py", few, (), python)
+    except Failed as failure:
+        skipped.append(str(failure))
+
+
+def environment(cache: Path, package: str) -> Path:
+    """The Python of a throw-away environment that has `package`; made the first time, re-used afterwards."""
+    folder = cache / f"{package}-{sys.implementation.cache_tag}"
+    python, ready = folder / "bin" / "python", folder / "ready"
+    if not ready.exists():
+        say(f"installing {package} into {folder} (once)")
+        if folder.exists():
+            shutil.rmtree(folder)
+        finish(f"{package}: no environment", [sys.executable, "-m", "venv", str(folder)])
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package]
+        finish(f"{package}: could not be installed", pip)
+        ready.touch()
+    return python
+
+
+def _versions(rows: Rows) -> list[str]:
+    versions = {f"{row.name} {row.version}" for kept in rows.values() for row in kept}
+    return [f"versions: {', '.join(sorted(versions))}"] if versions else []

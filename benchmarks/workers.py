@@ -1,0 +1,122 @@
+"""The orchestrator's side: starts workers in fresh processes, in turns, and keeps what each one measured.
+
+This process stays small on purpose: a child's peak memory, as the system counts it, starts from its parent's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PYTHON = Path(sys.executable)
+
+
+class Failed(Exception):
+    """Something could not be measured; the message says what, and the last thing it said."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What was asked for; `scratch` is an empty folder on the disk that is measured."""
+
+    trials: int
+    rounds: int
+    cache: Path
+    scratch: Path
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        return self.trials // 20, self.trials, self.trials * 10
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a worker printed; `new` counts the agent's calls, `build_seconds` is making the study."""
+
+    name: str
+    version: str
+    n: int
+    seconds: float
+    cpu_seconds: float
+    bytes: int
+    rss_mb: float
+    build_seconds: float = 0.0
+    new: int | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """One thing to measure: a label for people, and the command that does it once."""
+
+    label: str
+    script: str
+    n: int
+    options: tuple[str, ...] = ()
+    python: Path = PYTHON
+
+    @property
+    def is_neighbour(self) -> bool:
+        return self.python != PYTHON
+
+    def once(self, folder: Path) -> Row:
+        """Do the work in a fresh interpreter that stands in `folder` and writes there."""
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [
+            str(self.python),
+            str(HERE / self.script),
+            str(self.n),
+            "--folder",
+            str(folder),
+            *self.options,
+        ]
+        # Neighbours keep traces of their own in the user's data folder: give them one to throw away.
+        environment = os.environ | {"XDG_DATA_HOME": str(folder.with_name("data"))}
+        return Row(**json.loads(last_line(finish(self.label, command, cwd=folder, env=environment))))
+
+
+def alternate(works: Sequence[Work], bench: Bench) -> tuple[dict[str, list[Row]], dict[Work, str]]:
+    """Every work once per round, in turns, each in a folder of its own; rows by label, and why a work failed.
+
+    A work that fails is left out of what remains, so the rows of a label are its rounds from the first on.
+    """
+    rows: dict[str, list[Row]] = {}
+    failed: dict[Work, str] = {}
+    for turn in range(bench.rounds):
+        for work in works:
+            if work in failed:
+                continue
+            say(f"round {turn + 1} of {bench.rounds}: {work.label} ({work.n:,})")
+            try:
+                with tempfile.TemporaryDirectory(dir=bench.scratch) as folder:
+                    row = work.once(Path(folder) / "work")
+            except Failed as failure:
+                failed[work] = str(failure)
+            else:
+                rows.setdefault(work.label, []).append(row)
+    return rows, failed
+
+
+def finish(
+    label: str, command: Sequence[str], cwd: Path | None = None, env: dict[str, str] | None = None
+) -> str:
+    """Run a command to its end; its standard output, or `Failed` with its last line."""
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
+    if done.returncode:
+        raise Failed(f"{label}: {last_line(done.stderr)}")
+    return done.stdout
+
+
+def last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["it said nothing"])[-1]
+
+
+def say(text: str) -> None:
+    """Progress, on standard error: standard output carries only the result."""
+    print(text, file=sys.stderr, flush=True)

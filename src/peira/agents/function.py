@@ -1,0 +1,54 @@
+"""A Python function as agent: arguments are injected by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from peira.core.context import Trial
+from peira.core.fingerprint import Fingerprint, fingerprint
+from peira.core.ids import Json
+from peira.core.registry import Registry
+from peira.core.signature import wants
+
+INJECTED = frozenset({"case", "trial"})
+
+
+class FunctionAgent:
+    """Calls `fn` with `case`, `trial` and the factors it names."""
+
+    def __init__(self, fn: Callable[..., Any], label: str, version: str | None = None) -> None:
+        self.fn, self.label, self.version = fn, label, version
+        self.asynchronous = inspect.iscoroutinefunction(inspect.unwrap(fn))
+        self._wants = wants(fn)
+
+    @property
+    def takes(self) -> frozenset[str] | None:
+        return None if self._wants.anything else self._wants.names - INJECTED
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        return fingerprint(self.fn, version=self.version)
+
+    @property
+    def identity(self) -> Json:
+        return {"agent": "function", "label": self.label, "code": self.fingerprint.digest}
+
+    def invoke(self, trial: Trial) -> Any:
+        given = self._wants.names
+        arguments = (
+            dict(trial.condition)
+            if self._wants.anything
+            else {name: value for name, value in trial.condition.items() if name in given}
+        )
+        if "case" in given:
+            arguments["case"] = trial.case
+        if "trial" in given:
+            arguments["trial"] = trial
+        return self.fn(**arguments)
+
+
+def register(registry: Registry) -> None:
+    registry.add("agent", "function", FunctionAgent)

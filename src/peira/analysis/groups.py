@@ -1,0 +1,143 @@
+"""Trials gathered into groups, in one pass: the samples that tables, and all that compares, are made of.
+
+Every value stays beside its unit of evidence (the case, or the cluster of cases), and failures are counted
+apart: they enter no sample, and none is lost. For each group and score,
+`trials == values in the sample + failed + not scored`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from peira.analysis.trials import FAILED, TrialResult, parts
+from peira.core.events import State
+from peira.core.ids import Json, canonical
+from peira.core.registry import nearest
+from peira.errors import Unknown
+
+T = TypeVar("T", float, str)
+Unit = tuple[str, str]
+
+ATTRIBUTES: Mapping[str, Callable[[TrialResult], Json]] = {
+    "agent": lambda trial: trial.agent,
+    "case": lambda trial: trial.case_id,
+    "slice": lambda trial: trial.slice,
+    "cluster": lambda trial: trial.cluster,
+}
+"""What trials can be grouped by, beside the factors of their conditions."""
+
+
+@dataclass
+class Sample(Generic[T]):
+    """The values of one score in one group, each with the unit it belongs to."""
+
+    values: list[T] = field(default_factory=list)
+    units: list[Unit] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass
+class Group:
+    """The trials that share these labels. Filled while they are gathered, and only read after."""
+
+    labels: tuple[Json, ...]
+    trials: int = 0
+    failed: int = 0
+    unfinished: int = 0
+    units: set[Unit] = field(default_factory=set)
+    numbers: dict[str, Sample[float]] = field(default_factory=dict)
+    texts: dict[str, Sample[str]] = field(default_factory=dict)
+    failed_scores: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def succeeded(self) -> int:
+        return self.trials - self.failed - self.unfinished
+
+    def add(self, trial: TrialResult, names: dict[str, dict[str, None]]) -> None:
+        self.trials += 1
+        if trial.state != State.succeeded:
+            ended = trial.state in FAILED
+            self.failed += ended
+            self.unfinished += not ended
+            return
+        self.units.add(trial.unit)
+        for score in trial.scores.values():
+            known = names.setdefault(score.name, {})
+            self.failed_scores[score.name] += score.state in FAILED
+            for name, value in parts(score).items():
+                known[name] = None
+                self._put(name, value, trial.unit)
+
+    def _put(self, name: str, value: float | str, unit: Unit) -> None:
+        sample: Sample[float] | Sample[str]
+        if isinstance(value, str):
+            sample = self.texts.setdefault(name, Sample())
+        else:
+            sample = self.numbers.setdefault(name, Sample())
+        sample.values.append(value)  # type: ignore[arg-type]
+        sample.units.append(unit)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """All groups, in order of their labels. `names` are the scores: each evaluator's, with its parts."""
+
+    by: tuple[str, ...]
+    groups: tuple[Group, ...]
+    names: Mapping[str, tuple[str, ...]]
+
+
+def gather(trials: Iterable[TrialResult], by: Sequence[str] = ()) -> Groups:
+    """Group by factors and attributes; a trial without a factor (its agent does not take it) has None."""
+    by = tuple(dict.fromkeys(by))
+    groups: dict[tuple[str | bytes, ...], Group] = {}
+    names: dict[str, dict[str, None]] = {}
+    factors: dict[str, None] = {}
+    for trial in trials:
+        factors.update(dict.fromkeys(trial.condition))
+        labels = tuple(_label(trial, name) for name in by)
+        key = tuple(map(_key, labels))
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = Group(labels)
+        group.add(trial, names)
+    if groups:
+        _check(by, factors, names)
+    found = sorted(groups.values(), key=lambda group: tuple(map(_order, group.labels)))
+    return Groups(by, tuple(found), {name: tuple(known) or (name,) for name, known in names.items()})
+
+
+def _label(trial: TrialResult, name: str) -> Json:
+    if name in trial.condition:
+        return trial.condition[name]
+    attribute = ATTRIBUTES.get(name)
+    return attribute(trial) if attribute else None
+
+
+def _key(label: Json) -> str | bytes:
+    # Bytes and text never compare equal, so 1, True and "1" are three labels.
+    return label if isinstance(label, str) else canonical(label)
+
+
+def _check(by: Sequence[str], factors: Iterable[str], scores: Mapping[str, object]) -> None:
+    known = {*factors, *ATTRIBUTES}
+    for name in by:
+        if name in scores:
+            raise Unknown(f"{name!r} is a score, not something to group by; name it with score={name!r}")
+        if name not in known:
+            raise Unknown(f"no factor {name!r} to group by{nearest(name, known)}")
+
+
+def _order(label: Json) -> tuple[int, float, list[tuple[float, str]]]:
+    """Numbers by size, then texts with the numbers in them by size, then the rest, None last."""
+    if isinstance(label, int | float):
+        return 0, label, []
+    if isinstance(label, str):
+        return 1, 0, [(float(run) if run.isdigit() else -1.0, run) for run in re.split(r"([0-9]+)", label)]
+    return 3 if label is None else 2, 0, [(0, canonical(label).decode())]

@@ -1,0 +1,105 @@
+"""What came of each trial, as values: everything that analysis reads, and nothing that it must fetch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from peira.core.events import TERMINAL, Artifact, Failure, State
+from peira.core.ids import Json
+
+FAILED = TERMINAL - {State.succeeded}
+"""Ended without success. What is neither here nor succeeded has not ended."""
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Score(msgspec.Struct, frozen=True):
+    """What one evaluator said of one output; `value` is a bool, number, text or dict of those."""
+
+    name: str
+    state: State
+    value: Json = None
+    failure: Failure | None = None
+    took: float = 0.0
+
+
+class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One trial with its scores. `reused` says that this run did not execute it; `reused_from` names the
+    trial whose result was taken over when a factor was added at its baseline."""
+
+    id: str
+    agent: str
+    case_id: str
+    state: State
+    condition: Mapping[str, Json] = NOTHING
+    cluster: str | None = None
+    slice: str | None = None
+    repeat: int = 0
+    output: Json = None
+    failure: Failure | None = None
+    scores: Mapping[str, Score] = NOTHING
+    metrics: Mapping[str, float] = NOTHING
+    artifacts: tuple[Artifact, ...] = ()
+    about: Mapping[str, str] = NOTHING
+    took: float = 0.0
+    attempts: int = 0
+    reused: bool = False
+    reused_from: str = ""
+    metadata: Mapping[str, Json] = NOTHING
+    input: Json = None
+    expected: Json = None
+
+    @property
+    def unit(self) -> tuple[str, str]:
+        """The independent unit of evidence the trial belongs to: its cluster, or else its case."""
+        return ("case", self.case_id) if self.cluster is None else ("cluster", self.cluster)
+
+
+class ScoreRow(msgspec.Struct, frozen=True):
+    """A score beside the trial it judges."""
+
+    trial: TrialResult
+    score: Score
+
+
+class FailureRow(msgspec.Struct, frozen=True):
+    """Something that ended without success: a trial (stage "generate") or one of its scores ("evaluate")."""
+
+    trial: TrialResult
+    stage: str
+    state: State
+    failure: Failure | None
+    score: str = ""
+
+
+def failures(trial: TrialResult) -> Iterator[FailureRow]:
+    """The trial's own failure; or, if it has an output, those of its scores."""
+    if trial.state in FAILED:
+        yield FailureRow(trial, "generate", trial.state, trial.failure)
+    elif trial.state == State.succeeded:
+        for score in trial.scores.values():
+            if score.state in FAILED:
+                yield FailureRow(trial, "evaluate", score.state, score.failure, score.name)
+
+
+def named(score: Score) -> dict[str, Json]:
+    """A score's values by name: "name" of a plain one, "name.key" of a dict; none unless it succeeded."""
+    if score.state != State.succeeded:
+        return {}
+    if isinstance(score.value, Mapping):
+        return {f"{score.name}.{key}": value for key, value in score.value.items()}
+    return {score.name: score.value}
+
+
+def parts(score: Score) -> dict[str, float | str]:
+    """A score's values by name, as they are counted: bools are 0 and 1, texts stay."""
+    return {n: value if isinstance(value, str) else float(value) for n, value in named(score).items()}
+
+
+def numbers(score: Score) -> dict[str, float]:
+    """The parts of a score that have a mean; texts are categories, whose shares are counted."""
+    return {name: value for name, value in parts(score).items() if not isinstance(value, str)}

@@ -1,0 +1,123 @@
+"""The wiring: the only place that opens stores, and where rooms that do not know each other meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from peira.analysis.results import Results
+from peira.api.look import Opened
+from peira.api.rescoring import with_evaluators
+from peira.api.running import Handle, Wishes, execute
+from peira.api.stores import StoreLike, exists, reading
+from peira.api.studies import plan_of
+from peira.core.events import Status
+from peira.engine.trials import EVALUATE, GENERATE
+from peira.plan.preview import Preview, preview
+from peira.spec.limits import Policy
+from peira.spec.modules import refuse_while_loading
+from peira.spec.project import Project
+from peira.spec.study import Study
+
+StudyLike = Study | str | Path
+"""A study, the file that holds one, or the id of a stored run."""
+
+
+def plan(
+    study: StudyLike,
+    *,
+    store: StoreLike = None,
+    where: str = "",
+    limit: int | None = None,
+    fresh: bool = False,
+) -> Preview:
+    """What a run would do: conditions, trials, what is reused and what is new, and why. Runs nothing."""
+    refuse_while_loading()
+    project = Project.find()
+    project.load_plugins()
+    if not exists(store, project):
+        return preview(plan_of(study, None, project, where=where, limit=limit, fresh=fresh), None)
+    with reading(store, project) as opened:
+        return preview(plan_of(study, opened, project, where=where, limit=limit, fresh=fresh), opened)
+
+
+def run(
+    study: StudyLike,
+    *,
+    store: StoreLike = None,
+    parallel: int | None = None,
+    runner: str | None = None,
+    policy: Policy | Mapping[str, Any] | None = None,
+    where: str = "",
+    limit: int | None = None,
+    fresh: bool = False,
+    resources: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
+) -> Results:
+    """Run a study through all its stages, and return its results.
+
+    Resumes by itself: what is in the store is not done again. `runner` is "local" (threads, or an event
+    loop for `async def`) or "process". `where` and `limit` run a part; `fresh` asks everything anew,
+    beside what there is. `resources` are handed to agents and are no part of identity. A first Ctrl-C
+    lets running trials finish, a second cancels them; either way KeyboardInterrupt follows, all recorded.
+    """
+    wishes = Wishes(store, parallel, runner, policy, where, limit, fresh, resources or {}, progress)
+    return _run(study, wishes)
+
+
+def generate(study: StudyLike, **wishes: Any) -> Results:
+    """Only the outputs: `run` without evaluation. Takes what `run` takes."""
+    return _run(study, Wishes(stages=(GENERATE,), **wishes))
+
+
+def evaluate(study: StudyLike | Results, evaluators: Sequence[Any] | None = None, **wishes: Any) -> Results:
+    """Only the scores of what has outputs; never calls the agent. Takes what `run` takes.
+
+    With `evaluators`, a study or stored results are judged by those instead of the study's own.
+    """
+    refuse_while_loading()
+    return _run(_judged_by(study, evaluators, wishes), Wishes(stages=(EVALUATE,), **wishes))
+
+
+def _judged_by(
+    study: StudyLike | Results, evaluators: Sequence[Any] | None, wishes: dict[str, Any]
+) -> StudyLike:
+    if isinstance(study, Results):
+        wishes.setdefault("store", study.store)
+        study = study.run_id
+    return study if evaluators is None else with_evaluators(study, evaluators, wishes.get("store"), wishes)
+
+
+def _run(study: StudyLike, wishes: Wishes) -> Results:
+    refuse_while_loading()
+    outcome = execute(study, wishes)
+    if outcome.finished.status is Status.interrupted:
+        raise KeyboardInterrupt("the run was interrupted; run it again to go on where it stopped")
+    return outcome.results
+
+
+def submit(study: StudyLike, **wishes: Any) -> Handle:
+    """Start a run in the background and return at once. Takes what `run` takes, and `wait`."""
+    refuse_while_loading()
+    return Handle(study, Wishes(**wishes))
+
+
+def open(store: StoreLike = None) -> Opened:
+    """Look at stored work: `.runs()`, `.results(run)`, `.events(run, after=)`."""
+    refuse_while_loading()
+    return Opened(store)
+
+
+__all__ = [
+    "Handle",
+    "Opened",
+    "StudyLike",
+    "evaluate",
+    "execute",
+    "generate",
+    "open",
+    "plan",
+    "run",
+    "submit",
+]

@@ -1,0 +1,117 @@
+"""Looking at stored work, without disturbing whoever is writing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from peira.analysis.collect import Collector
+from peira.analysis.results import Results
+from peira.analysis.trials import TrialResult
+from peira.api.stores import AnyStore, StoreLike, locate, reading
+from peira.api.studies import find_run
+from peira.core.contracts import RunQuery
+from peira.core.events import Record, Status
+from peira.core.state import Run, replace
+from peira.engine.trials import EVALUATE, GENERATE
+from peira.errors import Unknown
+from peira.plan.manifest import Manifest, read
+from peira.spec.load import restore
+from peira.spec.project import Project
+from peira.stores.sqlite import SqliteStore
+
+
+class Opened:
+    """A store, open for looking: `open("capitals.db").runs()`."""
+
+    def __init__(self, store: StoreLike = None) -> None:
+        self._where = locate(store, Project.find())
+        with self._reading():  # a store that is not there is said at once
+            pass
+
+    def _reading(self) -> Any:
+        return reading(self._where, Project.find())
+
+    def runs(self, query: RunQuery | None = None, **filters: Any) -> list[Run]:
+        """Runs, newest first; filters are study, status, tag, since, until, prefix, limit."""
+        with self._reading() as store:
+            return [as_seen(run, store) for run in store.runs(query or RunQuery(**filters))]
+
+    def run(self, prefix: str = "") -> Run:
+        """The run of this id or prefix; without one, the newest."""
+        with self._reading() as store:
+            return as_seen(self._find(store, prefix), store)
+
+    def _find(self, store: Any, prefix: str) -> Run:
+        if prefix:
+            return find_run(store, prefix)
+        newest: list[Run] = store.runs(RunQuery(limit=1))
+        if not newest:
+            raise Unknown("there are no runs in this store yet")
+        return newest[0]
+
+    def results(self, run: str = "") -> Results:
+        with self._reading() as store:
+            return results_of(self._where, store, self._find(store, run).id)
+
+    def manifest(self, run: str = "") -> Manifest:
+        with self._reading() as store:
+            return read(self._find(store, run).manifest, store.get)
+
+    def events(self, run: str = "", after: int = 0, limit: int = 1000) -> list[Record]:
+        with self._reading() as store:
+            found: list[Record] = store.events(self._find(store, run).id, after, limit)
+            return found
+
+    def blob(self, digest: str) -> bytes:
+        with self._reading() as store:
+            data: bytes = store.get(digest)
+            return data
+
+    def size(self, run: str = "") -> int:
+        """Bytes held by a run, or by the whole store."""
+        with self._reading() as store:
+            return int(store.size(find_run(store, run).id if run else ""))
+
+    def study_size(self, study: str) -> int:
+        with self._reading() as store:
+            return sum(store.size(run.id) for run in store.runs(RunQuery(study=study, limit=1_000_000)))
+
+
+def as_seen(run: Run, store: AnyStore) -> Run:
+    """The run as it stands now: one whose owner is gone is interrupted, whatever it last wrote."""
+    if run.status not in (Status.running, Status.planned) or not isinstance(store, SqliteStore):
+        return run
+    alive = (store.owner() or {}).get("incarnation") == run.incarnation if store.readonly else True
+    return run if alive else replace(run, status=Status.interrupted)
+
+
+def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
+    """The results of a run; they are read from the store again when they are looked at."""
+    run = as_seen(store.find("run", [run_id])[run_id], store)
+    manifest = read(run.manifest, store.get)
+
+    def load() -> Iterator[TrialResult]:
+        with reading(where, Project()) as opened:
+            yield from Collector(manifest, opened, run_id)
+
+    return Results(
+        load,
+        run_id=run_id,
+        study=run.study,
+        status=run.status.value,
+        counts=plain_counts(run.counts),
+        notes=restore({**manifest.snapshot, "cases": []}).unexecuted(),
+        store=where,
+    )
+
+
+def plain_counts(counts: dict[str, int]) -> dict[str, int]:
+    """Counts as people read them: of trials by how they ended, and of scores."""
+    plain = {key.removeprefix(f"{GENERATE}."): n for key, n in counts.items() if not key.startswith(EVALUATE)}
+    scores = {key.removeprefix(f"{EVALUATE}."): n for key, n in counts.items() if key.startswith(EVALUATE)}
+    if scores:
+        plain["scores"] = sum(scores.values())
+        plain |= {f"scores {state}": n for state, n in scores.items() if state != "succeeded"}
+    return plain

@@ -1,0 +1,209 @@
+"""Running a study: store, plan, runners and engine brought together, and taken apart again."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from peira.analysis.results import Results
+from peira.api.look import results_of
+from peira.api.stores import AnyStore, StoreLike, beside, incarnation, label, locate, owned
+from peira.api.studies import is_run_id, plan_of
+from peira.core.clock import SystemClock
+from peira.core.contracts import Runner
+from peira.core.registry import nearest
+from peira.engine.conduct import Conductor, Finished
+from peira.engine.control import ControlFolder
+from peira.engine.execution import Execution
+from peira.engine.opening import open_run
+from peira.engine.progress import Progress
+from peira.engine.trials import EVALUATE, GENERATE, StudySource, class_of
+from peira.errors import Invalid
+from peira.plan.expand import Plan
+from peira.report.live import display
+from peira.runners.loop import LoopRunner
+from peira.runners.process import ProcessRunner
+from peira.runners.threads import ThreadRunner
+from peira.spec.limits import Policy
+from peira.spec.modules import reference
+from peira.spec.project import Project
+from peira.spec.study import Study
+from peira.stores.sqlite import SqliteStore
+
+RUNNERS = ("local", "process")
+WORKERS = 8
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """How a study is to be run; what is left out comes from the project file, or is the default."""
+
+    store: StoreLike = None
+    parallel: int | None = None
+    runner: str | None = None
+    policy: Policy | Mapping[str, Any] | None = None
+    where: str = ""
+    limit: int | None = None
+    fresh: bool = False
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    progress: bool | None = None
+    wait: float | None = 0.0
+    stages: Sequence[str] = (GENERATE, EVALUATE)
+
+    def problems(self) -> list[str]:
+        found = []
+        if self.parallel is not None and self.parallel < 1:
+            found.append(f"parallel: must be at least 1, not {self.parallel}")
+        if self.runner is not None and self.runner not in RUNNERS:
+            found.append(f"runner: {self.runner!r} is not known{nearest(self.runner, RUNNERS)}")
+        if self.runner == "process" and self.resources:
+            found.append("resources: cannot be handed to other processes; use runner='local'")
+        return found
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run that ended: its results and how it ended."""
+
+    results: Results
+    finished: Finished
+
+
+Begun = Callable[[str, Execution], None]
+
+
+def execute(study: Study | str | Path, wishes: Wishes, begun: Begun | None = None) -> Outcome:
+    """Run a study to its end. `begun` is told the run's id once it is durable."""
+    if problems := wishes.problems():
+        raise Invalid(problems)
+    project = Project.find()
+    project.load_plugins()
+    where = locate(wishes.store, project)
+    if not is_run_id(study) and not isinstance(study, Study):
+        plan_of(study, None, project, where=wishes.where, limit=wishes.limit)  # bad input makes no store
+    with owned(where, project, wishes.wait, _compression(study)) as store:
+        plan = plan_of(study, store, project, where=wishes.where, limit=wishes.limit, fresh=wishes.fresh)
+        run, finished = _conduct(plan, store, project, wishes, begun, str(study) if is_run_id(study) else "")
+        results = results_of(where, store, run)
+    return Outcome(results, finished)
+
+
+def _compression(study: Study | str | Path) -> str:
+    return study.storage.compression if isinstance(study, Study) else "zstd"
+
+
+def _conduct(
+    plan: Plan, store: AnyStore, project: Project, wishes: Wishes, begun: Begun | None, resumes: str
+) -> tuple[str, Finished]:
+    workers = wishes.parallel or project.parallel or WORKERS
+    runners = _runners(plan, store, wishes.runner or project.runner, workers)
+    policy = _policy(plan.study, wishes)
+    clock, number = SystemClock(), incarnation(store)
+    control = ControlFolder(store.control_path) if isinstance(store, SqliteStore) else None
+    if control:
+        control.clear()
+    work_root = beside(store, "work")
+    shutil.rmtree(work_root, ignore_errors=True)
+    run = open_run(plan, store, str(number), number, clock.now(), resumes)
+    source = StudySource(plan, store, wishes.stages, wishes.resources)
+    execution = Execution(run, source, store, policy, owner=str(number), work_root=work_root, clock=clock)
+    if begun:
+        begun(run, execution)
+    try:
+        with display(plan.study.name, _shown(wishes.progress, project)) as show:
+            conductor = Conductor(
+                execution, runners, control=control, time_limit=plan.study.budget.time, on_progress=show
+            )
+            return run, conductor.conduct()
+    finally:
+        shutil.rmtree(work_root, ignore_errors=True)
+
+
+def _shown(wanted: bool | None, project: Project) -> bool | None:
+    return False if wanted is None and project.progress == "none" else wanted
+
+
+def _policy(study: Study, wishes: Wishes) -> Policy:
+    """The study's policy, with what the caller says instead."""
+    if wishes.policy is None:
+        return study.policy
+    said = (
+        wishes.policy if isinstance(wishes.policy, Mapping) else wishes.policy.model_dump(exclude_unset=True)
+    )
+    return Policy(**{**study.policy.model_dump(exclude_unset=True), **said})
+
+
+def _runners(plan: Plan, store: AnyStore, name: str, workers: int) -> dict[str, tuple[Runner, int]]:
+    """Who executes each class of work. Evaluators run here, whatever the agents run in."""
+    awaiting = all(agent.asynchronous for agent in plan.agents.values())
+    subject: Runner
+    if name == "process":
+        places = {agent: reference(plan.study.agents[agent]) for agent in plan.agents}
+        subject = ProcessRunner(places, label(store, incarnation(store)))
+    else:
+        subject = LoopRunner() if awaiting else ThreadRunner()
+    runners: dict[str, tuple[Runner, int]] = {class_of(GENERATE, awaiting): (subject, workers)}
+    for asynchronous in sorted({e.asynchronous for e in plan.evaluators.values()}):
+        judge: Runner = LoopRunner() if asynchronous else ThreadRunner()
+        runners[class_of(EVALUATE, asynchronous)] = (judge, workers)
+    return runners
+
+
+class Handle:
+    """A run under way in the background of this process."""
+
+    def __init__(self, study: Study | str | Path, wishes: Wishes) -> None:
+        self._began = threading.Event()
+        self._over = threading.Event()
+        self._outcome: Outcome | None = None
+        self._problem: BaseException | None = None
+        self._thread = threading.Thread(
+            target=self._serve, args=(study, wishes), name="peira-run", daemon=True
+        )
+        self._thread.start()
+        self._began.wait()
+        if self._problem is not None:
+            raise self._problem
+
+    def _serve(self, study: Study | str | Path, wishes: Wishes) -> None:
+        try:
+            self._outcome = execute(study, wishes, self._begin)
+        except BaseException as problem:  # handed to whoever waits
+            self._problem = problem
+        finally:
+            self._over.set()
+            self._began.set()
+
+    def _begin(self, run: str, execution: Execution) -> None:
+        self.run_id, self._execution = run, execution
+        self._began.set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether it is over, waiting at most so long; 0 only looks."""
+        return self._over.wait(timeout)
+
+    def progress(self) -> Progress:
+        return self._execution.progress()
+
+    def cancel(self) -> bool:
+        """Stop now, running trials too; returns once that is done. False if it was over already."""
+        from peira.engine.stopping import Stop
+
+        if self._over.is_set():
+            return False
+        self._execution.request(Stop.cancelled("its handle"))
+        self._over.wait()
+        return True
+
+    def result(self, timeout: float | None = None) -> Results:
+        """The results, once it is over; TimeoutError if that takes longer. Raises what the run raised."""
+        if not self._over.wait(timeout):
+            raise TimeoutError(f"run {self.run_id[:12]} is not over after {timeout} s")
+        if self._problem is not None:
+            raise self._problem
+        assert self._outcome is not None
+        return self._outcome.results

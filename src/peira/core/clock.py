@@ -1,0 +1,46 @@
+"""Time, handed in rather than reached for, so that what waits can be tested without waiting."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+from peira.errors import Invalid
+
+UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)?\s*$")
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Seconds since the epoch: for records people read."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back: for deadlines and durations."""
+        ...
+
+
+class SystemClock:
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+def seconds(value: float | str) -> float:
+    """A duration as seconds: 90, "90s", "1.5h", "200ms"."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
+        return float(value)
+    found = DURATION.match(value) if isinstance(value, str) else None
+    if not found:
+        raise Invalid(f"{value!r} is not a duration; write seconds, or 200ms, 90s, 5m, 2h, 1d")
+    return float(found[1]) * UNITS[found[2] or ""]
+
+
+def stamp(at: float) -> str:
+    """A moment as ISO 8601 in UTC, to the millisecond."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,128 @@
+"""The current trial, as an agent sees it.
+
+`current_trial()` works wherever the agent runs: in a worker thread, an asyncio task or a child
+process. What an agent reports here goes through the attempt's channel and survives with the trial,
+also when the agent fails later.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from peira.core.ids import Json
+from peira.errors import NotInTrial
+
+if TYPE_CHECKING:
+    import numpy
+
+ABOUT = ("kind", "pattern", "model", "provider", "request_id", "trace")
+
+
+class Channel(Protocol):
+    """What an attempt can ask of the engine. Every method raises `Abandoned` once the attempt is."""
+
+    def recall(self, key: str) -> bytes | None:
+        """A recorded step's value, as canonical JSON."""
+        ...
+
+    def record(self, key: str, name: str, value: bytes) -> Future[None]:
+        """Record a step's value; durable when the future resolves."""
+        ...
+
+    def observe(self, name: str, data: Json) -> None: ...
+
+    def report(self, metrics: Mapping[str, float], about: Mapping[str, str]) -> None: ...
+
+    def attach(self, name: str, data: bytes, media: str) -> str:
+        """Keep the bytes as an artifact of the trial; returns their digest."""
+        ...
+
+    def workdir(self) -> Path:
+        """A private folder for this attempt, made on first use."""
+        ...
+
+
+@dataclass(frozen=True)
+class SeenCase:
+    """A case as the agent sees it: without what is expected."""
+
+    input: Json
+    id: str
+    slice: str | None = None
+    cluster: str | None = None
+    metadata: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The trial an agent is working on."""
+
+    id: str
+    case: SeenCase
+    condition: Mapping[str, Json]
+    repeat: int
+    seed: int
+    attempt: int
+    agent: str
+    channel: Channel = field(repr=False, compare=False)
+    resources: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    ordinals: Counter[str] = field(default_factory=Counter, repr=False, compare=False)
+
+    @cached_property
+    def rng(self) -> random.Random:
+        """A generator of this trial's own: the same at any parallelism, on any runner."""
+        return random.Random(self.seed)
+
+    @cached_property
+    def numpy_rng(self) -> numpy.random.Generator:
+        import numpy
+
+        return numpy.random.default_rng(self.seed)
+
+    @property
+    def workdir(self) -> Path:
+        return self.channel.workdir()
+
+    def log(self, name: str, **data: Json) -> None:
+        """Note an observation: a timestamped event of this trial."""
+        self.channel.observe(name, data)
+
+    def report(self, **metrics: float) -> None:
+        """Report numbers beside the output (tokens, tool calls, a confidence)."""
+        self.channel.report({name: float(value) for name, value in metrics.items()}, {})
+
+    def describe(self, **about: str) -> None:
+        """Say what the agent is: kind, pattern, model, provider, request_id, trace."""
+        unknown = sorted(set(about) - set(ABOUT))
+        if unknown:
+            raise TypeError(f"describe() takes {', '.join(ABOUT)}; not {', '.join(unknown)}")
+        self.channel.report({}, {name: str(value) for name, value in about.items()})
+
+    def attach(self, name: str, data: bytes | str | Path, media: str = "") -> str:
+        """Keep a file with the trial: bytes, text, or the file at a path."""
+        if isinstance(data, Path):
+            data = data.read_bytes()
+        return self.channel.attach(name, data.encode() if isinstance(data, str) else data, media)
+
+
+_current: ContextVar[Trial | None] = ContextVar("peira_trial", default=None)
+enter = _current.set
+
+
+def current_trial() -> Trial:
+    """The trial this code is running in."""
+    trial = _current.get()
+    if trial is None:
+        raise NotInTrial(
+            "current_trial() was called outside a trial: it works inside an agent that peira runs"
+        )
+    return trial

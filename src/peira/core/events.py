@@ -1,0 +1,255 @@
+"""What happened: typed, frozen events, the only truth in a store.
+
+An event is written once, inside a `Record` that says where and when (run, number, time). Everything
+else a store holds is a projection that `core.state.apply` computes from the events. Fields may be
+added with a default, never renamed or removed: `VERSION` is stored with every run, and old events decode.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+VERSION = 1
+
+
+class State(StrEnum):
+    """Where a task stands."""
+
+    queued = "queued"
+    running = "running"
+    waiting = "waiting"
+    paused = "paused"
+    cancelling = "cancelling"
+    succeeded = "succeeded"
+    failed = "failed"
+    cancelled = "cancelled"
+    blocked = "blocked"
+    exhausted = "exhausted"
+    in_doubt = "in_doubt"
+
+
+class Status(StrEnum):
+    """Where a run stands."""
+
+    planned = "planned"
+    running = "running"
+    completed = "completed"
+    failures = "completed with failures"
+    stopped = "stopped by a limit"
+    cancelled = "cancelled"
+    interrupted = "interrupted"
+
+
+class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
+    """The base of all events."""
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why an attempt failed, as it is shown: the type, one message, and where."""
+
+    type: str
+    message: str
+    trace: str = ""
+
+
+class Artifact(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file an agent attached: its bytes are the blob with this digest."""
+
+    name: str
+    digest: str
+    size: int
+    media: str = ""
+
+
+class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an attempt left behind. `output` is canonical JSON; a large one is the blob named by `blob`."""
+
+    took: float = 0.0
+    output: msgspec.Raw = msgspec.Raw(b"")
+    blob: str = ""
+    failure: Failure | None = None
+    metrics: dict[str, float] = {}
+    artifacts: tuple[Artifact, ...] = ()
+    about: dict[str, str] = {}
+    unseen: str = ""
+
+
+class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A task as its source offers it: opaque id, kind, class, and what must succeed before it."""
+
+    id: str
+    kind: str
+    cls: str
+    reuse_key: str = ""
+    scope: str = ""
+    parent: str = ""
+    priority: int = 0
+    needs: tuple[str, ...] = ()
+    payload: str = ""
+
+
+class RunPlanned(Event, frozen=True, tag="run.planned"):
+    """A run was opened on a manifest (the blob of this digest)."""
+
+    manifest: str
+    study: str
+    trials: int
+    tags: tuple[str, ...] = ()
+    provenance: str = ""
+    resumes: str = ""
+    version: int = VERSION
+
+
+class RunStarted(Event, frozen=True, tag="run.started"):
+    owner: str
+    incarnation: int
+
+
+class RunFinished(Event, frozen=True, tag="run.finished"):
+    """The run's one end. `counts` add up to what the source held."""
+
+    status: Status
+    counts: dict[str, int] = {}
+    reason: str = ""
+
+
+class RunInterrupted(Event, frozen=True, tag="run.interrupted"):
+    """Written by the next owner, for a run whose process is gone."""
+
+    incarnation: int
+
+
+class CommandTaken(Event, frozen=True, tag="run.command"):
+    """The owner's answer to a command from another process."""
+
+    command: str
+    id: str
+    by: str = ""
+
+
+class TasksQueued(Event, frozen=True, tag="tasks.queued"):
+    tasks: tuple[TaskSpec, ...]
+
+
+class TasksClaimed(Event, frozen=True, tag="tasks.claimed"):
+    """Tasks of one kind begin an attempt. `epochs` are the new ones; empty means all are 1."""
+
+    task_kind: str
+    cls: str
+    owner: str
+    tasks: tuple[str, ...]
+    epochs: tuple[int, ...] = ()
+    scopes: tuple[str, ...] = ()
+
+
+class TasksReleased(Event, frozen=True, tag="tasks.released"):
+    """Claimed, never begun, given back: not an attempt."""
+
+    tasks: tuple[str, ...]
+
+
+class TasksInterrupted(Event, frozen=True, tag="tasks.interrupted"):
+    """Claimed by an owner that is gone."""
+
+    tasks: tuple[str, ...]
+
+
+class TaskRetried(Event, frozen=True, tag="task.retried"):
+    """An attempt failed and another will follow, not before the given time."""
+
+    task: str
+    epoch: int
+    result: Result
+    not_before: float = 0.0
+
+
+class TaskFinished(Event, frozen=True, tag="task.finished"):
+    """A task's one end in this run."""
+
+    task: str
+    epoch: int
+    state: State
+    result: Result = Result()
+
+
+class TaskReused(Event, frozen=True, tag="task.reused"):
+    """A new identity took over a result recorded under another (a factor added at its baseline)."""
+
+    task: str
+    source: str
+    task_kind: str
+    cls: str
+    added: str
+
+
+class StepRecorded(Event, frozen=True, tag="step.recorded"):
+    """A step's value, as canonical JSON or as the blob that holds it."""
+
+    task: str
+    epoch: int
+    key: str
+    name: str
+    value: msgspec.Raw = msgspec.Raw(b"")
+    blob: str = ""
+
+
+class Observed(Event, frozen=True, tag="trial.observed"):
+    """Something an agent wanted noted while it worked."""
+
+    task: str
+    epoch: int
+    name: str
+    data: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Attached(Event, frozen=True, tag="trial.attached"):
+    task: str
+    epoch: int
+    artifact: Artifact
+
+
+class Reported(Event, frozen=True, tag="trial.reported"):
+    task: str
+    epoch: int
+    metrics: dict[str, float] = {}
+    about: dict[str, str] = {}
+
+
+AnyEvent = (
+    RunPlanned
+    | RunStarted
+    | RunFinished
+    | RunInterrupted
+    | CommandTaken
+    | TasksQueued
+    | TasksClaimed
+    | TasksReleased
+    | TasksInterrupted
+    | TaskRetried
+    | TaskFinished
+    | TaskReused
+    | StepRecorded
+    | Observed
+    | Attached
+    | Reported
+)
+
+
+class Record(msgspec.Struct, frozen=True):
+    """An event in its place: the run's `seq`-th, at this time."""
+
+    run: str
+    seq: int
+    at: float
+    event: AnyEvent
+
+
+TERMINAL = frozenset(
+    {State.succeeded, State.failed, State.cancelled, State.blocked, State.exhausted, State.in_doubt}
+)
+Terminal = Literal[
+    State.succeeded, State.failed, State.cancelled, State.blocked, State.exhausted, State.in_doubt
+]

@@ -1,0 +1,281 @@
+"""The one fold: what each event means for the tasks, calls and runs.
+
+`apply` is the only interpreter of events. A store's `commit` calls it on the rows an event touches,
+`verify` calls it on everything, and both must agree. It reads and replaces frozen rows in a `View`
+and refuses, with `Fenced`, an event that the present state does not allow: that is the guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import singledispatch
+from typing import Protocol
+
+import msgspec
+
+from peira.core import events as ev
+from peira.core.events import TERMINAL, Record, Result, State, Status
+from peira.errors import Fenced
+
+replace = msgspec.structs.replace
+NO_RESULT = Result()
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A task as projected."""
+
+    id: str
+    kind: str
+    cls: str
+    state: State
+    epoch: int = 0
+    owner: str = ""
+    attempts: int = 0
+    interruptions: int = 0
+    priority: int = 0
+    not_before: float = 0.0
+    reuse_key: str = ""
+    scope: str = ""
+    parent: str = ""
+    needs: tuple[str, ...] = ()
+    payload: str = ""
+    run: str = ""
+    reused_from: str = ""
+    result: Result = NO_RESULT
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A run as projected."""
+
+    id: str
+    manifest: str
+    study: str
+    trials: int
+    status: Status
+    planned: float
+    next_seq: int = 1
+    tags: tuple[str, ...] = ()
+    provenance: str = ""
+    resumes: str = ""
+    owner: str = ""
+    incarnation: int = 0
+    started: float = 0.0
+    finished: float = 0.0
+    counts: dict[str, int] = {}
+    reason: str = ""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A recorded step (later also a model call) as projected."""
+
+    key: str
+    task: str
+    name: str
+    state: str
+    value: msgspec.Raw = msgspec.Raw(b"")
+    blob: str = ""
+
+
+class View(Protocol):
+    """The rows an event may touch."""
+
+    tasks: dict[str, Task]
+    calls: dict[str, Call]
+    runs: dict[str, Run]
+
+
+def touched(event: ev.AnyEvent) -> tuple[str, ...]:
+    """The ids of the tasks whose rows `apply` will read or replace."""
+    tasks = getattr(event, "tasks", None)
+    if tasks is not None:
+        return tuple(t.id for t in tasks) if isinstance(event, ev.TasksQueued) else tasks
+    if isinstance(event, ev.TaskReused):
+        return (event.task, event.source)
+    task = getattr(event, "task", "")
+    return (task,) if task else ()
+
+
+def apply(view: View, record: Record) -> None:
+    """Fold one record into the view; all of its changes, or Fenced and none."""
+    run = view.runs.get(record.run)
+    if run is None and not isinstance(record.event, ev.RunPlanned):
+        raise Fenced(f"run {record.run} was never planned")
+    _apply(record.event, view, record)
+    # Every record moves its run's counter, whatever else it means.
+    view.runs[record.run] = replace(view.runs[record.run], next_seq=record.seq + 1)
+
+
+@singledispatch
+def _apply(event: ev.Event, view: View, record: Record) -> None:
+    raise TypeError(f"no meaning for {type(event).__name__}")
+
+
+@_apply.register
+def _(event: ev.RunPlanned, view: View, record: Record) -> None:
+    if record.run in view.runs:
+        raise Fenced(f"run {record.run} is planned already")
+    view.runs[record.run] = Run(
+        id=record.run,
+        manifest=event.manifest,
+        study=event.study,
+        trials=event.trials,
+        status=Status.planned,
+        planned=record.at,
+        tags=event.tags,
+        provenance=event.provenance,
+        resumes=event.resumes,
+    )
+
+
+@_apply.register
+def _(event: ev.RunStarted, view: View, record: Record) -> None:
+    _run(
+        view,
+        record,
+        {Status.planned},
+        status=Status.running,
+        owner=event.owner,
+        incarnation=event.incarnation,
+        started=record.at,
+    )
+
+
+@_apply.register
+def _(event: ev.RunFinished, view: View, record: Record) -> None:
+    _run(
+        view,
+        record,
+        {Status.planned, Status.running, Status.interrupted},
+        status=event.status,
+        counts=event.counts,
+        reason=event.reason,
+        finished=record.at,
+    )
+
+
+@_apply.register
+def _(event: ev.RunInterrupted, view: View, record: Record) -> None:
+    _run(view, record, {Status.planned, Status.running}, status=Status.interrupted, finished=record.at)
+
+
+def _run(view: View, record: Record, allowed: set[Status], **changes: object) -> None:
+    run = view.runs[record.run]
+    if run.status not in allowed:
+        raise Fenced(f"run {run.id} is {run.status}")
+    view.runs[run.id] = replace(run, **changes)
+
+
+@_apply.register(ev.CommandTaken)
+@_apply.register(ev.Observed)
+@_apply.register(ev.Attached)
+@_apply.register(ev.Reported)
+def _(event: ev.Event, view: View, record: Record) -> None:
+    """Kept in the log only. What an attempt reports is fenced all the same."""
+    if not isinstance(event, ev.CommandTaken):
+        _held(view, event.task, event.epoch)  # type: ignore[attr-defined]
+
+
+@_apply.register
+def _(event: ev.TasksQueued, view: View, record: Record) -> None:
+    for spec in event.tasks:
+        if spec.id in view.tasks:
+            raise Fenced(f"task {spec.id} is queued already")
+    for spec in event.tasks:
+        fields = {f: getattr(spec, f) for f in spec.__struct_fields__}
+        view.tasks[spec.id] = Task(**fields, state=State.queued, run=record.run)
+
+
+@_apply.register
+def _(event: ev.TasksClaimed, view: View, record: Record) -> None:
+    epochs = event.epochs or (1,) * len(event.tasks)
+    scopes = event.scopes or ("",) * len(event.tasks)
+    claimed = [
+        _claim(view.tasks.get(task), task, epoch, scope, event, record.run)
+        for task, epoch, scope in zip(event.tasks, epochs, scopes, strict=True)
+    ]
+    view.tasks.update((task.id, task) for task in claimed)
+
+
+def _claim(row: Task | None, task: str, epoch: int, scope: str, event: ev.TasksClaimed, run: str) -> Task:
+    if row is None:
+        if epoch != 1:
+            raise Fenced(f"task {task} has no epoch {epoch - 1}")
+        return Task(task, event.task_kind, event.cls, State.running, 1, event.owner, 1, scope=scope, run=run)
+    if row.epoch != epoch - 1 or row.state is State.running:
+        raise Fenced(f"task {task} is {row.state} at epoch {row.epoch}")
+    return replace(
+        row,
+        state=State.running,
+        epoch=epoch,
+        owner=event.owner,
+        attempts=row.attempts + 1,
+        not_before=0.0,
+        run=run,
+    )
+
+
+@_apply.register
+def _(event: ev.TasksReleased, view: View, record: Record) -> None:
+    _each_running(
+        view, event.tasks, lambda t: replace(t, state=State.queued, owner="", attempts=t.attempts - 1)
+    )
+
+
+@_apply.register
+def _(event: ev.TasksInterrupted, view: View, record: Record) -> None:
+    _each_running(
+        view,
+        event.tasks,
+        lambda t: replace(t, state=State.queued, owner="", interruptions=t.interruptions + 1),
+    )
+
+
+def _each_running(view: View, ids: Iterable[str], change: Callable[[Task], Task]) -> None:
+    rows = [view.tasks.get(task) for task in ids]
+    for row in rows:
+        if row is None or row.state not in (State.running, State.cancelling, State.waiting):
+            raise Fenced("a task to give back is not running")
+    view.tasks.update((row.id, change(row)) for row in rows if row is not None)
+
+
+def _held(view: View, task: str, epoch: int) -> Task:
+    """The task's row, if the attempt of this epoch still holds it."""
+    row = view.tasks.get(task)
+    if row is None or row.epoch != epoch or row.state in TERMINAL or row.state is State.queued:
+        raise Fenced(f"attempt {epoch} of task {task} holds it no more")
+    return row
+
+
+@_apply.register
+def _(event: ev.TaskRetried, view: View, record: Record) -> None:
+    row = _held(view, event.task, event.epoch)
+    view.tasks[row.id] = replace(
+        row, state=State.queued, owner="", not_before=event.not_before, result=event.result
+    )
+
+
+@_apply.register
+def _(event: ev.TaskFinished, view: View, record: Record) -> None:
+    row = _held(view, event.task, event.epoch)
+    view.tasks[row.id] = replace(row, state=event.state, owner="", interruptions=0, result=event.result)
+
+
+@_apply.register
+def _(event: ev.TaskReused, view: View, record: Record) -> None:
+    source, row = view.tasks.get(event.source), view.tasks.get(event.task)
+    if source is None or source.state is not State.succeeded:
+        raise Fenced(f"task {event.source} has no result to reuse")
+    if row is not None and row.state is State.succeeded:
+        raise Fenced(f"task {event.task} has a result of its own")
+    base = row or Task(event.task, event.task_kind, event.cls, State.queued)
+    view.tasks[event.task] = replace(
+        base, state=State.succeeded, result=source.result, reused_from=event.source, run=record.run
+    )
+
+
+@_apply.register
+def _(event: ev.StepRecorded, view: View, record: Record) -> None:
+    _held(view, event.task, event.epoch)
+    if event.key in view.calls:
+        raise Fenced(f"step {event.name} is recorded already")
+    view.calls[event.key] = Call(event.key, event.task, event.name, "recorded", event.value, event.blob)

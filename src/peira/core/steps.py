@@ -1,0 +1,57 @@
+"""Recorded steps: computed once, replayed when a trial is resumed or retried.
+
+A step is known by its trial, its name, the code of its function, its arguments, and its ordinal among
+equal ones, so that editing the function or changing an argument makes a new step and never returns a
+stale value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from peira.core.codec import decode
+from peira.core.context import Channel, Trial, current_trial
+from peira.core.failpoints import reach
+from peira.core.fingerprint import fingerprint
+from peira.core.ids import canonical, compose, digest, normalise
+
+
+def step(name: str, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Run `fn(*args, **kwargs)` once and record its value; a resumed trial gets the recorded value.
+
+    The value is durable before it is returned; it and the arguments must be JSON. With a coroutine
+    function, await the step: `await step("search", look_up, query)`.
+    """
+    trial = current_trial()
+    key = _key(trial, name, fn, args, kwargs)
+    if inspect.iscoroutinefunction(fn):
+        return _step_async(trial.channel, key, name, fn(*args, **kwargs))
+    if (known := trial.channel.recall(key)) is not None:
+        return decode(known)
+    value = normalise(fn(*args, **kwargs), f"step {name!r}")
+    reach("step.before_record")
+    trial.channel.record(key, name, canonical(value)).result()
+    reach("step.after_record")
+    return value
+
+
+async def _step_async(channel: Channel, key: str, name: str, pending: Coroutine[Any, Any, Any]) -> Any:
+    known = await asyncio.to_thread(channel.recall, key)
+    if known is not None:
+        pending.close()
+        return decode(known)
+    value = normalise(await pending, f"step {name!r}")
+    await asyncio.wrap_future(channel.record(key, name, canonical(value)))
+    return value
+
+
+def _key(
+    trial: Trial, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> str:
+    given = digest(normalise([list(args), kwargs], f"arguments of step {name!r}"))
+    same = compose("step", trial.id, digest(name), fingerprint(fn).digest, given)
+    trial.ordinals[same] += 1
+    return compose("step", same, trial.ordinals[same])

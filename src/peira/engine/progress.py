@@ -1,0 +1,74 @@
+"""How far a run is: counted as it goes, read by anyone at any time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from peira.core.events import State
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A moment of a run. `total` is None while its source may still grow."""
+
+    total: int | None
+    done: int
+    reused: int
+    failed: int
+    running: int
+    scores: int
+    elapsed: float
+
+    @property
+    def rate(self) -> float:
+        """Units executed a second, reuse not counted."""
+        return (self.done - self.reused) / self.elapsed if self.elapsed > 0 else 0.0
+
+    @property
+    def left(self) -> float | None:
+        """Seconds to go, if that can be said."""
+        if self.total is None or self.rate <= 0:
+            return None
+        return (self.total - self.done) / self.rate
+
+
+REUSED, KEPT, LEFT = "reused", "kept", "left"
+
+
+class Tally:
+    """Counts of ends by kind and state; also `reused`, `kept` (a failure left alone), `left` (not done)."""
+
+    def __init__(self, unit: str) -> None:
+        self.unit = unit
+        self.counts: Counter[str] = Counter()
+
+    def add(self, kind: str, state: State | str) -> None:
+        self.counts[f"{kind}.{state}"] += 1
+
+    def of(self, kind: str, *states: str) -> int:
+        return sum(n for key, n in self.counts.items() if self._is(key, kind, states))
+
+    def _is(self, key: str, kind: str, states: tuple[str, ...]) -> bool:
+        its_kind, _, state = key.partition(".")
+        return its_kind == kind and (not states or state in states)
+
+    @property
+    def failures(self) -> int:
+        """Everything that ended here other than in success, of any kind."""
+        return sum(
+            n for key, n in self.counts.items() if key.partition(".")[2] not in ("succeeded", REUSED, LEFT)
+        )
+
+    def snapshot(self, total: int | None, running: int, elapsed: float) -> Progress:
+        unit = self.unit
+        done = self.of(unit)
+        return Progress(
+            total=total,
+            done=done,
+            reused=self.of(unit, REUSED),
+            failed=done - self.of(unit, "succeeded", REUSED, LEFT),
+            running=running,
+            scores=sum(self.counts.values()) - done,
+            elapsed=elapsed,
+        )

@@ -1,0 +1,161 @@
+"""What may start next: pure bookkeeping over tasks, no I/O, no clock of its own, no lock.
+
+One ready queue per class, so that a slow class never blocks another. Readiness is found as it
+arises (a need met, a back-off over), never by rescanning. A task that was twice found in a dead
+process is *suspect* and starts only when nothing else is under way, so that it shows itself.
+
+    offered -> (needs not met: held) -> ready -> started -> ended
+                                          ^         |
+                                          +- later -+   (a retry, after its back-off)
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from types import MappingProxyType
+
+from peira.core.contracts import Offer
+from peira.core.events import TERMINAL, State, TaskSpec
+
+
+@dataclass(slots=True)
+class Entry:
+    """A task at hand: the epoch of its last attempt, and how often it was tried in this run."""
+
+    offer: Offer
+    epoch: int = 0
+    interruptions: int = 0
+    tries: int = 0
+    not_before: float = 0.0
+    missing: set[str] = field(default_factory=set)
+
+    @property
+    def spec(self) -> TaskSpec:
+        return self.offer.spec
+
+
+class Scheduler:
+    def __init__(self, suspect_after: int = 2) -> None:
+        self.started: dict[str, Entry] = {}
+        self._known: set[str] = set()
+        self._plain: dict[str, deque[Entry]] = {}
+        self._urgent: dict[str, list[tuple[int, int, Entry]]] = {}
+        self._held: dict[str, list[Entry]] = {}
+        self._later: list[tuple[float, int, Entry]] = []
+        self._suspects: deque[Entry] = deque()
+        self._order = count()
+        self._suspect_after = suspect_after
+        self.blocked: list[Entry] = []
+
+    def offer(self, entry: Entry, ended: Mapping[str, State] = MappingProxyType({})) -> bool:
+        """A task to be done, and how those of its needs that are over ended. False: it is at hand already."""
+        if entry.spec.id in self._known:
+            return False
+        self._known.add(entry.spec.id)
+        if not entry.spec.needs or self._met(entry, ended):
+            self._ready(entry)
+        return True
+
+    def _met(self, entry: Entry, ended: Mapping[str, State]) -> bool:
+        """True if every need is met. Otherwise the task waits for them, or is blocked by one that failed."""
+        if any(ended.get(need, State.succeeded) is not State.succeeded for need in entry.spec.needs):
+            self._block(entry)
+            return False
+        entry.missing = set(entry.spec.needs) - ended.keys()
+        for need in entry.missing:
+            self._held.setdefault(need, []).append(entry)
+        return not entry.missing
+
+    def _block(self, entry: Entry) -> None:
+        self.blocked.append(entry)
+        self.settle(entry.spec.id, State.blocked)
+
+    def _ready(self, entry: Entry) -> None:
+        if entry.interruptions >= self._suspect_after:
+            self._suspects.append(entry)
+        elif entry.not_before:
+            heapq.heappush(self._later, (entry.not_before, next(self._order), entry))
+        elif entry.spec.priority:
+            heap = self._urgent.setdefault(entry.spec.cls, [])
+            heapq.heappush(heap, (-entry.spec.priority, next(self._order), entry))
+        else:
+            self._plain.setdefault(entry.spec.cls, deque()).append(entry)
+
+    def ripen(self, now: float) -> float | None:
+        """Make ready what has waited long enough; returns when the next one will be."""
+        while self._later and self._later[0][0] <= now:
+            entry = heapq.heappop(self._later)[2]
+            entry.not_before = 0.0
+            self._ready(entry)
+        return self._later[0][0] if self._later else None
+
+    def ready(self, cls: str) -> int:
+        """How many tasks of the class could start now."""
+        if self._suspects:
+            return int(not self.started and self._suspects[0].spec.cls == cls)
+        return len(self._plain.get(cls, ())) + len(self._urgent.get(cls, ()))
+
+    def start(self, cls: str, n: int) -> list[Entry]:
+        """Up to n ready tasks of the class, highest priority first, then in the order they came."""
+        if self._suspects:
+            taken = [self._suspects.popleft()] if self.ready(cls) else []
+        else:
+            taken = list(self._take(cls, n))
+        for entry in taken:
+            self.started[entry.spec.id] = entry
+        return taken
+
+    def _take(self, cls: str, n: int) -> Iterable[Entry]:
+        urgent, plain = self._urgent.get(cls, []), self._plain.get(cls, deque())
+        for _ in range(min(n, len(urgent) + len(plain))):
+            if urgent and (-urgent[0][0] > 0 or not plain):
+                yield heapq.heappop(urgent)[2]
+            else:
+                yield plain.popleft()
+
+    def give_back(self, task: str) -> None:
+        """Started, but never begun: ready again."""
+        self._ready(self.started.pop(task))
+
+    def again(self, task: str, not_before: float) -> None:
+        """Its attempt failed; another follows, not before the given time."""
+        entry = self.started.pop(task)
+        entry.not_before = not_before
+        self._ready(entry)
+
+    def end(self, task: str, state: State) -> None:
+        """Its last attempt ended."""
+        self.started.pop(task)
+        self.settle(task, state)
+
+    def settle(self, task: str, state: State) -> None:
+        """The task has ended so, here or (reused) earlier; what needed it may start, or is blocked."""
+        assert state in TERMINAL, state
+        self._known.discard(task)
+        for entry in self._held.pop(task, ()):
+            self._release(entry, task, state)
+
+    def _release(self, entry: Entry, need: str, state: State) -> None:
+        entry.missing.discard(need)
+        if state is not State.succeeded:
+            self._forget(entry)
+            self._block(entry)
+        elif not entry.missing:
+            self._ready(entry)
+
+    def _forget(self, entry: Entry) -> None:
+        for need in entry.missing:
+            self._held[need].remove(entry)
+        entry.missing = set()
+
+    def __len__(self) -> int:
+        """Tasks at hand that have not ended."""
+        return len(self._known)
+
+    @property
+    def idle(self) -> bool:
+        return not self._known

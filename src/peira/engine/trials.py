@@ -1,0 +1,195 @@
+"""A study's tasks: one *generate* a trial, then one *evaluate* for each score.
+
+The source is the layout itself: trials stay implicit until they are due, in the seeded order. A score
+comes into being when its trial's output is known, because that output is part of what it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from peira.core.codec import decode
+from peira.core.context import Channel, SeenCase, Trial, enter
+from peira.core.contracts import Agent, Ended, Evaluator, Offer, Store
+from peira.core.events import State, TaskSpec
+from peira.core.ids import Json, seed_of
+from peira.evaluators.scores import score_value
+from peira.plan.expand import Plan
+from peira.plan.judging import Judging, output_digest
+from peira.plan.layout import Place
+
+GENERATE, EVALUATE = "generate", "evaluate"
+
+
+def class_of(kind: str, asynchronous: bool) -> str:
+    """Work that awaits and work that blocks are different queues: they run in different places."""
+    return f"{kind}.async" if asynchronous else kind
+
+
+class Generate:
+    """Let the agent answer the case."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        trial_id: str,
+        case: SeenCase,
+        condition: Mapping[str, Json],
+        repeat: int,
+        resources: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        self.agent, self.trial_id, self.case, self.condition = agent, trial_id, case, condition
+        self.repeat, self.resources = repeat, resources
+        self.asynchronous = agent.asynchronous
+
+    def trial(self, channel: Channel, epoch: int) -> Trial:
+        return Trial(
+            id=self.trial_id,
+            case=self.case,
+            condition=self.condition,
+            repeat=self.repeat,
+            seed=seed_of(self.trial_id),
+            attempt=epoch,
+            agent=self.agent.label,
+            channel=channel,
+            resources=self.resources,
+        )
+
+    def perform(self, channel: Channel, epoch: int) -> Any:
+        trial = self.trial(channel, epoch)
+        if self.asynchronous:
+            return self._await(trial)
+        enter(trial)
+        try:
+            return self.agent.invoke(trial)
+        finally:
+            enter(None)
+
+    async def _await(self, trial: Trial) -> Any:
+        enter(trial)
+        return await self.agent.invoke(trial)
+
+    def portable(self) -> Mapping[str, Any]:
+        case = self.case
+        return {
+            "agent": self.agent.label,
+            "trial": self.trial_id,
+            "case": [case.input, case.id, case.slice, case.cluster, dict(case.metadata)],
+            "condition": dict(self.condition),
+            "repeat": self.repeat,
+        }
+
+
+class JudgedTrial(msgspec.Struct, frozen=True):
+    """A finished trial as an evaluator may see it."""
+
+    id: str
+    agent: str
+    condition: dict[str, Json]
+    case: SeenCase
+    repeat: int
+
+
+class Evaluate:
+    """Let an evaluator judge an output."""
+
+    def __init__(self, evaluator: Evaluator, place: Place, trial: str, output: Json) -> None:
+        self.evaluator, self.place, self.trial, self.output = evaluator, place, trial, output
+        self.asynchronous = evaluator.asynchronous
+
+    def perform(self, channel: Channel, epoch: int) -> Any:
+        facts = {name: self._fact(name) for name in self.evaluator.takes}
+        verdict = self.evaluator.judge(facts)
+        return self._await(verdict) if inspect.isawaitable(verdict) else score_value(verdict)
+
+    async def _await(self, verdict: Any) -> Any:
+        return score_value(await verdict)
+
+    def _fact(self, name: str) -> Any:
+        place = self.place
+        if name == "output":
+            return self.output
+        if name == "expected":
+            return place.case.expected
+        if name == "case":
+            return place.case.as_seen()
+        condition = place.condition
+        return JudgedTrial(self.trial, condition.agent, condition.factors, place.case.as_seen(), place.repeat)
+
+
+class StudySource:
+    unit = GENERATE
+
+    def __init__(
+        self,
+        plan: Plan,
+        store: Store,
+        stages: Sequence[str] = (GENERATE, EVALUATE),
+        resources: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        self._plan, self._store, self._stages, self._resources = plan, store, stages, resources
+        self._order = iter(plan.layout.in_run_order())
+        self._judging = Judging(plan.common, {d: e.takes for d, e in plan.evaluators.items()})
+        self._blocking = not all(agent.asynchronous for agent in plan.agents.values())
+        self.closed = False
+
+    @property
+    def size(self) -> int:
+        return len(self._plan)
+
+    def performs(self, kind: str) -> bool:
+        return kind in self._stages
+
+    @cached_property
+    def _cls(self) -> str:
+        """One class for all agents: a mixture runs where blocking is allowed."""
+        return class_of(GENERATE, not self._blocking)
+
+    def more(self, n: int) -> list[Offer]:
+        indexes = list(islice(self._order, n))
+        self.closed = len(indexes) < n
+        return [self._generate(self._plan.layout.place(index)) for index in indexes]
+
+    def _generate(self, place: Place) -> Offer:
+        trial = self._plan.layout.trial_id(place)
+        agent = self._plan.agents[place.condition.agent]
+        work = Generate(
+            agent, trial, place.case.as_seen(), place.condition.factors, place.repeat, self._resources
+        )
+        return Offer(TaskSpec(trial, GENERATE, self._cls, payload=str(place.number)), work)
+
+    def follow(self, offer: Offer, ended: Ended) -> list[Offer]:
+        if offer.spec.kind != GENERATE or ended.state is not State.succeeded or EVALUATE not in self._stages:
+            return []
+        place = self._plan.layout.place(int(offer.spec.payload))
+        trial, output = offer.spec.id, _Output(ended, self._store)
+        return [
+            self._evaluate(evaluator, score, place, trial, output)
+            for evaluator, score in self._judging.scores(place, trial, output_digest(ended.result))
+        ]
+
+    def _evaluate(self, digest: str, score: str, place: Place, trial: str, output: _Output) -> Offer:
+        evaluator = self._plan.evaluators[digest]
+        spec = TaskSpec(score, EVALUATE, class_of(EVALUATE, evaluator.asynchronous), parent=trial)
+        return Offer(spec, Evaluate(evaluator, place, trial, output.value))
+
+
+class _Output:
+    """An output, read from the store only if somebody must look at it."""
+
+    def __init__(self, ended: Ended, store: Store) -> None:
+        self._ended, self._store = ended, store
+
+    @cached_property
+    def value(self) -> Json:
+        result = self._ended.result
+        if self._ended.value is not None:
+            return self._ended.value
+        return decode(self._store.get(result.blob) if result.blob else bytes(result.output))

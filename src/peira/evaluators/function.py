@@ -1,0 +1,69 @@
+"""Functions as evaluators: arguments are handed to them by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+from peira.core.fingerprint import Fingerprint, fingerprint
+from peira.core.ids import Json
+from peira.core.signature import wants
+from peira.errors import Invalid
+
+FACTS = ("output", "expected", "case", "trial")
+
+
+@dataclass(frozen=True, repr=False)
+class FunctionEvaluator:
+    """A function of any of output, expected, case and trial. Its code is its identity."""
+
+    fn: Callable[..., Any]
+    name: str
+    takes: frozenset[str]
+    asynchronous: bool
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        return fingerprint(self.fn)
+
+    @property
+    def identity(self) -> Json:
+        return {"evaluator": self.name, "fingerprint": self.fingerprint.digest}
+
+    def judge(self, facts: Mapping[str, Any]) -> Any:
+        return self.fn(**{name: facts[name] for name in self.takes})
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(name for name in FACTS if name in self.takes)})"
+
+
+def from_function(fn: Callable[..., Any]) -> FunctionEvaluator:
+    name = _name(fn)
+    takes = _takes(fn, name)
+    called = fn if inspect.isroutine(fn) or isinstance(fn, partial) else type(fn).__call__
+    return FunctionEvaluator(fn, name, takes, inspect.iscoroutinefunction(called))
+
+
+def _name(fn: Callable[..., Any]) -> str:
+    if isinstance(fn, partial):
+        return _name(fn.func)
+    return str(getattr(fn, "__name__", type(fn).__name__)).strip("<>")
+
+
+def _takes(fn: Callable[..., Any], name: str) -> frozenset[str]:
+    """The facts it takes. A parameter of another name must have a default; `**` takes all facts."""
+    try:
+        wanted = wants(fn)
+    except (TypeError, ValueError):
+        raise Invalid(f"evaluator {name}: its parameters cannot be read; wrap it in a function") from None
+    if wrong := sorted(wanted.required - set(FACTS)):
+        raise Invalid(
+            f"evaluator {name} takes {', '.join(wrong)}; an evaluator takes any of {', '.join(FACTS)}"
+        )
+    takes = frozenset(FACTS) if wanted.anything else wanted.names & set(FACTS)
+    if not takes:
+        raise Invalid(f"evaluator {name} takes none of {', '.join(FACTS)}; if it makes one, write {name}()")
+    return takes

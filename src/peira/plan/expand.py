@@ -1,0 +1,157 @@
+"""From a study to its plan: which conditions, which cases, which agents and evaluators, which trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from peira.core.contracts import Agent, Evaluator
+from peira.core.expressions import Expression
+from peira.core.ids import Json, digest
+from peira.core.registry import nearest, registry
+from peira.errors import Invalid, OverBudget
+from peira.plan import subset
+from peira.plan.layout import Condition, Layout, PlannedCase
+from peira.spec.case import Case, case_ids, seen_digest
+from peira.spec.evaluators import as_evaluator
+from peira.spec.limits import Budget
+from peira.spec.study import Study
+
+WHERE_NAMES = ("agent", "case", "slice", "cluster", "repeat")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A layout with its live parts."""
+
+    study: Study
+    layout: Layout
+    agents: Mapping[str, Agent]
+    evaluators: Mapping[str, Evaluator]
+    common: tuple[str, ...]
+    refused: tuple[Condition, ...] = ()
+    where: str = ""
+    limit: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.layout)
+
+
+def expand(study: Study, *, generation: int = 0, where: str = "", limit: int | None = None) -> Plan:
+    """The whole plan of a study, or the part that `where` and `limit` leave. Runs nothing, writes nothing."""
+    agents = {
+        label: registry.make("agent", "function", fn=fn, label=label) for label, fn in study.agents.items()
+    }
+    judges = _Judges()
+    common = judges.add(study.resolved_evaluators())
+    case_sets = {label: _planned(cases, judges) for label, cases in study.case_sets.items()}
+    conditions = list(_conditions(study, agents))
+    admitted = tuple(c for c in conditions if not c.reasons)
+    layout = Layout(admitted, case_sets, study.repeats, study.seed, generation)
+    plan = Plan(
+        study=study,
+        layout=layout,
+        agents=agents,
+        evaluators=judges.known,
+        common=common,
+        refused=tuple(c for c in conditions if c.reasons),
+        where=where,
+        limit=limit,
+    )
+    return replace(plan, layout=choose(layout, study.budget, where, limit))
+
+
+def choose(layout: Layout, budget: Budget, where: str = "", limit: int | None = None) -> Layout:
+    """The part of the layout that is to be run: by `where`, then by `limit`, then within the budget."""
+    if where:
+        layout = subset.where(layout, _predicate(where, layout))
+    if limit is not None:
+        layout = subset.limited(layout, limit)
+    most = budget.trials
+    if most is None or len(layout) <= most:
+        return layout
+    if budget.excess == "subset":
+        return subset.limited(layout, most)
+    raise OverBudget(
+        f"the plan has {len(layout)} trials and the budget allows {most}: raise budget.trials, "
+        'or set budget.excess = "subset" for a balanced subset'
+    )
+
+
+def _predicate(where: str, layout: Layout) -> Any:
+    expression = Expression(where)
+    known = {*WHERE_NAMES, *(name for c in layout.conditions for name in c.shown)}
+    unknown = sorted(expression.names - known)
+    if unknown:
+        raise Invalid(f"where: no {name!r} in this study{nearest(name, known)}" for name in unknown)
+    blank = dict.fromkeys(known)
+    return lambda facts: expression.evaluate({**blank, **facts})
+
+
+class _Judges:
+    """Every evaluator once, by its digest."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Evaluator] = {}
+
+    def add(self, evaluators: Sequence[Evaluator]) -> tuple[str, ...]:
+        digests = [digest({"name": e.name, "is": e.identity}) for e in evaluators]
+        self.known.update(zip(digests, evaluators, strict=True))
+        return tuple(digests)
+
+
+def _planned(cases: Sequence[Case], judges: _Judges) -> list[PlannedCase]:
+    return [
+        PlannedCase(
+            id=id,
+            seen=seen_digest(case, id),
+            input=case.input,
+            expected=case.expected,
+            cluster=case.cluster,
+            slice=case.slice,
+            metadata=dict(case.metadata),
+            judged_by=judges.add(list(map(as_evaluator, case.evaluators))),
+        )
+        for case, id in zip(cases, case_ids(cases), strict=True)
+    ]
+
+
+def _conditions(study: Study, agents: Mapping[str, Agent]) -> Iterator[Condition]:
+    """Every condition, those of one block together; an inadmissible one carries its reasons."""
+    found = [c for agent in agents.values() for c in _of_agent(study, agent)]
+    if study.blocks:
+        found.sort(key=lambda c: c.block)
+    yield from found
+
+
+def _of_agent(study: Study, agent: Agent) -> Iterator[Condition]:
+    taken = [f for f in study.factors if agent.takes is None or f.name in agent.takes]
+    levels: dict[str, list[Json]] = {
+        block.name: [level.value for level in block.levels] for block in study.blocks
+    }
+    levels |= {factor.name: [level.value for level in factor.levels] for factor in taken}
+    design = registry.make("design", study.design.name, **study.design.parameters)
+    agent_digest = digest(agent.identity)
+    for assignment in design.conditions(levels, study.seed):
+        for label in study.case_sets:
+            yield _condition(study, agent.label, agent_digest, assignment, label)
+
+
+def _condition(
+    study: Study, agent: str, agent_digest: str, factors: dict[str, Json], cases: str
+) -> Condition:
+    factors = {**factors, "cases": cases} if cases else factors
+    shown = {"agent": agent, **factors} if study.labelled else factors
+    broken = [c for c in study.constraints if c.names <= shown.keys() and not c.admits(shown)]
+    return Condition(
+        agent=agent,
+        agent_digest=agent_digest,
+        factors=factors,
+        digest=digest(factors),
+        cases=cases,
+        block=" ".join(digest(factors[b.name])[:8] for b in study.blocks),
+        shown=shown,
+        reasons=tuple(c.reason for c in broken if c.severity == "error"),
+        warnings=tuple(c.reason for c in broken if c.severity == "warning"),
+    )

@@ -1,0 +1,135 @@
+"""What a store already holds of a plan: what is reused, what is new, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
+
+from peira.core.contracts import Catalogue, RunQuery, Store
+from peira.core.events import State
+from peira.core.ids import Json, digest
+from peira.plan.expand import Plan
+from peira.plan.layout import Layout
+from peira.plan.manifest import Manifest, layout_of, read
+
+CHUNK = 500
+
+
+class Readable(Store, Catalogue, Protocol):
+    """A store that can be asked what is in it."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """How the planned trials stand in the store."""
+
+    reused: int = 0
+    failed: int = 0
+    new: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.reused + self.failed + self.new
+
+
+def found(layout: Layout, store: Readable | None) -> Found:
+    """Count the planned trials that have a result, that failed before, and that are new."""
+    if store is None:
+        return Found(new=len(layout))
+    counts: Counter[str] = Counter()
+    places = layout.places()
+    while ids := [layout.trial_id(place) for place in islice(places, CHUNK)]:
+        states = [task.state for task in store.find("task", ids).values()]
+        counts["reused"] += states.count(State.succeeded)
+        counts["failed"] += states.count(State.failed)
+        counts["new"] += len(ids) - states.count(State.succeeded) - states.count(State.failed)
+    return Found(**counts)
+
+
+def last_manifest(study: str, store: Readable | None) -> Manifest | None:
+    """The plan of the newest run of a study of this name."""
+    runs = store.runs(RunQuery(study=study, limit=1)) if store else []
+    return read(runs[0].manifest, store.get) if runs and store else None
+
+
+def generation(study: str, store: Readable | None, fresh: bool) -> int:
+    """The generation to run: the newest there is, or with `fresh` one beyond it."""
+    last = last_manifest(study, store)
+    return 0 if last is None else last.generation + fresh
+
+
+def changes(plan: Plan, before: Manifest | None, store: Readable | None, new: int) -> list[str]:
+    """Why trials are new, in plain words, by comparison with the study's newest run."""
+    if before is None or store is None or not new:
+        return []
+    share = f"{new} of {len(plan)} trials are new"
+    return [f"{what}: {share}" for what in _differences(plan, before, layout_of(before, store.get))]
+
+
+def _differences(plan: Plan, before: Manifest, old: Layout) -> Iterator[str]:
+    layout = plan.layout
+    yield from _agents(plan, before)
+    if layout.seed != old.seed:
+        yield f"seed changed from {old.seed} to {layout.seed}"
+    if layout.generation != old.generation:
+        yield f"generation {layout.generation} is fresh"
+    yield from _cases(layout, old)
+    yield from _levels(layout, old)
+    if layout.repeats > old.repeats:
+        yield f"repeats raised from {old.repeats} to {layout.repeats}"
+    if len(layout) > len(old):
+        yield f"more of the plan is asked for ({len(old)} trials before)"
+
+
+def _agents(plan: Plan, before: Manifest) -> Iterator[str]:
+    known = {part.label: part for part in before.agents}
+    for label, agent in plan.agents.items():
+        if label not in known:
+            yield f"agent {label} is new"
+        elif known[label].digest != digest(agent.identity):
+            parts = dict(known[label].parts)
+            now = agent.fingerprint.parts  # type: ignore[attr-defined]
+            changed = sorted(
+                {name for name, code in now if parts.get(name) != code} | (parts.keys() - dict(now).keys())
+            )
+            yield f"agent code changed ({', '.join(changed[:3])})" if changed else "agent code changed"
+
+
+def _cases(layout: Layout, old: Layout) -> Iterator[str]:
+    was = {case.id: case.seen for cases in old.case_sets.values() for case in cases}
+    now = {case.id: case.seen for cases in layout.case_sets.values() for case in cases}
+    added = [id for id in now if id not in was]
+    changed = [id for id in now if id in was and was[id] != now[id]]
+    if changed:
+        yield f"{_count(changed, 'case')} changed ({', '.join(changed[:3])})"
+    if added:
+        yield f"{_count(added, 'case')} added ({', '.join(added[:3])})"
+
+
+def _levels(layout: Layout, old: Layout) -> Iterator[str]:
+    was, now = _values(old), _values(layout)
+    for factor, values in now.items():
+        if factor not in was:
+            yield f"factor {factor} added"
+        else:
+            added = [shown for key, shown in values.items() if key not in was[factor]]
+            if added:
+                yield f"{_count(added, 'level')} of {factor} added ({', '.join(map(repr, added[:3]))})"
+    for factor in was:
+        if factor not in now:
+            yield f"factor {factor} removed"
+
+
+def _values(layout: Layout) -> dict[str, dict[str, Json]]:
+    values: dict[str, dict[str, Json]] = {}
+    for condition in layout.conditions:
+        for factor, value in condition.factors.items():
+            values.setdefault(factor, {})[digest(value)] = value
+    return values
+
+
+def _count(things: list[str], what: str) -> str:
+    return f"{len(things)} {what}{'' if len(things) == 1 else 's'}"

@@ -1,0 +1,43 @@
+"""Which scores a trial has: known once its output is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+
+from peira.core.events import Result
+from peira.core.ids import digest
+from peira.plan.layout import Place, PlannedCase, score_id
+
+MOST_REMEMBERED = 10_000
+
+
+class Judging:
+    """Which evaluators judge a trial, and under which ids their scores are kept."""
+
+    def __init__(self, common: Sequence[str], takes: Mapping[str, Iterable[str]]) -> None:
+        self._common, self._takes = tuple(common), takes
+        self._expected: dict[int, str] = {}
+
+    def scores(self, place: Place, trial: str, output: str) -> Iterator[tuple[str, str]]:
+        """(evaluator's digest, score's id) of each score of a trial with this output."""
+        case = place.case
+        for evaluator in dict.fromkeys((*self._common, *case.judged_by)):
+            takes = self._takes[evaluator]
+            facts = {"output": output, "case": case.seen, "trial": trial}
+            if "expected" in takes:
+                facts["expected"] = self._digest_expected(case)
+            yield evaluator, score_id(evaluator, takes, facts)
+
+    def _digest_expected(self, case: PlannedCase) -> str:
+        key = id(case)
+        if key not in self._expected:
+            if len(self._expected) > MOST_REMEMBERED:
+                self._expected.clear()
+            self._expected[key] = digest(case.expected)
+        return self._expected[key]
+
+
+def output_digest(result: Result) -> str:
+    """The digest of an output, from where it is kept: outputs are stored as canonical JSON."""
+    return result.blob or sha256(bytes(result.output)).hexdigest()

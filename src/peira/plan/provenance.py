@@ -1,0 +1,68 @@
+"""Where a run came from: versions, packages, platform, the state of the user's project, who and when."""
+
+from __future__ import annotations
+
+import getpass
+import platform
+import subprocess
+import sys
+from importlib.metadata import distributions, version
+from pathlib import Path
+
+import msgspec
+
+from peira.core.clock import stamp
+
+
+class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
+    study: str
+    plan: str
+    seed: int
+    generation: int
+    peira: str
+    python: str
+    platform: str
+    packages: dict[str, str]
+    who: str
+    when: str
+    command: list[str]
+    git_commit: str = ""
+    git_dirty: bool | None = None
+
+
+def provenance(study: str, plan: str, seed: int, generation: int, folder: Path, now: float) -> Provenance:
+    """`study` and `plan` are digests. Nothing of the environment's values is kept, only what is installed."""
+    commit = _git(folder, "rev-parse", "HEAD")
+    return Provenance(
+        study=study,
+        plan=plan,
+        seed=seed,
+        generation=generation,
+        peira=version("peira"),
+        python=platform.python_version(),
+        platform=platform.platform(),
+        packages=dict(sorted((d.name, d.version) for d in distributions() if d.name)),
+        who=_user(),
+        when=stamp(now),
+        command=[Path(sys.argv[0]).name] if sys.argv else [],
+        git_commit=commit,
+        git_dirty=bool(_git(folder, "status", "--porcelain")) if commit else None,
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """What git says of the folder; nothing where there is no git or no repository."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=5, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,72 @@
+"""What a process runner and its child say to each other: small messages over a pair of sockets."""
+
+from __future__ import annotations
+
+from multiprocessing.connection import Connection
+from typing import Any
+
+import msgspec
+
+from peira.core.ids import Json
+
+
+class Setup(msgspec.Struct, frozen=True, tag="setup"):
+    """To the child, first: where the agents' code is."""
+
+    agents: dict[str, str]
+    path: list[str]
+    label: str
+
+
+class Do(msgspec.Struct, frozen=True, tag="do"):
+    """To the child: one attempt."""
+
+    work: dict[str, Any]
+    epoch: int
+
+
+class Answer(msgspec.Struct, frozen=True, tag="answer"):
+    """To the child: what its last request came to."""
+
+    value: Any = None
+    abandoned: bool = False
+    problem: str = ""
+
+
+class Ask(msgspec.Struct, frozen=True, tag="ask"):
+    """From the child: a method of the channel, called there."""
+
+    method: str
+    arguments: list[Any]
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    """From the child: the attempt's output."""
+
+    value: Json
+
+
+class Broken(msgspec.Struct, frozen=True, tag="broken"):
+    """From the child: why there is no output. `permanent` failures are not worth another try."""
+
+    name: str
+    message: str
+    trace: str
+    permanent: bool
+
+
+_to_child: msgspec.msgpack.Decoder[Setup | Do | Answer] = msgspec.msgpack.Decoder(Setup | Do | Answer)
+_from_child: msgspec.msgpack.Decoder[Ask | Done | Broken] = msgspec.msgpack.Decoder(Ask | Done | Broken)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def send(line: Connection, message: msgspec.Struct) -> None:
+    line.send_bytes(_encode(message))
+
+
+def receive_in_child(line: Connection) -> Setup | Do | Answer:
+    return _to_child.decode(line.recv_bytes())
+
+
+def receive(line: Connection) -> Ask | Done | Broken:
+    return _from_child.decode(line.recv_bytes())

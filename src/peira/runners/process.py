@@ -1,0 +1,172 @@
+"""Real processes: for agents that use global randomness, hold the interpreter's lock, or may crash.
+
+Each worker is a thread here that owns one child process and speaks for its attempts. An abandoned
+attempt's process is killed with everything it started; the worker starts another.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from multiprocessing.connection import Connection
+from typing import Any
+
+from peira.core.contracts import Attempt, Channel, Desk
+from peira.errors import Abandoned, AttemptFailed, Invalid, ProcessDied
+from peira.runners.pipe import Answer, Ask, Broken, Do, Done, Setup, receive, send
+from peira.sandbox import tree
+
+BATCH = 8
+
+
+class ProcessRunner:
+    name = "process"
+
+    def __init__(self, agents: Mapping[str, str | None], label: str) -> None:
+        """`agents` says where each one's code is (file.py:name); `label` marks the processes as ours."""
+        self.agents = {name: self._named(name, where) for name, where in agents.items()}
+        self._label = label
+        self._workers: list[_Worker] = []
+
+    @staticmethod
+    def _named(agent: str, where: str | None) -> str:
+        if where is None:
+            raise Invalid(
+                f"agent {agent!r} cannot run in another process: "
+                "define it at the top of a file, or use runner='local'"
+            )
+        return where
+
+    def start(self, desk: Desk, workers: int) -> None:
+        for number in range(workers):
+            setup = Setup(dict(self.agents), list(sys.path), f"{self._label}/{number}")
+            self._workers.append(_Worker(desk, setup))
+        for worker in self._workers:
+            worker.thread.start()
+
+    def abandon(self, attempt: Attempt) -> None:
+        for worker in self._workers:
+            if worker.current is attempt:
+                worker.kill()
+
+    def stop(self) -> None:
+        for worker in self._workers:
+            worker.thread.join()
+
+
+class _Worker:
+    def __init__(self, desk: Desk, setup: Setup) -> None:
+        self._desk, self._setup = desk, setup
+        self._child: _Child | None = None
+        self.current: Attempt | None = None
+        self.thread = threading.Thread(target=self._serve, name="peira-process", daemon=True)
+
+    def kill(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+
+    def _serve(self) -> None:
+        try:
+            while attempts := self._desk.take(BATCH):
+                for attempt in attempts:
+                    self._work(attempt)
+        finally:
+            self.kill()
+
+    def _work(self, attempt: Attempt) -> None:
+        self.current = attempt
+        channel = self._desk.begin(attempt)
+        if channel is None:
+            return
+        try:
+            outcome = self._living_child().perform(attempt, channel)
+        except Exception as problem:  # the attempt's end, whatever it was
+            self._desk.end(attempt, None, problem)
+        else:
+            self._desk.end(attempt, outcome, None)
+        self.current = None
+
+    def _living_child(self) -> _Child:
+        if self._child is None or not self._child.alive:
+            self._child = _Child(self._setup)
+        return self._child
+
+
+class _Child:
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "peira.runners.child", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=2,  # what user code prints must not mix with the answer on standard output
+                env=tree.labelled(os.environ, setup.label),
+                start_new_session=True,  # a Ctrl-C in the terminal is for the parent to handle
+            )
+        self._line = Connection(ours.detach())
+        send(self._line, setup)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def perform(self, attempt: Attempt, channel: Channel) -> Any:
+        """The attempt's output; raises why there is none."""
+        try:
+            send(self._line, Do(dict(attempt.work.portable()), attempt.epoch))
+            while isinstance(message := receive(self._line), Ask):
+                send(self._line, _answer(message, channel))
+        except (EOFError, OSError):
+            raise ProcessDied(self._death()) from None
+        if isinstance(message, Done):
+            return message.value
+        raise _rebuilt(message)
+
+    def _death(self) -> str:
+        self.kill()
+        code = self._process.returncode
+        return (
+            f"its process was killed by signal {-code}"
+            if code < 0
+            else f"its process ended with exit code {code}"
+        )
+
+    def kill(self) -> None:
+        """End the process and everything it started."""
+        tree.end(self._setup.label, self._process.pid)
+        self._process.wait()
+        self._line.close()
+
+
+def _answer(ask: Ask, channel: Channel) -> Answer:
+    try:
+        value = getattr(channel, ask.method)(*ask.arguments)
+        if isinstance(value, Future):
+            value = value.result()
+    except Abandoned:
+        return Answer(abandoned=True)
+    except Invalid as problem:
+        return Answer(problem=str(problem))
+    return Answer(value if value is None or isinstance(value, bytes) else str(value))
+
+
+def _rebuilt(broken: Broken) -> AttemptFailed:
+    """The child's exception as one of ours, under the name it had there."""
+    base = _PermanentFailure if broken.permanent else AttemptFailed
+    problem = type(broken.name, (base,), {})(broken.message)
+    problem.trace = broken.trace
+    return problem  # type: ignore[no-any-return]
+
+
+class _PermanentFailure(AttemptFailed, Invalid):
+    """A failure in a child that another try would only repeat."""
+
+    def __init__(self, message: str) -> None:
+        Invalid.__init__(self, message)

@@ -1,0 +1,156 @@
+"""Cases: the problems an agent is given.
+
+A case is a msgspec struct and not a pydantic model, because studies have hundreds of thousands of them.
+Its values are normalised when it is made, so the value that is hashed is the value the agent gets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from peira.core.context import SeenCase
+from peira.core.contracts import Evaluator
+from peira.core.ids import Json, canonical, digest_bytes, normalise
+from peira.core.registry import nearest
+from peira.errors import Invalid
+from peira.spec.evaluators import as_evaluator
+
+ID_DIGITS = 16
+_set = msgspec.structs.force_setattr
+
+
+class _Problem(msgspec.Struct, frozen=True):
+    input: Json
+    expected: Json = None
+
+
+class Case(_Problem, frozen=True, kw_only=True):
+    """One problem: `Case("Capital of France?", expected="Paris")`.
+
+    The agent sees all of it but `expected` and `evaluators`. `id` names it (else its input does); `cluster`
+    groups cases that are not independent; `slice` is the part of the set it belongs to; `evaluators` judge
+    this case beside those of the study.
+    """
+
+    id: str | None = None
+    cluster: str | None = None
+    slice: str | None = None
+    metadata: dict[str, Json] = {}
+    evaluators: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        _set(self, "input", normalise(self.input, "input"))
+        if self.expected is not None:
+            _set(self, "expected", normalise(self.expected, "expected"))
+        if self.id is not None or self.cluster is not None or self.slice is not None:
+            for name in ("id", "cluster", "slice"):
+                _set(self, name, _label(name, getattr(self, name)))
+        if self.metadata:
+            _set(self, "metadata", _metadata(self.metadata))
+        if self.evaluators:
+            _set(self, "evaluators", _several(self.evaluators))
+
+    def seen(self, id: str) -> SeenCase:
+        """The case as the agent sees it, under the id it has in its set."""
+        return SeenCase(self.input, id, self.slice, self.cluster, self.metadata)
+
+    def resolved_evaluators(self) -> tuple[Evaluator, ...]:
+        """Its own evaluators, made of what was written."""
+        return tuple(map(as_evaluator, self.evaluators))
+
+
+KEYS = Case.__struct_fields__
+
+
+def _label(name: str, value: object) -> str | None:
+    """Names are text. A whole number counts as its text, so that CSV and JSON name a case alike."""
+    if type(value) is int:
+        return str(value)
+    if value is None or (isinstance(value, str) and value and normalise(str(value), name)):
+        return value
+    raise Invalid(f"{name}: must be text that is not empty, not {value!r}")
+
+
+def _metadata(value: object) -> dict[str, Json]:
+    if not isinstance(value, Mapping):
+        raise Invalid(f"metadata: must be a table of names and values, not {value!r}")
+    return dict(normalise(dict(value), "metadata"))
+
+
+def _several(value: object) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def as_case(value: object) -> Case:
+    """Turn what stands for a case into one: a Case, (input, expected), a table of its fields, or a text."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        if len(value) != 2:  # type: ignore[arg-type]
+            raise Invalid(f": a case as a list is (input, expected), not {len(value)} items")  # type: ignore[arg-type]
+        return Case(value[0], value[1])  # type: ignore[index]
+    if kind is Case:
+        return value  # type: ignore[return-value]
+    if kind is str:
+        return Case(value)
+    if kind is dict:
+        return _from_table(value)  # type: ignore[arg-type]
+    raise Invalid(f": {value!r} is not a case; write Case(...), (input, expected), a table, or a text")
+
+
+def _from_table(table: Mapping[str, Any]) -> Case:
+    unknown = [k for k in table if k not in KEYS]
+    problems = [f".{key}: is not a field of a case{nearest(str(key), KEYS)}" for key in unknown]
+    if "input" not in table:
+        problems.append(".input: is missing")
+    if problems:
+        raise Invalid(problems)
+    return Case(**table)
+
+
+def as_cases(values: Iterable[object], path: Callable[[int], str]) -> tuple[tuple[Case, ...], list[str]]:
+    """The cases that could be made, and a problem for each thing that could not, at `path(position)`."""
+    cases: list[Case] = []
+    problems: list[str] = []
+    add = cases.append
+    for position, value in enumerate(values):
+        try:
+            add(as_case(value))
+        except Invalid as error:
+            at = path(position)
+            problems += [f"{at}{p}" if p[0] in ".:[" else f"{at}.{p}" for p in error.problems]
+    return tuple(cases), problems
+
+
+def case_ids(cases: Iterable[Case]) -> list[str]:
+    """The id of each: the given one, or its input's digest, numbered among equal inputs.
+
+    A case added or removed elsewhere changes no other's id.
+    """
+    met: Counter[str] = Counter()
+    return [case.id if case.id is not None else _occurrence(met, case.input) for case in cases]
+
+
+def _occurrence(met: Counter[str], value: Json) -> str:
+    name = digest_bytes(canonical(value))[:ID_DIGITS]
+    earlier = met[name]
+    met[name] = earlier + 1
+    return f"{name}-{earlier}" if earlier else name
+
+
+def seen_digest(case: Case, id: str) -> str:
+    """The digest of all the agent sees of a case; `expected` is no part of it."""
+    return digest_bytes(
+        canonical(
+            {
+                "cluster": case.cluster,
+                "id": id,
+                "input": case.input,
+                "metadata": case.metadata,
+                "slice": case.slice,
+            }
+        )
+    )

@@ -1,0 +1,102 @@
+"""Evaluators as a study writes them: a name, a name with options, a function, or an evaluator made already.
+
+This room makes them through the registry and writes them down again; the evaluators themselves are plug-ins.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from peira.core.contracts import Evaluator
+from peira.core.ids import Json
+from peira.core.registry import registry
+from peira.errors import Invalid, Unknown
+from peira.spec.modules import Missing, reference
+
+
+def as_evaluator(given: Any) -> Evaluator:
+    """The evaluator that is meant; Invalid says why there is none."""
+    if isinstance(given, Evaluator) and not inspect.isclass(given):
+        return given
+    if isinstance(given, Missing):
+        return MissingEvaluator(given)
+    if isinstance(given, (str, Mapping)):
+        return _named(*options_of(given))
+    if callable(given):
+        return _make("function", fn=given)
+    raise Invalid(f"{given!r} is not an evaluator; give a function, a name, or a name with its options")
+
+
+class MissingEvaluator:
+    """Stands for an evaluator that cannot be had any more; judging with it says why."""
+
+    asynchronous = False
+    takes: frozenset[str] = frozenset()
+
+    def __init__(self, missing: Missing) -> None:
+        self.name = missing.__name__
+        self._missing = missing
+
+    @property
+    def identity(self) -> Json:
+        return {"missing": self.name}
+
+    def judge(self, facts: Mapping[str, Any]) -> Any:
+        return self._missing()
+
+
+def options_of(given: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Name and options of "numeric", {"name": "numeric", "tolerance": 1} or {"numeric": {"tolerance": 1}}."""
+    if isinstance(given, str):
+        return given, {}
+    if isinstance(given.get("name"), str):
+        return given["name"], {str(key): value for key, value in given.items() if key != "name"}
+    if len(given) == 1:
+        [(name, options)] = given.items()
+        if isinstance(options, Mapping):
+            return str(name), dict(options)
+    raise Invalid(f'{dict(given)!r} is not an evaluator; write {{name = "numeric", tolerance = 0.1}}')
+
+
+def _named(name: str, options: dict[str, Any]) -> Evaluator:
+    if name == "function":
+        raise Invalid("write a function as file.py:name")
+    return _make(name, **options)
+
+
+def _make(kind: str, /, **options: Any) -> Evaluator:
+    try:
+        made: Evaluator = registry.make("evaluator", kind, **options)
+    except Unknown as error:
+        raise Invalid(str(error)) from None
+    except TypeError as error:
+        raise Invalid(f"{kind}: {error}") from None
+    return made
+
+
+def write_evaluator(given: Any, base: Path | None) -> Json:
+    """What `as_evaluator` reads; None for what cannot be named in a file."""
+    if isinstance(given, (str, Mapping)):
+        name, options = options_of(given)
+        return {"name": name, **options} if options else name
+    if not isinstance(given, Evaluator):
+        return reference(given, base)
+    identity = given.identity
+    config = identity.get("config") if isinstance(identity, Mapping) else None
+    if isinstance(config, Mapping) and given.name in registry.names("evaluator"):
+        return {"name": given.name, **config} if config else given.name
+    function: Callable[..., Any] | None = getattr(given, "fn", None)
+    return reference(function if function is not None else given, base)
+
+
+def name_of(given: Any) -> str:
+    """What people call an evaluator, an agent or any other callable."""
+    if isinstance(given, (str, Mapping)):
+        return options_of(given)[0]
+    if isinstance(given, Evaluator):
+        return given.name
+    given = getattr(given, "func", given)
+    return str(getattr(given, "__name__", None) or type(given).__name__).strip("<>")

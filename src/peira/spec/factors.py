@@ -1,0 +1,182 @@
+"""What varies: factors and their levels, and blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from keyword import iskeyword
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from peira.core.ids import Json, digest
+from peira.core.registry import nearest
+from peira.errors import Invalid
+from peira.spec.values import Name, Plain, Table, Value, join, read_value
+
+RESERVED = {
+    "agent": "the label of the agent; give several agents with agents={label: ...}",
+    "cases": "the label of the case set; give several sets with cases={label: ...}",
+    "case": "the case an agent is given",
+    "trial": "the trial an agent is given",
+    "repeat": "the number of the repeat; say repeats=...",
+}
+
+
+class Level(Value):
+    """One value of a factor. `label` is what people are shown."""
+
+    value: Plain
+    label: Name | None = None
+    metadata: Table = Field(default_factory=dict)
+    baseline: bool = False
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, value: Json, label: str | None = None, metadata: Json = ..., baseline: bool = False
+        ) -> None: ...
+
+
+def _is_level(raw: object) -> bool:
+    """A table with a `value`, and nothing that a Level does not have, stands for a Level; else for itself."""
+    return isinstance(raw, Mapping) and "value" in raw and set(raw) <= set(Level.model_fields)
+
+
+def _level(raw: object) -> Level:
+    if isinstance(raw, Level) or _is_level(raw):
+        level: Level = read_value(Level, raw)
+        return level
+    try:
+        return Level(raw)
+    except Invalid as error:
+        raise Invalid(problem.removeprefix("value") for problem in error.problems) from None
+
+
+def _levels(raw: object) -> tuple[Level, ...]:
+    if not isinstance(raw, (list, tuple, range)):
+        raise Invalid(f"must be a list of values, not {raw!r}")
+    levels: dict[int, Level] = {}
+    problems: list[str] = [] if raw else ["there are none"]
+    for i, item in enumerate(raw):
+        try:
+            levels[i] = _level(item)
+        except Invalid as error:
+            problems += [join(f"[{i}]", problem) for problem in error.problems]
+    problems += _twins({i: (digest(level.value), level.value) for i, level in levels.items()})
+    problems += _twins({i: (level.label, level.label) for i, level in levels.items() if level.label})
+    if problems:
+        raise Invalid(problems)
+    return tuple(levels.values())
+
+
+def _twins(found: Mapping[int, tuple[str, object]]) -> Iterable[str]:
+    first: dict[str, int] = {}
+    for i, (key, shown) in found.items():
+        if first.setdefault(key, i) != i:
+            yield f"[{i}]: {shown!r} is a duplicate of levels[{first[key]}]"
+
+
+Levels = Annotated[tuple[Level, ...], BeforeValidator(_levels, json_schema_input_type=list[Level | Any])]
+
+
+def _argument(name: str) -> str:
+    if name in RESERVED:
+        raise Invalid(f"{name!r} is reserved for {RESERVED[name]}")
+    if not name.isidentifier() or iskeyword(name):
+        raise Invalid(f"{name!r} is not a name that a function's argument can have")
+    return name
+
+
+Argument = Annotated[str, BeforeValidator(lambda name: _argument(name) if isinstance(name, str) else name)]
+
+
+class _Varying(Value):
+    """A named list of levels, in the order given."""
+
+    name: Argument
+    levels: Levels
+
+    @property
+    def values(self) -> tuple[Json, ...]:
+        return tuple(level.value for level in self.levels)
+
+
+class Factor(_Varying):
+    """What is varied. `baseline` is the value that stands for "as before the factor was added".
+
+    `kind` is recorded with the study; every kind is crossed by the design.
+    """
+
+    kind: Literal["manipulated", "measured", "blocked", "nuisance"] = "manipulated"
+    baseline: Plain = None
+    description: str = ""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            name: str,
+            levels: Iterable[Any],
+            kind: str = ...,
+            baseline: Json = None,
+            description: str = ...,
+        ) -> None: ...
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_baseline(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        """The baseline said of the factor and the one marked on a level are one."""
+        if raw.get("baseline") is None and isinstance(raw.get("levels"), (list, tuple)):
+            marked = [level for level in map(_marked, raw["levels"]) if level is not None]
+            if marked:
+                return {**raw, "baseline": marked[0].value}
+        return raw
+
+    @model_validator(mode="after")
+    def _known_baseline(self) -> Factor:
+        marked = [level for level in self.levels if level.baseline]
+        if len(marked) > 1 or any(digest(level.value) != digest(self.baseline) for level in marked):
+            raise Invalid("baseline: there is more than one")
+        if self.baseline is not None and self.baseline_level is None:
+            hint = nearest(str(self.baseline), [str(value) for value in self.values])
+            raise Invalid(f"baseline: {self.baseline!r} is not one of the levels{hint}")
+        return self
+
+    @cached_property
+    def baseline_level(self) -> Level | None:
+        """The level that is the baseline; None without one."""
+        marked = [level for level in self.levels if level.baseline]
+        if self.baseline is not None:
+            wanted = digest(self.baseline)
+            marked = [level for level in self.levels if digest(level.value) == wanted]
+        return marked[0] if marked else None
+
+
+def _marked(raw: object) -> Level | None:
+    try:
+        level = _level(raw)
+    except Invalid:  # told where the levels are read
+        return None
+    return level if level.baseline else None
+
+
+class Block(_Varying):
+    """A grouping that is not of interest itself (a day, a machine), crossed with the conditions."""
+
+    description: str = ""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, name: str, levels: Iterable[Any], description: str = "") -> None: ...
+
+
+class Design(Value):
+    """How the factors become conditions: the name of a design, and its parameters."""
+
+    name: Name = "full_factorial"
+    parameters: Table = Field(default_factory=dict)
+
+    if TYPE_CHECKING:
+
+        def __init__(self, name: str = ..., parameters: Json = ...) -> None: ...

@@ -1,0 +1,220 @@
+"""The rules between the parts of a study: names that must meet, and conditions that must be left."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from peira.core.ids import Json, digest
+from peira.core.registry import nearest, registry
+from peira.core.signature import Wants, wants
+from peira.errors import Invalid
+from peira.spec.case import case_ids
+from peira.spec.constraints import Constraint
+from peira.spec.evaluators import as_evaluator, name_of
+from peira.spec.factors import Design
+
+if TYPE_CHECKING:
+    from peira.spec.study import Study
+
+INJECTED = ("case", "trial")
+TRIES = 200_000
+"""Combinations tried before it is believed that the constraints leave one."""
+
+
+def broken_rules(study: Study, broken: Iterable[str] = ()) -> Iterator[str]:
+    """Every rule that does not hold, one line each. Parts named in `broken` were told of before."""
+    names = _Names(study, frozenset(broken))
+    yield from _cases(study, names)
+    yield from _twins("factors", [v.name for v in (*study.factors, *study.blocks)])
+    wanted = dict(_wanted(study))
+    yield from (problem for problem in wanted.values() if isinstance(problem, str))
+    known = {label: w for label, w in wanted.items() if isinstance(w, Wants)}
+    yield from _arguments(study, known, names)
+    evaluators = yield from _evaluators(study)
+    yield from _design(study)
+    yield from _constraints(study, known, names)
+    yield from _aims(study, names, evaluators)
+
+
+class _Names:
+    """What a condition has values for."""
+
+    def __init__(self, study: Study, broken: frozenset[str]) -> None:
+        self.levels: dict[str, tuple[Json, ...]] = {v.name: v.values for v in (*study.blocks, *study.factors)}
+        if study.labelled:
+            self.levels["agent"] = tuple(study.agents)
+        if "" not in study.case_sets:
+            self.levels["cases"] = tuple(study.case_sets)
+        self.broken = broken
+        self.known = self.levels.keys() | broken
+
+
+def _cases(study: Study, names: _Names) -> Iterator[str]:
+    for label, cases in study.case_sets.items():
+        path = f"cases.{label}" if label else "cases"
+        if not cases and path not in names.broken:
+            yield f"{path}: there are none"
+        if any(case.id is not None for case in cases):
+            yield from (
+                f"{path}: {n} cases have the id {i!r}" for i, n in Counter(case_ids(cases)).items() if n > 1
+            )
+
+
+def _twins(path: str, names: Sequence[str]) -> Iterator[str]:
+    yield from (f"{path}: there are {n} of the name {name!r}" for name, n in Counter(names).items() if n > 1)
+
+
+def _wanted(study: Study) -> Iterator[tuple[str, Wants | str]]:
+    for label, fn in study.agents.items():
+        path = f"agents.{label}" if study.labelled else "agent"
+        try:
+            yield label, wants(fn)
+            parameters = inspect.signature(fn).parameters.values()
+        except (TypeError, ValueError):
+            yield label, f"{path}: the arguments of {name_of(fn)} cannot be read; wrap it in a function"
+            continue
+        if unnamed := [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY and p.default is p.empty]:
+            yield label, f"{path}: its argument {unnamed[0]!r} cannot be given by name"
+
+
+def _arguments(study: Study, wanted: Mapping[str, Wants], names: _Names) -> Iterator[str]:
+    for label, taken in wanted.items():
+        path = f"agents.{label}" if study.labelled else "agent"
+        for name in sorted(taken.required - names.known - {*INJECTED}):
+            hint = nearest(name, names.levels.keys() | {*INJECTED})
+            yield f"{path}: {label} takes {name!r}, which is no factor{hint}"
+    if len(wanted) < len(study.agents) or not wanted:
+        return
+    takers = wanted.values()
+    for factor in study.factors:
+        if not any(w.anything or factor.name in w.names for w in takers):
+            who = "no agent takes" if study.labelled else f"{next(iter(wanted))} does not take"
+            hint = nearest(factor.name, {n for w in takers for n in w.names} - {*INJECTED})
+            yield f"factors.{factor.name}: {who} {factor.name!r}{hint}"
+
+
+def _evaluators(study: Study) -> Any:
+    """Yields the problems; returns the names of all evaluators."""
+    found: list[str] = []
+    for i, given in enumerate(study.evaluators):
+        try:
+            found.append(as_evaluator(given).name)
+        except Invalid as error:
+            yield from (f"evaluators[{i}]: {problem}" for problem in error.problems)
+    yield from _twins("evaluators", found)
+    for label, cases in study.case_sets.items():
+        path = f"cases.{label}" if label else "cases"
+        for i, case in enumerate(cases):
+            for given in case.evaluators:
+                try:
+                    found.append(as_evaluator(given).name)
+                except Invalid as error:
+                    yield from (f"{path}[{i}].evaluators: {problem}" for problem in error.problems)
+    return frozenset(found)
+
+
+def _design(study: Study) -> Iterator[str]:
+    known = {Design().name, *registry.names("design")}
+    if study.design.name not in known:
+        yield f"design: there is no design {study.design.name!r}{nearest(study.design.name, known)}"
+
+
+def _constraints(study: Study, wanted: Mapping[str, Wants], names: _Names) -> Iterator[str]:
+    sound: list[Constraint] = []
+    for i, constraint in enumerate(study.constraints):
+        unknown = sorted(constraint.names - names.known)
+        yield from (
+            f"constraints[{i}]: there is no factor {name!r}{nearest(name, names.levels)}" for name in unknown
+        )
+        if not constraint.names and not constraint.open:
+            yield f"constraints[{i}]: it names no factor, in {constraint.text!r}"
+        elif not unknown and not constraint.names & names.broken and not (constraint.open and names.broken):
+            sound.append(constraint)
+    if sound:
+        yield from _conditions_left(study, sound, wanted, names)
+
+
+def _conditions_left(
+    study: Study, constraints: list[Constraint], wanted: Mapping[str, Wants], names: _Names
+) -> Iterator[str]:
+    try:
+        left = any(
+            _Search(_levels(study, label, w, names), constraints).succeeds() for label, w in wanted.items()
+        )
+    except Exception as error:
+        # Whatever a user's function raises is a problem of the study, told like any other.
+        reason = getattr(error, "reason", f"{type(error).__name__}: {error}")
+        yield f"constraints: cannot be evaluated: {reason}"
+        return
+    if wanted and not left:
+        yield f"constraints: they leave no condition ({'; '.join(c.text for c in constraints)})"
+
+
+def _levels(study: Study, label: str, wants: Wants, names: _Names) -> dict[str, tuple[Json, ...]]:
+    """The levels that an agent's conditions can have."""
+    untaken = {f.name for f in study.factors if not wants.anything and f.name not in wants.names}
+    levels = {name: values for name, values in names.levels.items() if name not in untaken}
+    return {**levels, "agent": (label,)} if "agent" in levels else levels
+
+
+class _Search:
+    """Looks for one admissible condition, giving up a branch as soon as an expression refuses it."""
+
+    def __init__(self, levels: Mapping[str, Sequence[Json]], constraints: Sequence[Constraint]) -> None:
+        hard = [c for c in constraints if c.severity == "error"]
+        self.early = [c for c in hard if isinstance(c.expression, str)]
+        self.late = [c for c in hard if not isinstance(c.expression, str)]
+        named = {name for c in self.early for name in c.names}
+        self.levels = {n: values for n, values in levels.items() if n in named or self.late}
+        self.tries = 0
+
+    def succeeds(self) -> bool:
+        return self._extend({}, list(self.levels))
+
+    def _extend(self, chosen: dict[str, Json], rest: list[str]) -> bool:
+        if not rest:
+            return all(c.admits(chosen) for c in self.late)
+        name, *later = rest
+        for value in self.levels[name]:
+            self.tries += 1
+            extended = {**chosen, name: value}
+            admitted = all(c.admits(extended) for c in self.early if name in c.names)
+            if (admitted and self._extend(extended, later)) or self.tries > TRIES:
+                return True
+        return False
+
+
+def _aims(study: Study, names: _Names, evaluators: frozenset[str]) -> Iterator[str]:
+    outcomes = {outcome.name for outcome in study.outcomes}
+    hypotheses = {hypothesis.id for hypothesis in study.hypotheses}
+    measured = outcomes | evaluators
+    for outcome in study.outcomes:
+        if outcome.judged_by and outcome.judged_by not in evaluators:
+            hint = nearest(outcome.judged_by, evaluators)
+            yield f"outcomes.{outcome.name}: there is no evaluator {outcome.judged_by!r}{hint}"
+    for h in study.hypotheses:
+        path = f"hypotheses.{h.id}"
+        yield from _unknown(
+            f"{path}.outcome", "outcome", [h.outcome] if h.outcome else [], measured | names.broken
+        )
+        yield from _unknown(f"{path}.factor", "factor", [h.factor] if h.factor else [], names.known)
+        if h.factor in names.levels:
+            there = {digest(value) for value in names.levels[h.factor]}
+            for level in h.levels:
+                if digest(level) not in there:
+                    yield f"{path}.levels: {level!r} is not a level of {h.factor}"
+    for plan in study.analysis_plans:
+        path = f"analysis_plans.{plan.name}"
+        yield from _unknown(f"{path}.outcomes", "outcome", plan.outcomes, measured | names.broken)
+        yield from _unknown(f"{path}.hypotheses", "hypothesis", plan.hypotheses, hypotheses | names.broken)
+    yield from _twins("outcomes", [outcome.name for outcome in study.outcomes])
+    yield from _twins("hypotheses", [h.id for h in study.hypotheses])
+    yield from _twins("analysis_plans", [plan.name for plan in study.analysis_plans])
+
+
+def _unknown(path: str, what: str, given: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+    known = set(known)
+    yield from (f"{path}: there is no {what} {n!r}{nearest(n, known)}" for n in given if n not in known)

@@ -1,0 +1,146 @@
+"""The study: everything that is asked, as one frozen value.
+
+However it was written (a decorated function, a call, a TOML, YAML or JSON file), the same study is the same
+value: shapes are settled and code is found when it is made, and a study that was made has no problems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, SkipValidation, ValidationError
+
+from peira.core.contracts import Evaluator
+from peira.errors import Invalid
+from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
+from peira.spec.case import Case
+from peira.spec.constraints import Constraint
+from peira.spec.evaluators import as_evaluator
+from peira.spec.factors import Block, Design, Factor
+from peira.spec.limits import Budget, Policy, Storage
+from peira.spec.modules import Decorated, caller
+from peira.spec.read import KEYS, Reader
+from peira.spec.rules import broken_rules
+from peira.spec.values import Name, Texts, Value, translate
+
+MAX_SEED = 2**53 - 1
+
+
+class Study(Value, Decorated):
+    """Cases x design x agents x evaluators x repeats, with its purpose, its limits and its seed.
+
+    `case_sets` and `agents` are by label; a sole unlabelled case set has the label "", a sole agent the name
+    of its function. `labelled` says that agents were given by label, which makes the factor `agent`.
+    A study of one function can be called as that function.
+    """
+
+    name: Name = Field(default="study", pattern=r"^[^/\\\x00-\x1f\x7f]+$")
+    title: str = ""
+    description: str = ""
+    authors: Texts = ()
+    rationale: str = ""
+    tags: Texts = ()
+    notes: str = ""
+    case_sets: SkipValidation[Mapping[str, tuple[Case, ...]]] = Field(default_factory=dict, repr=False)
+    factors: tuple[Factor, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    design: Design = Field(default_factory=Design)
+    agents: SkipValidation[Mapping[str, Any]] = Field(default_factory=dict)
+    labelled: bool = False
+    evaluators: SkipValidation[tuple[Any, ...]] = ()
+    repeats: int = Field(default=1, ge=1)
+    seed: int = Field(default=0, ge=-MAX_SEED, le=MAX_SEED)
+    outcomes: tuple[Outcome, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
+    analysis_plans: tuple[AnalysisPlan, ...] = ()
+    budget: Budget = Field(default_factory=Budget)
+    policy: Policy = Field(default_factory=Policy)
+    storage: Storage = Field(default_factory=Storage)
+
+    def __init__(self, **raw: Any) -> None:
+        folder, module = caller()
+        self._fill(raw, [folder or Path(), Path()], module)
+
+    @classmethod
+    def assemble(
+        cls, raw: Mapping[str, Any], folders: Sequence[Path], module: str = "", *, lenient: bool = False
+    ) -> Study:
+        """The study of what was written, its files in these folders.
+
+        `lenient` is for stored studies: a placeholder stands for code that cannot be had, no rule is applied.
+        """
+        study = cls.__new__(cls)
+        study._fill(raw, folders, module, lenient)
+        return study
+
+    def _fill(
+        self, raw: Mapping[str, Any], folders: Sequence[Path], module: str, lenient: bool = False
+    ) -> None:
+        reader = Reader(folders, lenient)
+        fields = reader.read(raw)
+        problems = [*reader.problems, *self._validate(fields)]
+        self._wear(module, reader.sources)
+        if not lenient:
+            problems += broken_rules(self, reader.broken)
+        if problems:
+            raise Invalid(dict.fromkeys(problems))
+
+    def _validate(self, fields: dict[str, Any]) -> list[str]:
+        """Take the fields; those that are wrong are told, and left at their defaults."""
+        try:
+            BaseModel.__init__(self, **fields)
+        except ValidationError as error:
+            wrong = {str(found["loc"][0]) for found in error.errors() if found["loc"]}
+            BaseModel.__init__(self, **{key: value for key, value in fields.items() if key not in wrong})
+            return translate(error, KEYS)
+        return []
+
+    def _wear(self, module: str, sources: Mapping[str, Path]) -> None:
+        """Look like the function under test, and remember the case files."""
+        worn: dict[str, Any] = {
+            "__module__": module,
+            "__name__": self.name,
+            "__qualname__": "",
+            "_sources": sources,
+        }
+        if (fn := self.function) is not None:
+            names = ("__module__", "__name__", "__qualname__", "__doc__")
+            worn |= {name: getattr(fn, name) for name in names if hasattr(fn, name)} | {"__wrapped__": fn}
+        for name, value in worn.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def function(self) -> Any:
+        """The one agent under test; None if agents were given by label."""
+        return None if self.labelled else next(iter(self.agents.values()), None)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.function is None:
+            raise TypeError(f"study {self.name} has agents by label; call one of {', '.join(self.agents)}")
+        return self.function(*args, **kwargs)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.seed, self.repeats))
+
+    @property
+    def sources(self) -> Mapping[str, Path]:
+        """The files that case sets were read from, by label."""
+        return dict(self.__dict__.get("_sources", {}))
+
+    def resolved_evaluators(self) -> tuple[Evaluator, ...]:
+        """The evaluators, made of what was written."""
+        return tuple(map(as_evaluator, self.evaluators))
+
+    def unexecuted(self) -> list[str]:
+        """What the study declares and this release does not execute; every result says so."""
+        declared = {
+            "outcome": [outcome.name for outcome in self.outcomes],
+            "hypothesis": [hypothesis.id for hypothesis in self.hypotheses],
+            "analysis plan": [plan.name for plan in self.analysis_plans],
+        }
+        return [
+            f"{kind} {name}: declared, not executed" for kind, names in declared.items() for name in names
+        ]

@@ -1,0 +1,80 @@
+"""How ops become records: shared by every store, so that a backend holds only its differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from peira.core.contracts import Op, Outcome
+from peira.core.events import AnyEvent, Record, StepRecorded
+from peira.core.state import Call, Run, Task, apply, touched
+from peira.errors import Fenced
+
+
+@dataclass
+class Rows:
+    """A view over the rows at hand."""
+
+    tasks: dict[str, Task] = field(default_factory=dict)
+    calls: dict[str, Call] = field(default_factory=dict)
+    runs: dict[str, Run] = field(default_factory=dict)
+
+
+def task_ids(ops: Iterable[Op]) -> set[str]:
+    """The tasks that folding these ops may look at."""
+    return {task for op in ops for event in op.events for task in touched(event)}
+
+
+def call_keys(ops: Iterable[Op]) -> set[str]:
+    return {event.key for op in ops for event in op.events if isinstance(event, StepRecorded)}
+
+
+def fold(view: Rows, ops: Sequence[Op], at: float) -> tuple[list[Record], list[Outcome]]:
+    """Apply each op to the view, whole or not at all; the records to keep and what became of each op."""
+    records: list[Record] = []
+    outcomes: list[Outcome] = []
+    for op in ops:
+        try:
+            records += _fold_one(view, op, at)
+            outcomes.append(None)
+        except Fenced as refusal:
+            outcomes.append(refusal)
+    return records, outcomes
+
+
+def _fold_one(view: Rows, op: Op, at: float) -> list[Record]:
+    if len(op.events) == 1:  # `apply` is all or nothing for one event; only several need a way back
+        return [_step(view, op.run, op.events[0], at)]
+    before = [(event, _remember(view, op.run, event)) for event in op.events]
+    try:
+        return [_step(view, op.run, event, at) for event in op.events]
+    except Fenced:
+        for _, memory in reversed(before):
+            _restore(view, memory)
+        raise
+
+
+def _step(view: Rows, run: str, event: AnyEvent, at: float) -> Record:
+    known = view.runs.get(run)
+    record = Record(run, known.next_seq if known else 1, at, event)
+    apply(view, record)
+    return record
+
+
+Memory = list[tuple[dict[str, object], str, object]]
+
+
+def _remember(view: Rows, run: str, event: AnyEvent) -> Memory:
+    memory: Memory = [(view.runs, run, view.runs.get(run))]  # type: ignore[list-item]
+    memory += [(view.tasks, task, view.tasks.get(task)) for task in touched(event)]  # type: ignore[misc]
+    if isinstance(event, StepRecorded):
+        memory.append((view.calls, event.key, view.calls.get(event.key)))  # type: ignore[arg-type]
+    return memory
+
+
+def _restore(view: Rows, memory: Memory) -> None:
+    for table, key, row in memory:
+        if row is None:
+            table.pop(key, None)
+        else:
+            table[key] = row

@@ -1,0 +1,146 @@
+"""Rows of the tables as values, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from peira.core.codec import decode_result, encode
+from peira.core.events import State, Status
+from peira.core.state import NO_RESULT, Call, Run, Task
+
+STATES = (
+    State.queued,
+    State.running,
+    State.waiting,
+    State.paused,
+    State.cancelling,
+    State.succeeded,
+    State.failed,
+    State.cancelled,
+    State.blocked,
+    State.exhausted,
+    State.in_doubt,
+)
+"""States are stored as their index here: append only."""
+CODES = {state: code for code, state in enumerate(STATES)}
+
+TASK = (
+    "n, id, kind, class, state, epoch, owner, attempts, interruptions, priority, not_before, run, "
+    "reused_from, rest, result"
+)
+RUN = "n, id, manifest, study, trials, status, planned, next_seq, owner, incarnation, rest"
+CALL = "key, task, name, state, value, blob"
+
+
+class TaskRest(msgspec.Struct, omit_defaults=True, array_like=True):
+    reuse_key: str = ""
+    scope: str = ""
+    parent: str = ""
+    needs: tuple[str, ...] = ()
+    payload: str = ""
+
+
+class RunRest(msgspec.Struct, omit_defaults=True):
+    tags: tuple[str, ...] = ()
+    provenance: str = ""
+    resumes: str = ""
+    started: float = 0.0
+    finished: float = 0.0
+    counts: dict[str, int] = {}
+    reason: str = ""
+
+
+_task_rest = msgspec.json.Decoder(TaskRest)
+_run_rest = msgspec.json.Decoder(RunRest)
+
+
+def task_row(task: Task, n: int, run: int) -> tuple[Any, ...]:
+    rest = None
+    if task.reuse_key or task.scope or task.parent or task.needs or task.payload:
+        rest = encode(TaskRest(task.reuse_key, task.scope, task.parent, task.needs, task.payload))
+    return (
+        n,
+        bytes.fromhex(task.id),
+        task.kind,
+        task.cls,
+        CODES[task.state],
+        task.epoch,
+        task.owner or None,
+        task.attempts,
+        task.interruptions or None,
+        task.priority or None,
+        task.not_before or None,
+        run,
+        bytes.fromhex(task.reused_from) if task.reused_from else None,
+        rest,
+        encode(task.result) if task.result is not NO_RESULT else None,
+    )
+
+
+def task_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Task:
+    rest = _task_rest.decode(row[13]) if row[13] else TaskRest()
+    return Task(
+        id=row[1].hex(),
+        kind=row[2],
+        cls=row[3],
+        state=STATES[row[4]],
+        epoch=row[5],
+        owner=row[6] or "",
+        attempts=row[7],
+        interruptions=row[8] or 0,
+        priority=row[9] or 0,
+        not_before=row[10] or 0.0,
+        reuse_key=rest.reuse_key,
+        scope=rest.scope,
+        parent=rest.parent,
+        needs=rest.needs,
+        payload=rest.payload,
+        run=run_id(row[11]),
+        reused_from=row[12].hex() if row[12] else "",
+        result=decode_result(row[14]) if row[14] else NO_RESULT,
+    )
+
+
+def run_row(run: Run, n: int) -> tuple[Any, ...]:
+    rest = RunRest(run.tags, run.provenance, run.resumes, run.started, run.finished, run.counts, run.reason)
+    return (
+        n,
+        run.id,
+        run.manifest,
+        run.study,
+        run.trials,
+        run.status.value,
+        run.planned,
+        run.next_seq,
+        run.owner,
+        run.incarnation,
+        encode(rest),
+    )
+
+
+def run_value(row: tuple[Any, ...]) -> Run:
+    rest: Mapping[str, Any] = msgspec.structs.asdict(_run_rest.decode(row[10]))
+    return Run(
+        row[1],
+        row[2],
+        row[3],
+        row[4],
+        Status(row[5]),
+        row[6],
+        row[7],
+        owner=row[8],
+        incarnation=row[9],
+        **rest,
+    )
+
+
+def call_row(call: Call) -> tuple[Any, ...]:
+    value = bytes(call.value) or None
+    return bytes.fromhex(call.key), bytes.fromhex(call.task), call.name, call.state, value, call.blob or None
+
+
+def call_value(row: tuple[Any, ...]) -> Call:
+    return Call(row[0].hex(), row[1].hex(), row[2], row[3], msgspec.Raw(row[4] or b""), row[5] or "")

@@ -1,0 +1,212 @@
+"""The embedded store: SQLite through apsw, in WAL mode, synced at every commit.
+
+One process owns it for writing (a lock file beside it, an incarnation number inside); any number of
+others read it meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Literal
+
+import apsw
+
+from peira.core.clock import Clock, SystemClock
+from peira.core.codec import unpack
+from peira.core.contracts import Op, Outcome, RunQuery
+from peira.core.events import Record
+from peira.core.ids import digest_bytes
+from peira.core.state import Call, Run, Task
+from peira.errors import StoreDamaged, StoreFault, Unknown
+from peira.stores.sqlite import reads, schema
+from peira.stores.sqlite.blobs import LARGE, BlobFolder
+from peira.stores.sqlite.lock import OwnerLock, owner
+from peira.stores.sqlite.writer import Request, Writer, claim_ops, claimed
+
+
+class SqliteStore:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        readonly: bool = False,
+        wait: float | None = 0.0,
+        compression: str = "zstd",
+        on_commit: Callable[[list[Record]], None] | None = None,
+        clock: Clock | None = None,
+        vfs: str | None = None,
+    ) -> None:
+        """Open, and create unless `readonly`. StoreInUse if another process owns it for longer than `wait`.
+
+        `on_commit` is told the records of each commit once they are durable, before anybody waiting is.
+        """
+        self.path = Path(path)
+        self.readonly = readonly
+        self._clock = clock or SystemClock()
+        self._files = BlobFolder(self.path.with_name(self.path.name + ".blobs"))
+        self._lock = None if readonly else self._own(wait)
+        self._vfs = vfs
+        try:
+            self._open(compression, on_commit)
+        except apsw.Error as problem:
+            self._give_up(problem)
+
+    def _own(self, wait: float | None) -> OwnerLock:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return OwnerLock(self.lock_path, wait)
+
+    def _give_up(self, problem: apsw.Error) -> None:
+        if self._lock:
+            self._lock.free()
+        if isinstance(problem, (apsw.NotADBError, apsw.CorruptError)):
+            raise StoreDamaged(f"{self.path} is not a peira store, or is damaged: {problem}") from problem
+        if self.readonly and not self.path.exists():
+            raise Unknown(f"there is no store at {self.path}") from None
+        raise StoreFault(f"cannot open the store {self.path}: {problem}") from problem
+
+    def _open(self, compression: str, on_commit: Callable[[list[Record]], None] | None) -> None:
+        self._reader_lock = threading.Lock()
+        if self._lock:
+            db = self._connect(create=True)
+            schema.migrate(db)
+            with db:
+                db.execute("UPDATE meta SET value = value + 1 WHERE key = 'incarnation'")
+            self.incarnation = int(db.execute("SELECT value FROM meta WHERE key = 'incarnation'").get)
+            self._lock.note(self.incarnation)
+            self._db = db
+            self._writer = Writer(db, self._clock, compression, on_commit)
+        self._reader = self._connect(create=False)
+        self._reader.execute("PRAGMA query_only = ON")
+        if schema.check(self._reader) == 0:
+            raise StoreDamaged(f"{self.path} is not a peira store")
+
+    def _connect(self, create: bool) -> apsw.Connection:
+        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        db = apsw.Connection(str(self.path), flags=flags, vfs=self._vfs)
+        db.set_busy_timeout(10_000)
+        if create:
+            db.execute("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 4000")
+        db.execute("PRAGMA synchronous = FULL")
+        return db
+
+    @property
+    def lock_path(self) -> Path:
+        return self.path.with_name(self.path.name + ".lock")
+
+    @property
+    def control_path(self) -> Path:
+        """The folder where other processes leave commands."""
+        return self.path.with_name(self.path.name + ".control")
+
+    def owner(self) -> dict[str, int] | None:
+        """Who owns the store for writing now, if anybody does."""
+        return owner(self.lock_path)
+
+    def commit(self, ops: Sequence[Op]) -> Future[list[Outcome]]:
+        return self._writer.submit(Request([self._spill(op) for op in ops]))
+
+    def _spill(self, op: Op) -> Op:
+        """Large blobs go to files now, before the row that names them."""
+        if not any(len(data) > LARGE for data in op.blobs):
+            return op
+        small = tuple(data for data in op.blobs if not self._large(data))
+        return Op(op.run, op.events, small)
+
+    def _large(self, data: bytes) -> bool:
+        if len(data) <= LARGE:
+            return False
+        try:
+            self._files.write(digest_bytes(data), data)
+        except OSError as problem:
+            raise StoreFault(
+                f"a blob cannot be written ({problem}); what was acknowledged is kept"
+            ) from problem
+        return True
+
+    def claim(self, run: str, owner: str, classes: Sequence[str], n: int) -> list[Task]:
+        taken: list[str] = []
+
+        def choose() -> list[Op]:
+            ops = claim_ops(self._db, run, owner, classes, n, self._clock.now())
+            taken.extend(claimed(ops))
+            return ops
+
+        self._writer.submit(Request((), choose)).result()
+        found = self.find("task", taken)
+        return [found[task] for task in taken]
+
+    def find(self, kind: Literal["task", "call", "run"], keys: Sequence[str]) -> dict[str, Any]:
+        with self._reader_lock:
+            if kind == "task":
+                return {task.id: task for _, task in reads.tasks(self._reader, keys)}
+            if kind == "run":
+                return {run.id: run for _, run in reads.runs(self._reader, keys)}
+            return reads.calls(self._reader, keys)
+
+    def events(self, run: str, after: int = 0, limit: int = 1000) -> list[Record]:
+        with self._reader_lock:
+            return reads.records(self._reader, run, after, limit)
+
+    def put(self, data: bytes) -> str:
+        if not self._large(data):
+            self._writer.submit(Request([Op("", (), (data,))])).result()
+        return digest_bytes(data)
+
+    def get(self, digest: str) -> bytes:
+        with self._reader_lock:
+            row = self._reader.execute(
+                "SELECT codec, data FROM blob WHERE digest = ?", (bytes.fromhex(digest),)
+            ).fetchone()
+        try:
+            data = unpack(row[1], row[0]) if row else self._files.read(digest)
+        except FileNotFoundError:
+            raise Unknown(f"no blob {digest} in this store") from None
+        if digest_bytes(data) != digest:
+            raise StoreDamaged(f"the bytes of blob {digest} do not match it")
+        return data
+
+    def runs(self, query: RunQuery) -> list[Run]:
+        with self._reader_lock:
+            return reads.listing(self._reader, query)
+
+    def active(self) -> list[Task]:
+        with self._reader_lock:
+            return reads.active(self._reader)
+
+    def history(self) -> Iterator[Record]:
+        return reads.history(self._connect(create=False))
+
+    def rows(self) -> Iterator[Task | Call | Run]:
+        return reads.every_row(self._connect(create=False))
+
+    def blobs(self) -> Iterator[tuple[str, int, str]]:
+        db = self._connect(create=False)
+        for digest, size in db.execute("SELECT digest, length(data) FROM blob"):
+            yield digest.hex(), size, self._wrong(digest.hex())
+        for file in sorted(self._files.folder.glob("??/*")):
+            yield file.parent.name + file.name, file.stat().st_size, self._wrong(file.parent.name + file.name)
+
+    def _wrong(self, digest: str) -> str:
+        try:
+            self.get(digest)
+        except (StoreDamaged, ValueError, OSError) as problem:
+            return str(problem)
+        return ""
+
+    def size(self, run: str = "") -> int:
+        if not run:
+            beside = (self.path.with_name(self.path.name + end) for end in ("", "-wal"))
+            return sum(file.stat().st_size for file in beside if file.exists()) + self._files.size()
+        with self._reader_lock:
+            return reads.size(self._reader, run)
+
+    def close(self) -> None:
+        """Finish what is queued, fold the log into the file, free the lock."""
+        self._reader.close()
+        if self._lock:
+            self._writer.close()
+            self._db.close()
+            self._lock.free()

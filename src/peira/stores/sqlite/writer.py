@@ -1,0 +1,241 @@
+"""The one writer: a thread that drains whatever is queued into one durable commit.
+
+Callers are acknowledged after the commit's sync and not before; there is no added delay. Rows of
+active tasks stay at hand, because the next event about them is near. On any error of the disk the
+writer ends for good: it never retries a sync.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import apsw
+
+from peira.core.clock import Clock
+from peira.core.codec import encode, pack
+from peira.core.contracts import Op, Outcome
+from peira.core.events import TERMINAL, Record, RunPlanned, State, StepRecorded, TasksClaimed
+from peira.core.failpoints import reach
+from peira.core.ids import digest_bytes
+from peira.core.state import Task, touched
+from peira.errors import StoreFault
+from peira.stores.fold import Rows, call_keys, fold, task_ids
+from peira.stores.sqlite import reads
+from peira.stores.sqlite.rows import CALL, RUN, TASK, call_row, run_row, task_row
+
+MOST_OPS = 512
+TASK_UPSERT = (
+    f"INSERT INTO task({TASK}) VALUES",
+    (
+        "ON CONFLICT(n) DO UPDATE SET state=excluded.state, epoch=excluded.epoch, owner=excluded.owner, "
+        "attempts=excluded.attempts, interruptions=excluded.interruptions, not_before=excluded.not_before, "
+        "run=excluded.run, reused_from=excluded.reused_from, result=excluded.result"
+    ),
+)
+RUN_UPSERT = (
+    f"INSERT INTO run({RUN}) VALUES",
+    (
+        "ON CONFLICT(n) DO UPDATE SET status=excluded.status, next_seq=excluded.next_seq, "
+        "owner=excluded.owner, "
+        "incarnation=excluded.incarnation, rest=excluded.rest"
+    ),
+)
+CALL_INSERT = f"INSERT INTO call({CALL}) VALUES", ""
+EVENT_INSERT = "INSERT INTO event(n, run, seq, at, body) VALUES", ""
+BLOB_INSERT = "INSERT INTO blob(digest, codec, data) VALUES", "ON CONFLICT DO NOTHING"
+TAG_INSERT = "INSERT INTO run_tag(tag, run) VALUES", ""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Ops to commit, or (with `choose`) ops to be chosen on the writer's own thread."""
+
+    ops: Sequence[Op]
+    choose: Callable[[], Sequence[Op]] | None = None
+    done: Future[list[Outcome]] = field(default_factory=Future)
+
+
+class Writer:
+    def __init__(
+        self,
+        db: apsw.Connection,
+        clock: Clock,
+        codec: str,
+        on_commit: Callable[[list[Record]], None] | None,
+    ) -> None:
+        self._db, self._clock, self._codec, self._on_commit = db, clock, codec, on_commit
+        self._rows = Rows()
+        self._task_n: dict[str, int] = {}
+        self._run_n: dict[str, int] = {}
+        self._next = {
+            t: db.execute(f"SELECT coalesce(max(n), 0) + 1 FROM {t}").get for t in ("task", "run", "event")
+        }
+        self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._fault: StoreFault | None = None
+        self._closed = False
+        self._gate = threading.Lock()
+        self._thread = threading.Thread(target=self._serve, name="peira-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, request: Request) -> Future[list[Outcome]]:
+        with self._gate:
+            if self._fault or self._closed:
+                raise self._fault or StoreFault("the store is closed")
+            self._queue.put(request)
+        return request.done
+
+    def close(self) -> None:
+        with self._gate:
+            self._closed = True
+            self._queue.put(None)
+        self._thread.join()
+
+    def _serve(self) -> None:
+        for batch in self._batches():
+            try:
+                self._commit(batch)
+            except (apsw.Error, OSError) as problem:
+                self._fail(batch, problem)
+                return
+
+    def _batches(self) -> Iterator[list[Request]]:
+        """What is queued right now, up to MOST_OPS; a choosing request closes its batch."""
+        while (request := self._queue.get()) is not None:
+            batch, size = [request], len(request.ops)
+            while size < MOST_OPS and batch[-1].choose is None and not self._queue.empty():
+                following = self._queue.get()
+                if following is None:
+                    yield batch
+                    return
+                batch.append(following)
+                size += len(following.ops)
+            yield batch
+
+    def _commit(self, batch: list[Request]) -> None:
+        chooser = batch[-1].choose
+        if chooser and len(batch) > 1:
+            self._commit(batch[:-1])
+            batch = batch[-1:]
+        groups = [request.choose() if request.choose else request.ops for request in batch]
+        ops = [op for group in groups for op in group]
+        self._load(ops)
+        reach("store.before_fold")
+        records, outcomes = fold(self._rows, ops, self._clock.now())
+        with self._db:
+            self._write(ops, records)
+            reach("store.before_commit")
+        reach("store.after_commit")
+        self._acknowledge(batch, groups, outcomes, records)
+        self._forget(records)
+
+    def _load(self, ops: Sequence[Op]) -> None:
+        """Bring the rows these ops touch to hand."""
+        wanted = [task for task in task_ids(ops) if task not in self._rows.tasks]
+        for n, task in reads.tasks(self._db, wanted):
+            self._rows.tasks[task.id], self._task_n[task.id] = task, n
+        self._rows.calls.update(reads.calls(self._db, sorted(call_keys(ops))))
+        for n, run in reads.runs(self._db, sorted({op.run for op in ops} - self._rows.runs.keys())):
+            self._rows.runs[run.id], self._run_n[run.id] = run, n
+
+    def _write(self, ops: Sequence[Op], records: list[Record]) -> None:
+        rows = self._rows
+        self._insert(BLOB_INSERT, [self._blob(data) for op in ops for data in op.blobs])
+        runs = dict.fromkeys(record.run for record in records)
+        planned = [(record.run, record.event) for record in records if isinstance(record.event, RunPlanned)]
+        tags = {(tag, self._number(run)) for run, event in planned for tag in event.tags}
+        self._insert(RUN_UPSERT, [run_row(rows.runs[run], self._number(run)) for run in runs])
+        self._insert(TAG_INSERT, sorted(tags))
+        tasks = dict.fromkeys(task for record in records for task in touched(record.event))
+        self._insert(TASK_UPSERT, [self._task(rows.tasks[task]) for task in tasks])
+        steps = [record.event.key for record in records if isinstance(record.event, StepRecorded)]
+        self._insert(CALL_INSERT, [call_row(rows.calls[key]) for key in steps])
+        self._insert(EVENT_INSERT, [self._event(record) for record in records])
+
+    def _blob(self, data: bytes) -> tuple[Any, ...]:
+        return bytes.fromhex(digest_bytes(data)), self._codec, pack(data, self._codec)
+
+    def _number(self, run: str) -> int:
+        return self._numbered(self._run_n, "run", run)
+
+    def _numbered(self, known: dict[str, int], table: str, key: str) -> int:
+        if key not in known:
+            known[key] = self._next[table]
+            self._next[table] += 1
+        return known[key]
+
+    def _task(self, task: Task) -> tuple[Any, ...]:
+        return task_row(task, self._numbered(self._task_n, "task", task.id), self._owning_run(task.run))
+
+    def _owning_run(self, run: str) -> int:
+        """The number of a run that may not be at hand: a reused row keeps its former run."""
+        if run not in self._run_n:
+            self._run_n[run] = self._db.execute("SELECT n FROM run WHERE id = ?", (run,)).get
+        return self._run_n[run]
+
+    def _event(self, record: Record) -> tuple[Any, ...]:
+        n = self._next["event"]
+        self._next["event"] += 1
+        return n, self._number(record.run), record.seq, record.at, encode(record.event)
+
+    def _insert(self, statement: tuple[str, str], rows: Sequence[tuple[Any, ...]]) -> None:
+        """Many rows to a statement: each one steps outside the interpreter's lock once, not once a row."""
+        start = 0
+        while start < len(rows):
+            size = 100 if len(rows) - start >= 100 else 10 if len(rows) - start >= 10 else 1
+            chunk = rows[start : start + size]
+            places = f"({','.join('?' * len(chunk[0]))})"
+            sql = f"{statement[0]} {','.join([places] * size)} {statement[1]}"
+            self._db.execute(sql, [value for row in chunk for value in row])
+            start += size
+
+    def _acknowledge(
+        self, batch: list[Request], groups: list[Sequence[Op]], outcomes: list[Outcome], records: list[Record]
+    ) -> None:
+        if self._on_commit:
+            self._on_commit(records)
+        start = 0
+        for request, group in zip(batch, groups, strict=True):
+            request.done.set_result(outcomes[start : start + len(group)])
+            start += len(group)
+        reach("store.after_acknowledge")
+
+    def _forget(self, records: list[Record]) -> None:
+        """Let go of rows that the next events will hardly touch."""
+        self._rows.calls.clear()
+        for record in records:
+            for task in touched(record.event):
+                row = self._rows.tasks.get(task)
+                if row is not None and (row.state in TERMINAL or row.state is State.queued):
+                    del self._rows.tasks[task], self._task_n[task]
+
+    def _fail(self, batch: list[Request], problem: Exception) -> None:
+        fault = StoreFault(f"the store cannot be written ({problem}); what was acknowledged is kept")
+        with self._gate:
+            self._fault = fault
+            while not self._queue.empty():
+                if (request := self._queue.get()) is not None:
+                    batch.append(request)
+        for request in batch:
+            if not request.done.done():
+                request.done.set_exception(fault)
+
+
+def claim_ops(
+    db: apsw.Connection, run: str, owner: str, classes: Sequence[str], n: int, now: float
+) -> list[Op]:
+    """The claims of the first n ready tasks, as ops."""
+    ready = reads.ready(db, classes, n, now)
+    return [Op(run, (TasksClaimed(t.kind, t.cls, owner, (t.id,), (t.epoch + 1,)),)) for t in ready]
+
+
+def claimed(ops: Sequence[Op]) -> Iterator[str]:
+    """The tasks that claiming ops take."""
+    for op in ops:
+        for event in op.events:
+            if isinstance(event, TasksClaimed):
+                yield from event.tasks
