@@ -16,8 +16,8 @@
     └── NotInTrial                  ask, step, current_trial outside an agent
 
 Two signals are not errors, and user code must not catch them by accident, so they derive from
-BaseException: `Abandoned` (this attempt may do nothing more) and `Loading` (a `run` reached while a
-file is only being loaded).
+BaseException: `Abandoned` (this attempt may do nothing more; `Exhausted` if a limit is why) and
+`Loading` (a `run` reached while a file is only being loaded).
 """
 
 from __future__ import annotations
@@ -91,6 +91,10 @@ class NotInTrial(PeiraError, RuntimeError):
 
 class Abandoned(BaseException):
     """This attempt was cancelled or timed out: its channel is closed."""
+
+
+class Exhausted(Abandoned):
+    """This attempt was ended by a limit."""
 
 
 class Loading(BaseException):

@@ -108,7 +108,7 @@ def test_a_sound_study_has_no_problem():
             {"analysis_plans": [{"name": "p", "hypotheses": ["h"]}]},
             "analysis_plans.p.hypotheses: there is no hypothesis 'h'",
         ),
-        ({"name": "../up"}, "name: "),
+        ({"name": "../up"}, "name: must be one line of text without slashes, not '../up'"),
         ({"tags": [1]}, "tags[0]: must be text, not 1"),
     ],
 )

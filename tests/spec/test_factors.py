@@ -28,7 +28,9 @@ def test_levels_keep_their_order_and_are_normalised():
     assert factor.levels[2].label == "cold"
 
 
-@pytest.mark.parametrize("pair", [(1, 1.0), (0, -0.0), ((1, 2), [1, 2]), ({"a": 1}, {"a": 1.0})])
+@pytest.mark.parametrize(
+    "pair", [(1, 1.0), (0, -0.0), ((1, 2), [1, 2]), ({"a": 1, "b": 2}, {"b": 2, "a": 1.0})]
+)
 def test_equal_levels_are_duplicates(pair):
     assert "is a duplicate of levels[0]" in problems(lambda: Factor("x", list(pair)))[0]
 

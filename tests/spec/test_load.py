@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from peira.core.ids import canonical, digest
 from peira.errors import Invalid
+from peira.evaluators import exact, match, numeric
+from peira.evaluators.function import from_function
 from peira.spec.case import Case, case_ids, seen_digest
 from peira.spec.constraints import Constraint
 from peira.spec.decorator import study
@@ -218,6 +220,53 @@ def test_toml_has_no_null(tmp_path):
 
 def lambda_with_a_name(case, y):
     return y
+
+
+@pytest.mark.parametrize("kind", ["json", "yaml", "toml"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "\x85",
+        "a\u2028b",
+        "\ufeff",
+        " two\n lines \n",
+        "no",
+        "1e5",
+        "2024-01-01",
+        "~",
+        1e22,
+        0.1,
+        {"value": 1},
+        [[]],
+    ],
+)
+def test_values_that_a_format_could_mistake(tmp_path, kind, value):
+    levels = [Level(value), Level({"value": {"value": value}})]
+    made = study(lambda_with_a_name, cases=[(value, value)], factors=[Factor("y", levels)])
+    save(made, tmp_path / f"x.{kind}")
+    loaded = load(tmp_path / f"x.{kind}")
+    assert loaded.case_sets == made.case_sets
+    assert loaded.factors == made.factors
+
+
+def polite(output):
+    return "please" in output
+
+
+def test_evaluators_that_were_made_are_written_with_their_options(tmp_path):
+    made = study(
+        lambda_with_a_name,
+        cases=[Case("q", evaluators=[exact()])],
+        factors={"y": [1]},
+        evaluators=[numeric(tolerance=0.25), match(), from_function(polite)],
+    )
+    save(made, tmp_path / "x.toml")
+    loaded = load(tmp_path / "x.toml")
+    assert [e.identity for e in loaded.resolved_evaluators()] == [
+        e.identity for e in made.resolved_evaluators()
+    ]
+    [case] = loaded.case_sets[""]
+    assert [e.identity for e in case.resolved_evaluators()] == [exact().identity]
 
 
 scalars = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from peira.analysis.results import Results
@@ -11,17 +10,13 @@ from peira.api.look import Opened
 from peira.api.rescoring import with_evaluators
 from peira.api.running import Handle, Wishes, execute
 from peira.api.stores import StoreLike, exists, reading
-from peira.api.studies import plan_of
+from peira.api.studies import StudyLike, plan_of
 from peira.core.events import Status
 from peira.engine.trials import EVALUATE, GENERATE
 from peira.plan.preview import Preview, preview
 from peira.spec.limits import Policy
 from peira.spec.modules import refuse_while_loading
 from peira.spec.project import Project
-from peira.spec.study import Study
-
-StudyLike = Study | str | Path
-"""A study, the file that holds one, or the id of a stored run."""
 
 
 def plan(
@@ -86,7 +81,7 @@ def _judged_by(
     if isinstance(study, Results):
         wishes.setdefault("store", study.store)
         study = study.run_id
-    return study if evaluators is None else with_evaluators(study, evaluators, wishes.get("store"), wishes)
+    return study if evaluators is None else with_evaluators(study, evaluators, wishes.get("store"))
 
 
 def _run(study: StudyLike, wishes: Wishes) -> Results:

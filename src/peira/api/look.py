@@ -17,9 +17,10 @@ from peira.core.state import Run, replace
 from peira.engine.trials import EVALUATE, GENERATE
 from peira.errors import Unknown
 from peira.plan.manifest import Manifest, read
-from peira.spec.load import restore
 from peira.spec.project import Project
 from peira.stores.sqlite import SqliteStore
+
+UNDER_WAY = (Status.planned, Status.running)
 
 
 class Opened:
@@ -35,8 +36,13 @@ class Opened:
 
     def runs(self, query: RunQuery | None = None, **filters: Any) -> list[Run]:
         """Runs, newest first; filters are study, status, tag, since, until, prefix, limit."""
+        query = query or RunQuery(**filters)
         with self._reading() as store:
-            return [as_seen(run, store) for run in store.runs(query or RunQuery(**filters))]
+            # What is stored as under way may be seen as interrupted, so both are asked for.
+            stored = (*UNDER_WAY, query.status) if query.status == Status.interrupted else (query.status,)
+            found = [run for status in stored for run in store.runs(replace(query, status=status))]
+            seen = sorted((as_seen(run, store) for run in found), key=lambda run: -run.planned)
+            return [run for run in seen if query.status in ("", run.status)][: query.limit]
 
     def run(self, prefix: str = "") -> Run:
         """The run of this id or prefix; without one, the newest."""
@@ -81,7 +87,7 @@ class Opened:
 
 def as_seen(run: Run, store: AnyStore) -> Run:
     """The run as it stands now: one whose owner is gone is interrupted, whatever it last wrote."""
-    if run.status not in (Status.running, Status.planned) or not isinstance(store, SqliteStore):
+    if run.status not in UNDER_WAY or not isinstance(store, SqliteStore):
         return run
     alive = (store.owner() or {}).get("incarnation") == run.incarnation if store.readonly else True
     return run if alive else replace(run, status=Status.interrupted)
@@ -102,7 +108,7 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
         study=run.study,
         status=run.status.value,
         counts=plain_counts(run.counts),
-        notes=restore({**manifest.snapshot, "cases": []}).unexecuted(),
+        notes=manifest.notes,
         store=where,
     )
 

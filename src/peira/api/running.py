@@ -6,13 +6,12 @@ import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from peira.analysis.results import Results
 from peira.api.look import results_of
-from peira.api.stores import AnyStore, StoreLike, beside, incarnation, label, locate, owned
-from peira.api.studies import is_run_id, plan_of
+from peira.api.stores import AnyStore, StoreLike, beside, exists, incarnation, label, locate, owned
+from peira.api.studies import StudyLike, is_run_id, plan_of
 from peira.core.clock import SystemClock
 from peira.core.contracts import Runner
 from peira.core.registry import nearest
@@ -62,7 +61,17 @@ class Wishes:
             found.append(f"runner: {self.runner!r} is not known{nearest(self.runner, RUNNERS)}")
         if self.runner == "process" and self.resources:
             found.append("resources: cannot be handed to other processes; use runner='local'")
+        if isinstance(self.policy, Mapping):
+            found += policy_problems(self.policy)
         return found
+
+
+def policy_problems(said: Mapping[str, Any]) -> list[str]:
+    try:
+        Policy(**said)
+    except Invalid as problem:
+        return [f"policy.{line}" for line in problem.problems]
+    return []
 
 
 @dataclass(frozen=True)
@@ -76,23 +85,29 @@ class Outcome:
 Begun = Callable[[str, Execution], None]
 
 
-def execute(study: Study | str | Path, wishes: Wishes, begun: Begun | None = None) -> Outcome:
+def execute(study: StudyLike, wishes: Wishes, begun: Begun | None = None) -> Outcome:
     """Run a study to its end. `begun` is told the run's id once it is durable."""
     if problems := wishes.problems():
         raise Invalid(problems)
     project = Project.find()
     project.load_plugins()
     where = locate(wishes.store, project)
-    if not is_run_id(study) and not isinstance(study, Study):
-        plan_of(study, None, project, where=wishes.where, limit=wishes.limit)  # bad input makes no store
+    select: dict[str, Any] = {
+        "where": wishes.where,
+        "limit": wishes.limit,
+        "fresh": wishes.fresh,
+        "agents": GENERATE in wishes.stages,
+    }
+    # Where there is no store yet, the plan comes first: what is refused makes none.
+    planned = None if exists(where, project) else plan_of(study, None, project, **select)
     with owned(where, project, wishes.wait, _compression(study)) as store:
-        plan = plan_of(study, store, project, where=wishes.where, limit=wishes.limit, fresh=wishes.fresh)
+        plan = planned or plan_of(study, store, project, **select)
         run, finished = _conduct(plan, store, project, wishes, begun, str(study) if is_run_id(study) else "")
         results = results_of(where, store, run)
     return Outcome(results, finished)
 
 
-def _compression(study: Study | str | Path) -> str:
+def _compression(study: StudyLike) -> str:
     return study.storage.compression if isinstance(study, Study) else "zstd"
 
 
@@ -110,13 +125,27 @@ def _conduct(
     shutil.rmtree(work_root, ignore_errors=True)
     run = open_run(plan, store, str(number), number, clock.now(), resumes)
     source = StudySource(plan, store, wishes.stages, wishes.resources)
-    execution = Execution(run, source, store, policy, owner=str(number), work_root=work_root, clock=clock)
+    execution = Execution(
+        run,
+        source,
+        store,
+        policy,
+        owner=str(number),
+        work_root=work_root,
+        inline=plan.study.storage.inline,
+        clock=clock,
+    )
     if begun:
         begun(run, execution)
     try:
         with display(plan.study.name, _shown(wishes.progress, project)) as show:
             conductor = Conductor(
-                execution, runners, control=control, time_limit=plan.study.budget.time, on_progress=show
+                execution,
+                runners,
+                control=control,
+                time_limit=plan.study.budget.time,
+                on_progress=show,
+                on_notice=show.notice,
             )
             return run, conductor.conduct()
     finally:
@@ -156,7 +185,7 @@ def _runners(plan: Plan, store: AnyStore, name: str, workers: int) -> dict[str, 
 class Handle:
     """A run under way in the background of this process."""
 
-    def __init__(self, study: Study | str | Path, wishes: Wishes) -> None:
+    def __init__(self, study: StudyLike, wishes: Wishes) -> None:
         self._began = threading.Event()
         self._over = threading.Event()
         self._outcome: Outcome | None = None
@@ -169,7 +198,7 @@ class Handle:
         if self._problem is not None:
             raise self._problem
 
-    def _serve(self, study: Study | str | Path, wishes: Wishes) -> None:
+    def _serve(self, study: StudyLike, wishes: Wishes) -> None:
         try:
             self._outcome = execute(study, wishes, self._begin)
         except BaseException as problem:  # handed to whoever waits

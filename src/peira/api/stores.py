@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from peira.engine.recovery import recover
-from peira.errors import Invalid, Unknown
+from peira.errors import Invalid, StoreInUse, Unknown
 from peira.sandbox import tree
 from peira.spec.project import Project
 from peira.stores.memory import MemoryStore
@@ -16,6 +18,7 @@ from peira.stores.sqlite import SqliteStore
 
 AnyStore = SqliteStore | MemoryStore
 StoreLike = str | Path | AnyStore | None
+_busy: WeakKeyDictionary[AnyStore, threading.Lock] = WeakKeyDictionary()
 
 
 def locate(store: StoreLike, project: Project) -> Path | AnyStore:
@@ -40,13 +43,26 @@ def owned(
     where = locate(store, project)
     opened = SqliteStore(where, wait=wait, compression=compression) if isinstance(where, Path) else where
     try:
-        if isinstance(opened, SqliteStore):
-            _sweep(opened)
-        recover(opened, incarnation(opened))
-        yield opened
+        with _alone(opened, wait):
+            if isinstance(opened, SqliteStore):
+                _sweep(opened)
+            recover(opened, incarnation(opened))
+            yield opened
     finally:
         if isinstance(where, Path):
             opened.close()
+
+
+@contextmanager
+def _alone(store: AnyStore, wait: float | None) -> Iterator[None]:
+    """One run at a time also where an open store is handed round: what another left must be a dead one's."""
+    busy = _busy.setdefault(store, threading.Lock())
+    if not busy.acquire(timeout=-1 if wait is None else wait):
+        raise StoreInUse("another run in this process is using the store")
+    try:
+        yield
+    finally:
+        busy.release()
 
 
 @contextmanager

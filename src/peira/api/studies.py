@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from peira.api.stores import StoreLike, beside, exists, reading
+from peira.api.stores import beside
 from peira.core.contracts import RunQuery
 from peira.core.ids import resolve, short
 from peira.core.state import Run
@@ -35,39 +35,41 @@ def find_run(store: Any, prefix: str) -> Run:
     return found
 
 
+StudyLike = Study | Plan | str | Path
+"""A study, the file that holds one, the id of a stored run, or a plan made already."""
+
+
 def plan_of(
-    study: Study | str | Path,
+    study: StudyLike,
     store: Any,
     project: Project,
     *,
     where: str = "",
     limit: int | None = None,
     fresh: bool = False,
+    agents: bool = True,
 ) -> Plan:
-    """The plan of what is asked for, against what the store knows (None: nothing)."""
+    """The plan of what is asked for, against what the store knows (None: nothing).
+
+    `agents=False` does without the code of a stored run's agents, for scoring."""
     if limit is not None and limit < 1:
         raise Invalid(f"limit: must be at least 1, not {limit}")
+    if isinstance(study, Plan):
+        return study
     if is_run_id(study):
         if store is None:
             raise Unknown(f"no run {study!r}: there is no store")
-        return _of_run(str(study), store, where, limit, fresh)
-    live = study if isinstance(study, Study) else load(study)
-    live = project.apply(live)
+        return _of_run(str(study), store, where, limit, fresh, agents)
+    live = project.apply(study if isinstance(study, Study) else load(study))
     return expand(live, generation=generation(live.name, store, fresh), where=where, limit=limit)
 
 
-def _of_run(prefix: str, store: Any, where: str, limit: int | None, fresh: bool) -> Plan:
+def _of_run(prefix: str, store: Any, where: str, limit: int | None, fresh: bool, agents: bool) -> Plan:
     """A stored run's plan; without further wishes, exactly that plan."""
     run = find_run(store, prefix)
-    plan = rebuild(read(run.manifest, store.get), store.get, beside(store, "code") / short(run.manifest))
+    code = beside(store, "code") / short(run.manifest)
+    plan = rebuild(read(run.manifest, store.get), store.get, code, agents=agents)
     if not (where or limit or fresh):
         return plan
     number = generation(plan.study.name, store, fresh) if fresh else plan.layout.generation
     return expand(plan.study, generation=number, where=where or plan.where, limit=limit or plan.limit)
-
-
-def known_to(store: StoreLike, project: Project) -> bool:
-    return exists(store, project)
-
-
-__all__ = ["find_run", "is_run_id", "known_to", "plan_of", "reading"]

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from peira.core.ids import Json
+import msgspec
+
+from peira.core.ids import Json, own_copy, seed_of
 from peira.errors import NotInTrial
 
 if TYPE_CHECKING:
@@ -51,31 +51,46 @@ class Channel(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class SeenCase:
+class SeenCase(msgspec.Struct, frozen=True, gc=False):
     """A case as the agent sees it: without what is expected."""
 
     input: Json
     id: str
     slice: str | None = None
     cluster: str | None = None
-    metadata: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
+    metadata: dict[str, Json] = {}
+
+    def own(self) -> SeenCase:
+        """The same case for one agent or evaluator: what it does to it, nobody else sees."""
+        return SeenCase(own_copy(self.input), self.id, self.slice, self.cluster, own_copy(self.metadata))
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """The trial an agent is working on."""
 
     id: str
     case: SeenCase
-    condition: Mapping[str, Json]
+    condition: dict[str, Json]
     repeat: int
-    seed: int
     attempt: int
     agent: str
-    channel: Channel = field(repr=False, compare=False)
-    resources: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    ordinals: Counter[str] = field(default_factory=Counter, repr=False, compare=False)
+    channel: Channel
+    resources: Mapping[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return (
+            f"Trial({self.id[:12]}, case={self.case.id!r}, condition={self.condition}, repeat={self.repeat})"
+        )
+
+    @cached_property
+    def seed(self) -> int:
+        """Derived from the trial's identity, and so its own."""
+        return seed_of(self.id)
+
+    @cached_property
+    def ordinals(self) -> Counter[str]:
+        """How often each step was met so far in this attempt."""
+        return Counter()
 
     @cached_property
     def rng(self) -> random.Random:

@@ -16,7 +16,7 @@ from peira.core.state import Call, Run, Task
 from peira.errors import Fenced
 
 
-class Op(msgspec.Struct, frozen=True):
+class Op(msgspec.Struct, frozen=True, gc=False):
     """Events of one run that become true together or not at all, and the blobs they name."""
 
     run: str
@@ -162,14 +162,17 @@ class Work(Protocol):
         ...
 
 
-class Offer(msgspec.Struct, frozen=True):
-    """A task and what it does, as a source hands it out."""
+class Offer(msgspec.Struct, frozen=True, gc=False):
+    """A task and what it does, as a source hands it out.
+
+    `former` are ids under which its result may be recorded already, each with what sets it apart."""
 
     spec: TaskSpec
     work: Any
+    former: tuple[tuple[str, str], ...] = ()
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class Attempt(msgspec.Struct, frozen=True, gc=False):
     """One try at a task."""
 
     spec: TaskSpec
@@ -181,7 +184,7 @@ class Attempt(msgspec.Struct, frozen=True):
         return self.spec.id, self.epoch
 
 
-class Ended(msgspec.Struct, frozen=True):
+class Ended(msgspec.Struct, frozen=True, gc=False):
     """How a task ended. `value` is its normalised output where that is at hand."""
 
     state: State
@@ -192,8 +195,10 @@ class Ended(msgspec.Struct, frozen=True):
 class Desk(Protocol):
     """Where a runner's workers fetch attempts and leave what came of them. Thread-safe."""
 
-    def take(self, n: int) -> list[Attempt]:
-        """Up to n claimed attempts, waiting for work; empty when there will be none."""
+    def take(self, n: int, at_once: int = 1) -> list[Attempt]:
+        """Up to n claimed attempts, waiting for work; empty when there will be none.
+
+        `at_once` of them can begin right away: a desk gives more only of what takes little time."""
         ...
 
     def begin(self, attempt: Attempt) -> Channel | None:

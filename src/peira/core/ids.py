@@ -106,11 +106,22 @@ def _hint(value: object) -> str:
     return ""
 
 
+def own_copy(value: Json) -> Json:
+    """The same normalised value, in containers that nobody else holds."""
+    kind = type(value)
+    if kind is dict:
+        return {key: own_copy(item) for key, item in value.items()}
+    return [own_copy(item) for item in value] if kind is list else value
+
+
+_encode_text = json.encoder.encode_basestring
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 
 
 def canonical(value: Json) -> bytes:
     """RFC 8785 bytes of a normalised value."""
+    if type(value) is str:
+        return _encode_text(value).encode()
     # The C encoder writes the same bytes, unless there are floats (formatted otherwise) or keys
     # outside the basic plane (sorted otherwise).
     if _simple(value):
@@ -154,8 +165,8 @@ def composer(kind: str, *fixed: str | int) -> Callable[..., str]:
 
 
 def seed_of(identity: str) -> int:
-    """A 64-bit seed derived from an identity."""
-    return int.from_bytes(sha256(f"peira seed {identity}".encode()).digest()[:8], "big")
+    """A seed derived from an identity: 53 bits, so that an agent may return or log it as JSON."""
+    return int.from_bytes(sha256(f"peira seed {identity}".encode()).digest()[:8], "big") >> 11
 
 
 def short(identity: str) -> str:

@@ -43,6 +43,8 @@ class Registry:
         self._hooks: dict[str, tuple[Callable[..., None], ...]] = {}
         self._loaded = False
         self._complained: set[str] = set()
+        self.listening = False
+        """Whether any hook is there to be called."""
 
     def add(self, kind: str, name: str, make: Callable[..., Any]) -> None:
         """Offer `make(**config)` as the plug-in of this kind and name. A name has one owner."""
@@ -56,10 +58,12 @@ class Registry:
             raise Invalid(f"{type(listener).__name__} has none of the hooks {', '.join(HOOKS)}")
         for name in found:
             self._hooks[name] = (*self._hooks.get(name, ()), getattr(listener, name))
+        self.listening = True
 
     def unhook(self, listener: object) -> None:
         for name, called in self._hooks.items():
             self._hooks[name] = tuple(c for c in called if getattr(c, "__self__", None) is not listener)
+        self.listening = any(self._hooks.values())
 
     def call(self, name: str, **facts: object) -> None:
         """Tell every listener; one that raises is named in the log, once."""
@@ -68,9 +72,6 @@ class Registry:
                 called(**facts)
             except Exception as problem:
                 self._complain(f"{getattr(called, '__qualname__', called)}", problem)
-
-    def hooked(self, name: str) -> bool:
-        return bool(self._hooks.get(name))
 
     def _complain(self, who: str, problem: Exception) -> None:
         if who not in self._complained:

@@ -8,8 +8,8 @@ and refuses, with `Fenced`, an event that the present state does not allow: that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import singledispatch
-from typing import Protocol
+from operator import attrgetter
+from typing import Any, Protocol
 
 import msgspec
 
@@ -19,10 +19,13 @@ from peira.errors import Fenced
 
 replace = msgspec.structs.replace
 NO_RESULT = Result()
+CLAIMABLE = {State.queued, *TERMINAL} - {State.succeeded}
+"""What is under way, or has a result, is not begun again."""
+_RUN_EVENTS = (ev.RunPlanned, ev.RunStarted, ev.RunFinished, ev.RunInterrupted, ev.CommandTaken)
 
 
-class Task(msgspec.Struct, frozen=True):
-    """A task as projected."""
+class Task(msgspec.Struct, frozen=True, gc=False):
+    """A task as projected. `lent` is what another identity that took over the result adds to this one."""
 
     id: str
     kind: str
@@ -42,6 +45,7 @@ class Task(msgspec.Struct, frozen=True):
     run: str = ""
     reused_from: str = ""
     result: Result = NO_RESULT
+    lent: str = ""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -65,7 +69,7 @@ class Run(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True, gc=False):
     """A recorded step (later also a model call) as projected."""
 
     key: str
@@ -84,33 +88,48 @@ class View(Protocol):
     runs: dict[str, Run]
 
 
+_TOUCHES: dict[type, Callable[[Any], tuple[str, ...]]] = {
+    ev.TasksQueued: lambda event: tuple(task.id for task in event.tasks),
+    ev.TasksClaimed: attrgetter("tasks"),
+    ev.TasksReleased: attrgetter("tasks"),
+    ev.TasksInterrupted: attrgetter("tasks"),
+    ev.TaskReused: attrgetter("task", "source"),
+    **{kind: lambda event: () for kind in _RUN_EVENTS},
+}
+
+
 def touched(event: ev.AnyEvent) -> tuple[str, ...]:
     """The ids of the tasks whose rows `apply` will read or replace."""
-    tasks = getattr(event, "tasks", None)
-    if tasks is not None:
-        return tuple(t.id for t in tasks) if isinstance(event, ev.TasksQueued) else tasks
-    if isinstance(event, ev.TaskReused):
-        return (event.task, event.source)
-    task = getattr(event, "task", "")
-    return (task,) if task else ()
+    known = _TOUCHES.get(type(event))
+    return (event.task,) if known is None else known(event)  # type: ignore[union-attr]
+
+
+_MEANING: dict[type, Callable[[Any, View, Record], None]] = {}
+
+
+def _means(*kinds: type) -> Callable[[Callable[[Any, View, Record], None]], None]:
+    """Register what events of these kinds mean."""
+    return lambda meaning: _MEANING.update(dict.fromkeys(kinds, meaning))
 
 
 def apply(view: View, record: Record) -> None:
     """Fold one record into the view; all of its changes, or Fenced and none."""
-    run = view.runs.get(record.run)
-    if run is None and not isinstance(record.event, ev.RunPlanned):
+    effect(view, record)
+    advance(view, record.run, record.seq + 1)
+
+
+def effect(view: View, record: Record) -> None:
+    """What a record means, apart from moving its run's counter."""
+    if record.run not in view.runs and type(record.event) is not ev.RunPlanned:
         raise Fenced(f"run {record.run} was never planned")
-    _apply(record.event, view, record)
-    # Every record moves its run's counter, whatever else it means.
-    view.runs[record.run] = replace(view.runs[record.run], next_seq=record.seq + 1)
+    _MEANING[type(record.event)](record.event, view, record)
 
 
-@singledispatch
-def _apply(event: ev.Event, view: View, record: Record) -> None:
-    raise TypeError(f"no meaning for {type(event).__name__}")
+def advance(view: View, run: str, next_seq: int) -> None:
+    view.runs[run] = replace(view.runs[run], next_seq=next_seq)
 
 
-@_apply.register
+@_means(ev.RunPlanned)
 def _(event: ev.RunPlanned, view: View, record: Record) -> None:
     if record.run in view.runs:
         raise Fenced(f"run {record.run} is planned already")
@@ -127,7 +146,7 @@ def _(event: ev.RunPlanned, view: View, record: Record) -> None:
     )
 
 
-@_apply.register
+@_means(ev.RunStarted)
 def _(event: ev.RunStarted, view: View, record: Record) -> None:
     _run(
         view,
@@ -140,7 +159,7 @@ def _(event: ev.RunStarted, view: View, record: Record) -> None:
     )
 
 
-@_apply.register
+@_means(ev.RunFinished)
 def _(event: ev.RunFinished, view: View, record: Record) -> None:
     _run(
         view,
@@ -153,7 +172,7 @@ def _(event: ev.RunFinished, view: View, record: Record) -> None:
     )
 
 
-@_apply.register
+@_means(ev.RunInterrupted)
 def _(event: ev.RunInterrupted, view: View, record: Record) -> None:
     _run(view, record, {Status.planned, Status.running}, status=Status.interrupted, finished=record.at)
 
@@ -165,17 +184,18 @@ def _run(view: View, record: Record, allowed: set[Status], **changes: object) ->
     view.runs[run.id] = replace(run, **changes)
 
 
-@_apply.register(ev.CommandTaken)
-@_apply.register(ev.Observed)
-@_apply.register(ev.Attached)
-@_apply.register(ev.Reported)
-def _(event: ev.Event, view: View, record: Record) -> None:
-    """Kept in the log only. What an attempt reports is fenced all the same."""
-    if not isinstance(event, ev.CommandTaken):
-        _held(view, event.task, event.epoch)  # type: ignore[attr-defined]
+@_means(ev.CommandTaken)
+def _(event: ev.CommandTaken, view: View, record: Record) -> None:
+    """Kept in the log only."""
 
 
-@_apply.register
+@_means(ev.Observed, ev.Attached, ev.Reported)
+def _(event: ev.Observed | ev.Attached | ev.Reported, view: View, record: Record) -> None:
+    """Kept in the log only; fenced all the same."""
+    _held(view, event.task, event.epoch)
+
+
+@_means(ev.TasksQueued)
 def _(event: ev.TasksQueued, view: View, record: Record) -> None:
     for spec in event.tasks:
         if spec.id in view.tasks:
@@ -185,7 +205,7 @@ def _(event: ev.TasksQueued, view: View, record: Record) -> None:
         view.tasks[spec.id] = Task(**fields, state=State.queued, run=record.run)
 
 
-@_apply.register
+@_means(ev.TasksClaimed)
 def _(event: ev.TasksClaimed, view: View, record: Record) -> None:
     epochs = event.epochs or (1,) * len(event.tasks)
     scopes = event.scopes or ("",) * len(event.tasks)
@@ -201,7 +221,7 @@ def _claim(row: Task | None, task: str, epoch: int, scope: str, event: ev.TasksC
         if epoch != 1:
             raise Fenced(f"task {task} has no epoch {epoch - 1}")
         return Task(task, event.task_kind, event.cls, State.running, 1, event.owner, 1, scope=scope, run=run)
-    if row.epoch != epoch - 1 or row.state is State.running:
+    if row.epoch != epoch - 1 or row.state not in CLAIMABLE:
         raise Fenced(f"task {task} is {row.state} at epoch {row.epoch}")
     return replace(
         row,
@@ -214,14 +234,16 @@ def _claim(row: Task | None, task: str, epoch: int, scope: str, event: ev.TasksC
     )
 
 
-@_apply.register
+@_means(ev.TasksReleased)
 def _(event: ev.TasksReleased, view: View, record: Record) -> None:
+    for task, epoch in zip(event.tasks, event.epochs, strict=False):
+        _held(view, task, epoch)
     _each_running(
         view, event.tasks, lambda t: replace(t, state=State.queued, owner="", attempts=t.attempts - 1)
     )
 
 
-@_apply.register
+@_means(ev.TasksInterrupted)
 def _(event: ev.TasksInterrupted, view: View, record: Record) -> None:
     _each_running(
         view,
@@ -246,7 +268,7 @@ def _held(view: View, task: str, epoch: int) -> Task:
     return row
 
 
-@_apply.register
+@_means(ev.TaskRetried)
 def _(event: ev.TaskRetried, view: View, record: Record) -> None:
     row = _held(view, event.task, event.epoch)
     view.tasks[row.id] = replace(
@@ -254,26 +276,29 @@ def _(event: ev.TaskRetried, view: View, record: Record) -> None:
     )
 
 
-@_apply.register
+@_means(ev.TaskFinished)
 def _(event: ev.TaskFinished, view: View, record: Record) -> None:
     row = _held(view, event.task, event.epoch)
     view.tasks[row.id] = replace(row, state=event.state, owner="", interruptions=0, result=event.result)
 
 
-@_apply.register
+@_means(ev.TaskReused)
 def _(event: ev.TaskReused, view: View, record: Record) -> None:
     source, row = view.tasks.get(event.source), view.tasks.get(event.task)
     if source is None or source.state is not State.succeeded:
         raise Fenced(f"task {event.source} has no result to reuse")
     if row is not None and row.state is State.succeeded:
         raise Fenced(f"task {event.task} has a result of its own")
+    if source.lent not in ("", event.added):
+        raise Fenced(f"task {event.source} stands for {source.lent} already, not for {event.added}")
+    view.tasks[event.source] = replace(source, lent=event.added)
     base = row or Task(event.task, event.task_kind, event.cls, State.queued)
     view.tasks[event.task] = replace(
         base, state=State.succeeded, result=source.result, reused_from=event.source, run=record.run
     )
 
 
-@_apply.register
+@_means(ev.StepRecorded)
 def _(event: ev.StepRecorded, view: View, record: Record) -> None:
     _held(view, event.task, event.epoch)
     if event.key in view.calls:

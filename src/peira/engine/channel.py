@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from peira.core.contracts import Attempt, Op, Outcome, Store
-from peira.core.events import AnyEvent, Artifact, Attached, Observed, Reported, StepRecorded
+from peira.core.events import NOTHING, AnyEvent, Artifact, Attached, Observed, Reported, StepRecorded
 from peira.core.ids import Json, canonical, digest_bytes, normalise, short
 from peira.engine.journal import Journal
 from peira.errors import Abandoned, Invalid
@@ -25,9 +25,17 @@ INLINE = 2048
 
 
 class AttemptChannel:
-    def __init__(self, run: str, attempt: Attempt, store: Store, journal: Journal, work_root: Path) -> None:
+    def __init__(
+        self,
+        run: str,
+        attempt: Attempt,
+        store: Store,
+        journal: Journal,
+        work_root: Path,
+        inline: int = INLINE,
+    ) -> None:
         self._run, self._attempt, self._store, self._journal = run, attempt, store, journal
-        self._work_root = work_root
+        self._work_root, self.inline = work_root, inline
         self._folder: Path | None = None
         self._open = True
         self.metrics: dict[str, float] = {}
@@ -44,10 +52,9 @@ class AttemptChannel:
         return self._store.get(call.blob) if call.blob else bytes(call.value)
 
     def record(self, key: str, name: str, value: bytes) -> Future[None]:
-        inline, blobs = payload(value)
-        blob = "" if inline else digest_bytes(value)
+        inline, blob, blobs = payload(value, self.inline)
         done: Future[None] = Future()
-        event = StepRecorded(*self._attempt.key, key, name, msgspec.Raw(inline), blob)
+        event = StepRecorded(*self._attempt.key, key, name, inline, blob)
         written = self._write(event, blobs)
         written.add_done_callback(lambda outcome: _pass_on(outcome, done))
         return done
@@ -89,16 +96,18 @@ class AttemptChannel:
 
     def _add(self, event: AnyEvent, blobs: tuple[bytes, ...] = ()) -> None:
         self._check()
-        self._journal.add(Op(self._run, (event,), blobs))
+        self._journal.add([Op(self._run, (event,), blobs)])
 
     def _write(self, event: AnyEvent, blobs: tuple[bytes, ...]) -> Future[list[Outcome]]:
         self._check()
-        return self._journal.write(Op(self._run, (event,), blobs))
+        return self._journal.send(Op(self._run, (event,), blobs))
 
 
-def payload(value: bytes) -> tuple[bytes, tuple[bytes, ...]]:
-    """Where canonical JSON is kept: small in the event, large as a blob."""
-    return (value, ()) if len(value) <= INLINE else (b"", (value,))
+def payload(value: bytes, inline: int) -> tuple[msgspec.Raw, str, tuple[bytes, ...]]:
+    """Where canonical JSON is kept: small in the event, large as the blob of this digest."""
+    if len(value) <= inline:
+        return msgspec.Raw(value), "", ()
+    return NOTHING, digest_bytes(value), (value,)
 
 
 def _pass_on(written: Future[list[Outcome]], done: Future[Any]) -> None:

@@ -20,6 +20,8 @@ from peira.errors import StoreDamaged
 
 PULSE = 0.02
 POLL = 0.2
+GRACE = 1.0
+"""How long trials may go on after the time is over, before they are ended."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,10 @@ class Conductor:
         control: ControlFolder | None = None,
         time_limit: float | None = None,
         on_progress: Callable[[Progress], None] | None = None,
+        on_notice: Callable[[str], None] | None = None,
     ) -> None:
         """`runners` says who executes each class, with how many workers."""
+        self._on_notice = on_notice
         self._execution, self._runners, self._control = execution, runners, control
         self._time_limit, self._on_progress = time_limit, on_progress
         self._signals = 0
@@ -79,14 +83,15 @@ class Conductor:
             for command in self._control.take():
                 self._obey(command)
         if self._time_limit is not None and elapsed > self._time_limit:
-            self._execution.request(Stop.limit(f"{self._time_limit:g} s are over (budget.time)"))
+            late = elapsed > self._time_limit + GRACE
+            self._execution.request(Stop.limit(f"{self._time_limit:g} s are over (budget.time)", now=late))
         if self._on_progress:
             self._on_progress(self._execution.progress())
 
     def _obey(self, command: Command) -> None:
         if command.command == CANCEL and command.run == self._execution.run:
             event = CommandTaken(command.command, command.id, command.by)
-            self._execution.journal.write_all([Op(self._execution.run, (event,))])
+            self._execution.journal.write([Op(self._execution.run, (event,))])
             self._execution.request(Stop.cancelled(command.by))
 
     def _interrupt(self) -> None:
@@ -95,8 +100,12 @@ class Conductor:
 
     def _heed(self) -> None:
         """First Ctrl-C: finish what runs. Second: cancel that, too."""
-        if self._signals:
-            self._execution.request(Stop.interrupted(now=self._signals > 1))
+        if not self._signals:
+            return
+        if self._on_notice and self._execution.stop is None:
+            running = self._execution.progress().running
+            self._on_notice(f"stopping: {running} running will be finished (Ctrl-C again cancels them)")
+        self._execution.request(Stop.interrupted(now=self._signals > 1))
 
     def _stop(self) -> None:
         for runner, _ in self._runners.values():
@@ -108,7 +117,7 @@ class Conductor:
         finished = self._ending()
         event = RunFinished(finished.status, finished.counts, finished.reason)
         reach("engine.before_finish")
-        execution.journal.write_all([Op(execution.run, (event,))])
+        execution.journal.write([Op(execution.run, (event,))])
         execution.finish_stages()
         registry.call("run_ended", run=execution.run, status=finished.status.value)
         if self._on_progress:

@@ -13,7 +13,7 @@ from peira.engine.channel import AttemptChannel
 from peira.engine.execution import Execution
 
 BATCH_SECONDS = 0.02
-MOST = 32
+MOST = 128
 
 
 class ClassDesk:
@@ -21,11 +21,11 @@ class ClassDesk:
         self._execution, self._cls, self._runner = execution, cls, runner
         self._typical = 1.0
 
-    def take(self, n: int) -> list[Attempt]:
-        batch = max(1, min(n, MOST, int(BATCH_SECONDS / self._typical)))
+    def take(self, n: int, at_once: int = 1) -> list[Attempt]:
+        ahead = min(MOST, int(BATCH_SECONDS / self._typical))
+        batch = min(n, max(at_once, ahead))
         try:
-            entries = self._execution.take(self._cls, batch)
-            return self._execution.claim(entries) if entries else []
+            return self._execution.take(self._cls, batch)
         except Exception as problem:
             self._execution.fail(problem)
             return []

@@ -4,31 +4,39 @@ from __future__ import annotations
 
 import random
 import traceback
+from pathlib import Path
 
 import msgspec
 
 from peira.core.contracts import Ended
-from peira.core.events import Failure, Result, State
-from peira.core.ids import canonical, digest_bytes, normalise
+from peira.core.events import NOTHING, Failure, Result, State
+from peira.core.ids import canonical, normalise
 from peira.engine.channel import AttemptChannel, payload
-from peira.errors import Abandoned, Invalid, TooLarge
+from peira.errors import Abandoned, Exhausted, Invalid, TooLarge
 from peira.spec.limits import Policy
 
+OWN_FOLDER = str(Path(__file__).resolve().parents[1])
 MOST_MESSAGE = 2000
 MOST_TRACE = 8000
 
 
 def ended(
     channel: AttemptChannel, took: float, outcome: object, problem: BaseException | None, limit: int
-) -> tuple[Ended, tuple[bytes, ...]]:
-    """How the attempt ended, and the blobs its result names."""
+) -> tuple[Ended, tuple[bytes, ...], bool]:
+    """How the attempt ended, the blobs its result names, and whether trying again could help."""
     if problem is None:
         try:
-            return _succeeded(channel, took, outcome, limit)
+            return (*_succeeded(channel, took, outcome, limit), False)
         except (Invalid, TooLarge) as refusal:
             problem = refusal
-    state = State.cancelled if isinstance(problem, Abandoned) else State.failed
-    return Ended(state, _result(channel, took, failure=failure(problem))), ()
+    end = Ended(_state(problem), _result(channel, took, NOTHING, "", failure(problem)))
+    return end, (), not isinstance(problem, (Invalid, TooLarge, Abandoned))
+
+
+def _state(problem: BaseException) -> State:
+    if isinstance(problem, Exhausted):
+        return State.exhausted
+    return State.cancelled if isinstance(problem, Abandoned) else State.failed
 
 
 def _succeeded(
@@ -38,25 +46,21 @@ def _succeeded(
     body = canonical(value)
     if len(body) > limit:
         raise TooLarge(f"output: {len(body)} bytes, more than the limit of {limit} (policy.output_limit)")
-    inline, blobs = payload(body)
-    blob = "" if inline else digest_bytes(body)
-    return Ended(State.succeeded, _result(channel, took, output=msgspec.Raw(inline), blob=blob), value), blobs
+    inline, blob, blobs = payload(body, channel.inline)
+    return Ended(State.succeeded, _result(channel, took, inline, blob), value), blobs
 
 
-def _result(channel: AttemptChannel, took: float, **fields: object) -> Result:
-    return Result(
-        took=round(took, 6),
-        metrics=channel.metrics,
-        about=channel.about,
-        artifacts=channel.artifacts,
-        **fields,  # type: ignore[arg-type]
-    )
+def _result(
+    channel: AttemptChannel, took: float, output: msgspec.Raw, blob: str, why: Failure | None = None
+) -> Result:
+    """What is kept of an attempt, with all that was reported during it."""
+    return Result(round(took, 6), output, blob, why, channel.metrics, channel.artifacts, channel.about)
 
 
 def failure(problem: BaseException) -> Failure:
     """An exception as it is kept: its type, its message, and the user's part of the way there."""
     frames = traceback.extract_tb(problem.__traceback__)
-    shown = [f for f in frames if "/peira/" not in f.filename.replace("\\", "/")] or frames
+    shown = [f for f in frames if not f.filename.startswith(OWN_FOLDER)] or frames
     trace = getattr(problem, "trace", "") or "".join(traceback.format_list(shown))
     return Failure(type(problem).__name__, _carry(str(problem))[:MOST_MESSAGE], _carry(trace)[-MOST_TRACE:])
 
@@ -64,11 +68,6 @@ def failure(problem: BaseException) -> Failure:
 def _carry(text: str) -> str:
     """Text that UTF-8 can carry."""
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def permanent(problem: BaseException) -> bool:
-    """Trying again would not help: the value is wrong in kind, or the attempt was stopped on purpose."""
-    return isinstance(problem, (Invalid, Abandoned))
 
 
 def back_off(policy: Policy, tries: int, task: str) -> float:

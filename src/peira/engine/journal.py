@@ -2,18 +2,19 @@
 
 Ops that nobody waits for are gathered and handed over in groups (at the latest when the engine's
 pulse comes round, a few tens of milliseconds); an op that must be durable takes all earlier ones
-along, so order is kept. Too many ops on their way make the next caller wait.
+along, so order is kept. Too many groups on their way make the next caller wait.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
 
 from peira.core.contracts import Op, Outcome, Store
 
-GROUP = 64
+GROUP = 128
 MOST_PENDING = 64
 
 
@@ -24,24 +25,22 @@ class Journal:
         self._gathered: list[Op] = []
         self._pending: deque[Future[list[Outcome]]] = deque()
 
-    def add(self, op: Op) -> None:
-        """Queue an op; it will be durable soon."""
+    def add(self, ops: Sequence[Op]) -> None:
+        """Queue ops; they will be durable soon."""
         with self._lock:
-            self._gathered.append(op)
+            self._gathered += ops
             full = len(self._gathered) >= GROUP
         if full:
             self.flush()
 
-    def write(self, op: Op) -> Future[list[Outcome]]:
-        """Queue an op behind all earlier ones; its outcome is the future's last."""
+    def send(self, op: Op) -> Future[list[Outcome]]:
+        """Queue an op behind all earlier ones, at once; its outcome is the future's last."""
         with self._lock:
             self._gathered.append(op)
             return self._hand_over()
 
-    def write_all(self, ops: list[Op]) -> list[Outcome]:
+    def write(self, ops: Sequence[Op]) -> list[Outcome]:
         """Make ops durable, behind all earlier ones; what became of each."""
-        if not ops:
-            return []
         with self._lock:
             self._gathered += ops
             future = self._hand_over()
@@ -52,16 +51,16 @@ class Journal:
         with self._lock:
             if self._gathered:
                 self._hand_over()
-            waiting = len(self._pending) > MOST_PENDING
-        self._settle(wait=waiting)
+        while self._pending and (len(self._pending) > MOST_PENDING or self._pending[0].done()):
+            self._settle_one()
 
     def drain(self) -> None:
-        """Everything handed over so far is durable when this returns."""
+        """Everything added so far is durable when this returns."""
         with self._lock:
-            if self._gathered:
-                self._hand_over()
-        while self._pending:
-            self._check(self._pending.popleft())
+            last = self._hand_over() if self._gathered else self._pending[-1] if self._pending else None
+        if last is not None:
+            last.result()
+        self.flush()
 
     def _hand_over(self) -> Future[list[Outcome]]:
         ops, self._gathered = self._gathered, []
@@ -69,14 +68,9 @@ class Journal:
         self._pending.append(future)
         return future
 
-    def _settle(self, wait: bool) -> None:
-        while self._pending and (wait or self._pending[0].done()):
-            wait = False
-            try:
-                future = self._pending.popleft()
-            except IndexError:
-                return
-            self._check(future)
-
-    def _check(self, future: Future[list[Outcome]]) -> None:
-        future.result()
+    def _settle_one(self) -> None:
+        """An op refused because its attempt lost its task is not an error: the other's word stands."""
+        try:
+            self._pending.popleft().result()
+        except IndexError:  # another thread was faster
+            return

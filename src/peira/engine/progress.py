@@ -36,6 +36,11 @@ class Progress:
 REUSED, KEPT, LEFT = "reused", "kept", "left"
 
 
+def shared(state: State) -> str:
+    """What the end of a task is to others that asked for the same one."""
+    return REUSED if state is State.succeeded else KEPT
+
+
 class Tally:
     """Counts of ends by kind and state; also `reused`, `kept` (a failure left alone), `left` (not done)."""
 
@@ -43,8 +48,9 @@ class Tally:
         self.unit = unit
         self.counts: Counter[str] = Counter()
 
-    def add(self, kind: str, state: State | str) -> None:
-        self.counts[f"{kind}.{state}"] += 1
+    def add(self, kind: str, state: State | str, n: int = 1) -> None:
+        if n:
+            self.counts[f"{kind}.{state}"] += n
 
     def of(self, kind: str, *states: str) -> int:
         return sum(n for key, n in self.counts.items() if self._is(key, kind, states))

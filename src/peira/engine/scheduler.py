@@ -27,35 +27,39 @@ class Entry:
     """A task at hand: the epoch of its last attempt, and how often it was tried in this run."""
 
     offer: Offer
+    spec: TaskSpec = field(init=False)
     epoch: int = 0
     interruptions: int = 0
     tries: int = 0
+    sharers: int = 0
     not_before: float = 0.0
-    missing: set[str] = field(default_factory=set)
+    missing: set[str] | frozenset[str] = frozenset()
 
-    @property
-    def spec(self) -> TaskSpec:
-        return self.offer.spec
+    def __post_init__(self) -> None:
+        self.spec = self.offer.spec
 
 
 class Scheduler:
     def __init__(self, suspect_after: int = 2) -> None:
         self.started: dict[str, Entry] = {}
-        self._known: set[str] = set()
+        self._known: dict[str, Entry] = {}
         self._plain: dict[str, deque[Entry]] = {}
         self._urgent: dict[str, list[tuple[int, int, Entry]]] = {}
         self._held: dict[str, list[Entry]] = {}
         self._later: list[tuple[float, int, Entry]] = []
         self._suspects: deque[Entry] = deque()
+        self._alone = ""
+        self._waiting: dict[str, Entry] = {}
         self._order = count()
         self._suspect_after = suspect_after
         self.blocked: list[Entry] = []
 
     def offer(self, entry: Entry, ended: Mapping[str, State] = MappingProxyType({})) -> bool:
         """A task to be done, and how those of its needs that are over ended. False: it is at hand already."""
-        if entry.spec.id in self._known:
+        if (same := self._known.get(entry.spec.id)) is not None:
+            same.sharers += 1
             return False
-        self._known.add(entry.spec.id)
+        self._known[entry.spec.id] = entry
         if not entry.spec.needs or self._met(entry, ended):
             self._ready(entry)
         return True
@@ -68,11 +72,20 @@ class Scheduler:
         entry.missing = set(entry.spec.needs) - ended.keys()
         for need in entry.missing:
             self._held.setdefault(need, []).append(entry)
+        if entry.missing:
+            self._waiting[entry.spec.id] = entry
         return not entry.missing
 
-    def _block(self, entry: Entry) -> None:
-        self.blocked.append(entry)
-        self.settle(entry.spec.id, State.blocked)
+    def _block(self, first: Entry) -> None:
+        """Block a task, and all that need it, however long the chain."""
+        chain = [first]
+        while chain:
+            entry = chain.pop()
+            self.blocked.append(entry)
+            del self._known[entry.spec.id]
+            for waiting in self._held.pop(entry.spec.id, ()):
+                self._forget(waiting, entry.spec.id)
+                chain.append(waiting)
 
     def _ready(self, entry: Entry) -> None:
         if entry.interruptions >= self._suspect_after:
@@ -97,12 +110,17 @@ class Scheduler:
         """How many tasks of the class could start now."""
         if self._suspects:
             return int(not self.started and self._suspects[0].spec.cls == cls)
+        if self._alone in self.started:
+            return 0
         return len(self._plain.get(cls, ())) + len(self._urgent.get(cls, ()))
 
     def start(self, cls: str, n: int) -> list[Entry]:
         """Up to n ready tasks of the class, highest priority first, then in the order they came."""
+        if not self.ready(cls):
+            return []
         if self._suspects:
-            taken = [self._suspects.popleft()] if self.ready(cls) else []
+            taken = [self._suspects.popleft()]
+            self._alone = taken[0].spec.id
         else:
             taken = list(self._take(cls, n))
         for entry in taken:
@@ -135,22 +153,37 @@ class Scheduler:
     def settle(self, task: str, state: State) -> None:
         """The task has ended so, here or (reused) earlier; what needed it may start, or is blocked."""
         assert state in TERMINAL, state
-        self._known.discard(task)
+        self._known.pop(task, None)
         for entry in self._held.pop(task, ()):
             self._release(entry, task, state)
 
     def _release(self, entry: Entry, need: str, state: State) -> None:
-        entry.missing.discard(need)
+        entry.missing = entry.missing - {need}
         if state is not State.succeeded:
-            self._forget(entry)
+            self._forget(entry, need)
             self._block(entry)
         elif not entry.missing:
+            del self._waiting[entry.spec.id]
             self._ready(entry)
 
-    def _forget(self, entry: Entry) -> None:
-        for need in entry.missing:
+    def _forget(self, entry: Entry, settled: str = "") -> None:
+        """It waits no more, for none of its needs."""
+        del self._waiting[entry.spec.id]
+        for need in entry.missing - {settled}:
             self._held[need].remove(entry)
-        entry.missing = set()
+        entry.missing = frozenset()
+
+    @property
+    def stuck(self) -> bool:
+        """All that is at hand waits for needs that are not: nothing here will ever meet them."""
+        return bool(self._waiting) and len(self._waiting) == len(self._known)
+
+    def give_up_waiting(self) -> None:
+        """Block what waits for needs that nobody can meet any more."""
+        while self._waiting:
+            entry = next(iter(self._waiting.values()))
+            self._forget(entry)
+            self._block(entry)
 
     def __len__(self) -> int:
         """Tasks at hand that have not ended."""

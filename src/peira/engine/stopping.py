@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from peira.core.events import Status
+from peira.errors import Abandoned, Exhausted
 from peira.spec.limits import Policy
 
 
@@ -16,6 +17,11 @@ class Stop:
     reason: str
     now: bool = False
     exit_code: int = 1
+
+    @property
+    def signal(self) -> Abandoned:
+        """What ends an attempt that is under way."""
+        return (Exhausted if self.status is Status.stopped else Abandoned)(self.reason)
 
     @staticmethod
     def interrupted(now: bool = False) -> Stop:
@@ -30,8 +36,8 @@ class Stop:
         return Stop(Status.stopped, reason)
 
     @staticmethod
-    def limit(reason: str) -> Stop:
-        return Stop(Status.stopped, reason, exit_code=3)
+    def limit(reason: str, now: bool = False) -> Stop:
+        return Stop(Status.stopped, reason, now, exit_code=3)
 
 
 def most_failures(policy: Policy, planned: int | None) -> int | None:

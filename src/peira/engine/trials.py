@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -19,8 +18,9 @@ from peira.core.codec import decode
 from peira.core.context import Channel, SeenCase, Trial, enter
 from peira.core.contracts import Agent, Ended, Evaluator, Offer, Store
 from peira.core.events import State, TaskSpec
-from peira.core.ids import Json, seed_of
+from peira.core.ids import Json, own_copy
 from peira.evaluators.scores import score_value
+from peira.plan.baseline import Baselines
 from peira.plan.expand import Plan
 from peira.plan.judging import Judging, output_digest
 from peira.plan.layout import Place
@@ -52,10 +52,9 @@ class Generate:
     def trial(self, channel: Channel, epoch: int) -> Trial:
         return Trial(
             id=self.trial_id,
-            case=self.case,
-            condition=self.condition,
+            case=self.case.own(),
+            condition=own_copy(self.condition),
             repeat=self.repeat,
-            seed=seed_of(self.trial_id),
             attempt=epoch,
             agent=self.agent.label,
             channel=channel,
@@ -100,7 +99,7 @@ class JudgedTrial(msgspec.Struct, frozen=True):
 class Evaluate:
     """Let an evaluator judge an output."""
 
-    def __init__(self, evaluator: Evaluator, place: Place, trial: str, output: Json) -> None:
+    def __init__(self, evaluator: Evaluator, place: Place, trial: str, output: Output) -> None:
         self.evaluator, self.place, self.trial, self.output = evaluator, place, trial, output
         self.asynchronous = evaluator.asynchronous
 
@@ -115,13 +114,15 @@ class Evaluate:
     def _fact(self, name: str) -> Any:
         place = self.place
         if name == "output":
-            return self.output
+            return self.output.value()
         if name == "expected":
-            return place.case.expected
+            return own_copy(place.case.expected)
         if name == "case":
-            return place.case.as_seen()
+            return place.case.as_seen().own()
         condition = place.condition
-        return JudgedTrial(self.trial, condition.agent, condition.factors, place.case.as_seen(), place.repeat)
+        return JudgedTrial(
+            self.trial, condition.agent, own_copy(condition.factors), place.case.as_seen().own(), place.repeat
+        )
 
 
 class StudySource:
@@ -136,8 +137,12 @@ class StudySource:
     ) -> None:
         self._plan, self._store, self._stages, self._resources = plan, store, stages, resources
         self._order = iter(plan.layout.in_run_order())
+        self._baselines = Baselines(plan.study.factors, plan.layout)
+        self._at_hand: dict[str, Place] = {}
         self._judging = Judging(plan.common, {d: e.takes for d, e in plan.evaluators.items()})
-        self._blocking = not all(agent.asynchronous for agent in plan.agents.values())
+        # One class for all agents: a mixture runs where blocking is allowed.
+        self._cls = class_of(GENERATE, all(agent.asynchronous for agent in plan.agents.values()))
+        self._classes = {d: class_of(EVALUATE, e.asynchronous) for d, e in plan.evaluators.items()}
         self.closed = False
 
     @property
@@ -147,11 +152,6 @@ class StudySource:
     def performs(self, kind: str) -> bool:
         return kind in self._stages
 
-    @cached_property
-    def _cls(self) -> str:
-        """One class for all agents: a mixture runs where blocking is allowed."""
-        return class_of(GENERATE, not self._blocking)
-
     def more(self, n: int) -> list[Offer]:
         indexes = list(islice(self._order, n))
         self.closed = len(indexes) < n
@@ -159,37 +159,36 @@ class StudySource:
 
     def _generate(self, place: Place) -> Offer:
         trial = self._plan.layout.trial_id(place)
-        agent = self._plan.agents[place.condition.agent]
-        work = Generate(
-            agent, trial, place.case.as_seen(), place.condition.factors, place.repeat, self._resources
-        )
-        return Offer(TaskSpec(trial, GENERATE, self._cls, payload=str(place.number)), work)
+        self._at_hand[trial] = place
+        condition = place.condition
+        agent = self._plan.agents[condition.agent]
+        work = Generate(agent, trial, place.case.as_seen(), condition.factors, place.repeat, self._resources)
+        return Offer(TaskSpec(trial, GENERATE, self._cls), work, self._baselines.former(place))
 
     def follow(self, offer: Offer, ended: Ended) -> list[Offer]:
-        if offer.spec.kind != GENERATE or ended.state is not State.succeeded or EVALUATE not in self._stages:
+        trial = offer.spec.id
+        place = self._at_hand.pop(trial, None)
+        if place is None or ended.state is not State.succeeded or EVALUATE not in self._stages:
             return []
-        place = self._plan.layout.place(int(offer.spec.payload))
-        trial, output = offer.spec.id, _Output(ended, self._store)
+        output = Output(ended, self._store)
         return [
-            self._evaluate(evaluator, score, place, trial, output)
-            for evaluator, score in self._judging.scores(place, trial, output_digest(ended.result))
+            Offer(
+                TaskSpec(score, EVALUATE, self._classes[judge]),
+                Evaluate(self._plan.evaluators[judge], place, trial, output),
+            )
+            for judge, score in self._judging.scores(place, trial, output_digest(ended.result))
         ]
 
-    def _evaluate(self, digest: str, score: str, place: Place, trial: str, output: _Output) -> Offer:
-        evaluator = self._plan.evaluators[digest]
-        spec = TaskSpec(score, EVALUATE, class_of(EVALUATE, evaluator.asynchronous), parent=trial)
-        return Offer(spec, Evaluate(evaluator, place, trial, output.value))
 
-
-class _Output:
-    """An output, read from the store only if somebody must look at it."""
+class Output:
+    """An output, read from the store only when somebody looks at it."""
 
     def __init__(self, ended: Ended, store: Store) -> None:
         self._ended, self._store = ended, store
 
-    @cached_property
     def value(self) -> Json:
-        result = self._ended.result
-        if self._ended.value is not None:
-            return self._ended.value
+        """A copy of the looker's own."""
+        result, value = self._ended.result, self._ended.value
+        if value is not None:
+            return own_copy(value)
         return decode(self._store.get(result.blob) if result.blob else bytes(result.output))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from peira.core.contracts import Agent, Evaluator
-from peira.core.expressions import Expression
+from peira.core.expressions import Expression, ExpressionError
 from peira.core.ids import Json, digest
 from peira.core.registry import nearest, registry
 from peira.errors import Invalid, OverBudget
@@ -59,7 +59,10 @@ def expand(study: Study, *, generation: int = 0, where: str = "", limit: int | N
         where=where,
         limit=limit,
     )
-    return replace(plan, layout=choose(layout, study.budget, where, limit))
+    chosen = choose(layout, study.budget, where, limit)
+    if where and not len(chosen):
+        raise Invalid(f"where: {where!r} fits none of the {len(layout)} trials")
+    return replace(plan, layout=chosen)
 
 
 def choose(layout: Layout, budget: Budget, where: str = "", limit: int | None = None) -> Layout:
@@ -80,13 +83,27 @@ def choose(layout: Layout, budget: Budget, where: str = "", limit: int | None = 
 
 
 def _predicate(where: str, layout: Layout) -> Any:
-    expression = Expression(where)
+    try:
+        expression = Expression(where)
+    except ExpressionError as problem:
+        raise Invalid(f"where: {problem}") from None
     known = {*WHERE_NAMES, *(name for c in layout.conditions for name in c.shown)}
     unknown = sorted(expression.names - known)
     if unknown:
         raise Invalid(f"where: no {name!r} in this study{nearest(name, known)}" for name in unknown)
     blank = dict.fromkeys(known)
-    return lambda facts: expression.evaluate({**blank, **facts})
+
+    def keeps(facts: Mapping[str, Json]) -> bool:
+        try:
+            return expression.evaluate({**blank, **facts})
+        except ExpressionError as problem:
+            raise Invalid(f"where: {problem}") from None
+
+    return keeps
+
+
+def evaluator_digest(evaluator: Evaluator) -> str:
+    return digest({"name": evaluator.name, "is": evaluator.identity})
 
 
 class _Judges:
@@ -96,7 +113,7 @@ class _Judges:
         self.known: dict[str, Evaluator] = {}
 
     def add(self, evaluators: Sequence[Evaluator]) -> tuple[str, ...]:
-        digests = [digest({"name": e.name, "is": e.identity}) for e in evaluators]
+        digests = list(map(evaluator_digest, evaluators))
         self.known.update(zip(digests, evaluators, strict=True))
         return tuple(digests)
 
@@ -111,7 +128,7 @@ def _planned(cases: Sequence[Case], judges: _Judges) -> list[PlannedCase]:
             cluster=case.cluster,
             slice=case.slice,
             metadata=dict(case.metadata),
-            judged_by=judges.add(list(map(as_evaluator, case.evaluators))),
+            judged_by=judges.add(list(map(as_evaluator, case.evaluators))) if case.evaluators else (),
         )
         for case, id in zip(cases, case_ids(cases), strict=True)
     ]

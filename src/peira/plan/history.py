@@ -11,6 +11,7 @@ from typing import Protocol
 from peira.core.contracts import Catalogue, RunQuery, Store
 from peira.core.events import State
 from peira.core.ids import Json, digest
+from peira.plan.baseline import Baselines
 from peira.plan.expand import Plan
 from peira.plan.layout import Layout
 from peira.plan.manifest import Manifest, layout_of, read
@@ -35,17 +36,24 @@ class Found:
         return self.reused + self.failed + self.new
 
 
-def found(layout: Layout, store: Readable | None) -> Found:
+def found(plan: Plan, store: Readable | None) -> Found:
     """Count the planned trials that have a result, that failed before, and that are new."""
+    layout = plan.layout
     if store is None:
         return Found(new=len(layout))
+    baselines = Baselines(plan.study.factors, layout)
     counts: Counter[str] = Counter()
     places = layout.places()
-    while ids := [layout.trial_id(place) for place in islice(places, CHUNK)]:
-        states = [task.state for task in store.find("task", ids).values()]
-        counts["reused"] += states.count(State.succeeded)
+    while chunk := list(islice(places, CHUNK)):
+        ids = {layout.trial_id(place): place for place in chunk}
+        rows = store.find("task", list(ids))
+        former = [f for id, place in ids.items() if id not in rows for f in baselines.former(place)]
+        lent = store.find("task", [id for id, _ in former]) if former else {}
+        taken_over = sum(id in lent and lent[id].lent in ("", added) for id, added in former)
+        states = [task.state for task in rows.values()]
+        counts["reused"] += states.count(State.succeeded) + taken_over
         counts["failed"] += states.count(State.failed)
-        counts["new"] += len(ids) - states.count(State.succeeded) - states.count(State.failed)
+        counts["new"] += len(chunk) - states.count(State.succeeded) - states.count(State.failed) - taken_over
     return Found(**counts)
 
 
@@ -66,7 +74,11 @@ def changes(plan: Plan, before: Manifest | None, store: Readable | None, new: in
     if before is None or store is None or not new:
         return []
     share = f"{new} of {len(plan)} trials are new"
-    return [f"{what}: {share}" for what in _differences(plan, before, layout_of(before, store.get))]
+    old = layout_of(before, store.get)
+    found = list(_differences(plan, before, old))
+    if not found and len(plan) > len(old):
+        found = [f"more of the plan is asked for ({len(old)} trials before)"]
+    return [f"{what}: {share}" for what in found]
 
 
 def _differences(plan: Plan, before: Manifest, old: Layout) -> Iterator[str]:
@@ -80,8 +92,6 @@ def _differences(plan: Plan, before: Manifest, old: Layout) -> Iterator[str]:
     yield from _levels(layout, old)
     if layout.repeats > old.repeats:
         yield f"repeats raised from {old.repeats} to {layout.repeats}"
-    if len(layout) > len(old):
-        yield f"more of the plan is asked for ({len(old)} trials before)"
 
 
 def _agents(plan: Plan, before: Manifest) -> Iterator[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
 from peira.core.events import Result
-from peira.core.ids import digest
+from peira.core.ids import canonical, digest_bytes
 from peira.plan.layout import Place, PlannedCase, score_id
 
 MOST_REMEMBERED = 10_000
@@ -16,25 +16,27 @@ class Judging:
     """Which evaluators judge a trial, and under which ids their scores are kept."""
 
     def __init__(self, common: Sequence[str], takes: Mapping[str, Iterable[str]]) -> None:
-        self._common, self._takes = tuple(common), takes
+        self._common = tuple(dict.fromkeys(common))
+        self._takes = {judge: tuple(sorted(taken)) for judge, taken in takes.items()}
+        self._compares = any("expected" in taken for taken in self._takes.values())
         self._expected: dict[int, str] = {}
 
-    def scores(self, place: Place, trial: str, output: str) -> Iterator[tuple[str, str]]:
+    def scores(self, place: Place, trial: str, output: str) -> list[tuple[str, str]]:
         """(evaluator's digest, score's id) of each score of a trial with this output."""
-        case = place.case
-        for evaluator in dict.fromkeys((*self._common, *case.judged_by)):
-            takes = self._takes[evaluator]
-            facts = {"output": output, "case": case.seen, "trial": trial}
-            if "expected" in takes:
-                facts["expected"] = self._digest_expected(case)
-            yield evaluator, score_id(evaluator, takes, facts)
+        case, judges = place.case, self._common
+        if case.judged_by:
+            judges = tuple(dict.fromkeys((*judges, *case.judged_by)))
+        facts = {"output": output, "case": case.seen, "trial": trial}
+        if self._compares:
+            facts["expected"] = self._digest_expected(case)
+        return [(judge, score_id(judge, self._takes[judge], facts)) for judge in judges]
 
     def _digest_expected(self, case: PlannedCase) -> str:
         key = id(case)
         if key not in self._expected:
             if len(self._expected) > MOST_REMEMBERED:
                 self._expected.clear()
-            self._expected[key] = digest(case.expected)
+            self._expected[key] = digest_bytes(canonical(case.expected))
         return self._expected[key]
 
 

@@ -22,7 +22,7 @@ from peira.core.ids import Json, compose, composer, digest
 from peira.plan.order import shuffled
 
 
-class Condition(msgspec.Struct, frozen=True):
+class Condition(msgspec.Struct, frozen=True, gc=False):
     """One assignment of factors, for one agent. `factors` is what the agent gets and what counts."""
 
     agent: str
@@ -36,7 +36,7 @@ class Condition(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-class PlannedCase(msgspec.Struct, frozen=True):
+class PlannedCase(msgspec.Struct, frozen=True, gc=False):
     """A case with its id and digests; `judged_by` are digests of evaluators of its own."""
 
     id: str
@@ -91,17 +91,15 @@ class Layout:
         return Place(index, condition, self.case_sets[condition.cases][case], repeat)
 
     def trial_id(self, place: Place) -> str:
-        make = self._composers[place.condition.digest, place.condition.agent_digest]
+        key = place.condition.agent_digest, place.condition.digest
+        make = self._composers.get(key)
+        if make is None:
+            make = self._composers[key] = composer("trial", *key, self.seed, self.generation)
         return make(place.case.seen, place.repeat)
 
     @cached_property
     def _composers(self) -> dict[tuple[str, str], Callable[..., str]]:
-        return {
-            (c.digest, c.agent_digest): composer(
-                "trial", c.agent_digest, c.digest, self.seed, self.generation
-            )
-            for c in self.conditions
-        }
+        return {}
 
     def scope(self, place: Place) -> str:
         """What a trial's calls are known by: not the agent's code."""
@@ -133,6 +131,6 @@ class Layout:
         return list(counts.items())
 
 
-def score_id(evaluator: str, takes: Iterable[str], facts: Mapping[str, str]) -> str:
-    """A score is known by its evaluator and by everything that evaluator is handed."""
-    return compose("score", evaluator, *(f"{name}={facts[name]}" for name in sorted(takes)))
+def score_id(evaluator: str, takes: Sequence[str], facts: Mapping[str, str]) -> str:
+    """A score is known by its evaluator and by everything that evaluator is handed (`takes`, sorted)."""
+    return compose("score", evaluator, *[f"{name}={facts[name]}" for name in takes])

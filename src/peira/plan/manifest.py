@@ -58,6 +58,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     limit: int | None = None
     sources: dict[str, str] = {}
     cases_inline: bool = False
+    notes: tuple[str, ...] = ()
     version: int = 1
 
 
@@ -74,6 +75,7 @@ def keep(plan: Plan, put: Put) -> str:
         study=plan.study.name,
         snapshot=snapshot(plan.study, cases=inline),
         cases_inline=inline,
+        notes=tuple(plan.study.unexecuted()),
         agents=_agent_parts(plan),
         evaluators=tuple(_evaluator_part(digest, e) for digest, e in plan.evaluators.items()),
         common=plan.common,

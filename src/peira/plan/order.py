@@ -1,7 +1,7 @@
 """Run order: a seeded bijection on the index, so that ten million trials are shuffled at no cost.
 
-A Feistel network permutes the next power of four; positions that fall outside are walked on until
-they fall inside, which keeps it one-to-one.
+A Feistel network permutes the next power of two; positions that fall outside are walked on until they
+fall inside, which keeps it one-to-one.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def shuffled(size: int, seed: int, salt: str = "") -> Iterator[int]:
     if size <= 1:
         yield from range(size)
         return
-    half = (max(size - 1, 1).bit_length() + 1) // 2
+    bits = (size - 1).bit_length()
     keys = _keys(seed, salt)
     for position in range(size):
-        index = _permute(position, half, keys)
+        index = _permute(position, bits, keys)
         while index >= size:
-            index = _permute(index, half, keys)
+            index = _permute(index, bits, keys)
         yield index
 
 
@@ -33,11 +33,14 @@ def _keys(seed: int, salt: str) -> tuple[int, ...]:
     return tuple(int.from_bytes(material[8 * i : 8 * i + 8], "big") for i in range(ROUNDS))
 
 
-def _permute(value: int, half: int, keys: tuple[int, ...]) -> int:
-    low_mask = (1 << half) - 1
-    left, right = value >> half, value & low_mask
+def _permute(value: int, bits: int, keys: tuple[int, ...]) -> int:
+    """An even number of rounds, in which the two parts, of unequal width if need be, change places."""
+    low = bits // 2
+    high = bits - low
+    left, right = value >> low, value & ((1 << low) - 1)
     for key in keys:
         mixed = ((right + key) * MIX) & MASK
         mixed ^= mixed >> 29
-        left, right = right, left ^ ((mixed * MIX >> 17) & low_mask)
-    return left << half | right
+        left, right = right, left ^ ((mixed * MIX >> 17) & ((1 << high) - 1))
+        low, high = high, low
+    return left << low | right

@@ -73,7 +73,7 @@ def _assigned(condition: Mapping[str, Json]) -> str:
 
 
 def preview(plan: Plan, store: Readable | None) -> Preview:
-    layout, counts = plan.layout, found(plan.layout, store)
+    layout, counts = plan.layout, found(plan, store)
     before = last_manifest(plan.study.name, store)
     return Preview(
         study=plan.study.name,

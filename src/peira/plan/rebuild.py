@@ -6,27 +6,42 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from peira.core.contracts import Evaluator
 from peira.core.ids import Json, digest, digest_bytes
+from peira.core.registry import registry
 from peira.errors import Invalid
-from peira.plan.expand import Plan, expand
-from peira.plan.manifest import Get, Manifest, cases_of
+from peira.plan.expand import Plan, evaluator_digest
+from peira.plan.manifest import EvaluatorPart, Get, Manifest, cases_of, layout_of
+from peira.spec.evaluators import MissingEvaluator
 from peira.spec.load import restore
+from peira.spec.modules import reference, resolve_reference
 from peira.spec.study import Study
 
 
-def rebuild(manifest: Manifest, get: Get, folder: Path) -> Plan:
-    """The plan of a manifest. Files that have changed or gone since are laid out anew under `folder`."""
-    plan = expand(
-        restored(manifest, get, folder),
-        generation=manifest.generation,
+def rebuild(manifest: Manifest, get: Get, folder: Path, *, agents: bool = True) -> Plan:
+    """The plan of a manifest. Files that have changed or gone since are laid out anew under `folder`.
+
+    Invalid if an agent's code cannot be had any more; `agents=False` does without, for scoring."""
+    study = restored(manifest, get, folder)
+    live = {
+        label: registry.make("agent", "function", fn=fn, label=label) for label, fn in study.agents.items()
+    }
+    known = {part.label: part.digest for part in manifest.agents}
+    lost = [label for label, agent in live.items() if agents and digest(agent.identity) != known[label]]
+    if lost:
+        raise Invalid(f"agent {label}: its code as of that run cannot be had any more" for label in lost)
+    cases = (case for cases in study.case_sets.values() for case in cases)
+    own = [evaluator for case in cases for evaluator in case.resolved_evaluators()]
+    return Plan(
+        study=study,
+        layout=layout_of(manifest, get),
+        agents=live,
+        evaluators={evaluator_digest(e): e for e in (*study.resolved_evaluators(), *own)},
+        common=manifest.common,
+        refused=manifest.refused,
         where=manifest.where,
         limit=manifest.limit,
     )
-    known = {part.label: part.digest for part in manifest.agents}
-    lost = [label for label, agent in plan.agents.items() if digest(agent.identity) != known[label]]
-    if lost:
-        raise Invalid(f"agent {label}: its code as of that run cannot be had any more" for label in lost)
-    return plan
 
 
 def restored(manifest: Manifest, get: Get, folder: Path) -> Study:
@@ -35,7 +50,32 @@ def restored(manifest: Manifest, get: Get, folder: Path) -> Study:
     if not manifest.cases_inline:
         sets = {label: cases_of(blob, get) for label, blob in manifest.case_sets.items()}
         snapshot = {**snapshot, "cases": sets[""] if set(sets) == {""} else sets}
-    return restore(snapshot)
+    study = restore(snapshot)
+    return study.model_copy(update={"evaluators": _evaluators(study, manifest)})
+
+
+def _evaluators(study: Study, manifest: Manifest) -> tuple[Evaluator, ...]:
+    """The study's evaluators; one without a name in its file is looked for in the study that stands there."""
+    parts = {part.digest: part for part in manifest.evaluators}
+    nearby = {evaluator_digest(e): e for e in _declared(study)}
+    return tuple(
+        _as_it_was(evaluator, parts[digest], nearby.get(digest))
+        for evaluator, digest in zip(study.resolved_evaluators(), manifest.common, strict=True)
+    )
+
+
+def _declared(study: Study) -> list[Evaluator]:
+    """The evaluators of studies that are declared where the agents are."""
+    places = [reference(fn) for fn in study.agents.values()]
+    found = [resolve_reference(place, Path()) for place in places if place]
+    return [e for declared in found if isinstance(declared, Study) for e in declared.resolved_evaluators()]
+
+
+def _as_it_was(evaluator: Evaluator, part: EvaluatorPart, nearby: Evaluator | None) -> Evaluator:
+    """One that cannot be had keeps its identity: what it scored before is found, and only that."""
+    if isinstance(evaluator, MissingEvaluator):
+        return nearby or evaluator.known_as(part.identity, part.takes)
+    return evaluator
 
 
 def _places(manifest: Manifest, get: Get, folder: Path) -> dict[str, str]:

@@ -18,6 +18,7 @@ class Display(Protocol):
         self, kind: type[BaseException] | None, value: object, trace: TracebackType | None
     ) -> None: ...
     def __call__(self, progress: Progress) -> None: ...
+    def notice(self, text: str) -> None: ...
 
 
 def display(study: str, wanted: bool | None) -> Display:
@@ -36,6 +37,9 @@ class Silent:
 
     def __call__(self, progress: Progress) -> None:
         return None
+
+    def notice(self, text: str) -> None:
+        print(f"peira: {text}", file=sys.stderr, flush=True)
 
 
 class Lines(Silent):
@@ -76,6 +80,12 @@ class Bar:
     def __call__(self, progress: Progress) -> None:
         if self._task is None:
             self._task = self._rich.add_task(self._study, total=progress.total, words="")
+        self._update(progress)
+
+    def notice(self, text: str) -> None:
+        self._rich.console.print(f"peira: {text}", markup=False, highlight=False)
+
+    def _update(self, progress: Progress) -> None:
         self._rich.update(self._task, completed=progress.done, total=progress.total, words=describe(progress))
 
 

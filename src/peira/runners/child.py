@@ -22,7 +22,7 @@ from typing import Any
 
 from peira.core.context import SeenCase, Trial, enter
 from peira.core.contracts import Agent
-from peira.core.ids import Json, normalise, seed_of
+from peira.core.ids import Json, normalise
 from peira.core.registry import registry
 from peira.errors import Abandoned, Invalid
 from peira.runners.pipe import Answer, Ask, Broken, Do, Done, Setup, receive_in_child, send
@@ -128,7 +128,6 @@ def _trial(do: Do, channel: PipeChannel) -> Trial:
         case=SeenCase(*work["case"]),
         condition=work["condition"],
         repeat=work["repeat"],
-        seed=seed_of(work["trial"]),
         attempt=do.epoch,
         agent=work["agent"],
         channel=channel,
@@ -137,9 +136,10 @@ def _trial(do: Do, channel: PipeChannel) -> Trial:
 
 def _seed_globals(seed: int) -> None:
     """One attempt at a time lives here, so global generators can be seeded for it."""
+    import numpy  # by the first attempt at the latest: one that imports it itself must find it seeded
+
     random.seed(seed)
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(seed % 2**32)
+    numpy.random.seed(seed % 2**32)
 
 
 async def _complete(pending: Any) -> Any:

@@ -1,96 +1,159 @@
 """An event loop in a thread of its own: for agents and evaluators that are `async def`.
 
-One feeder thread waits for free places, claims that many attempts at once, and hands them to the
-loop, which therefore never waits for the store.
+A feeder thread waits for free places, claims attempts for them, and hands these to the loop, which
+therefore never waits for the store. Of short attempts more are claimed than there are places; a place
+takes the next as soon as it is done with one. A loop that an agent has blocked is left to itself, and
+another takes its place.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
-from peira.core.contracts import Attempt, Channel, Desk
+from peira.core.contracts import Attempt, Desk
 
-BATCH = 32
+BATCH = 1024
+PATIENCE = 0.5
+"""How long a loop may take to answer before it counts as blocked."""
 
 
 class LoopRunner:
     name = "loop"
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._tasks: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._places = threading.Condition()
         self._free = 0
         self._stopping = False
-        self._places = threading.Condition()
 
     def start(self, desk: Desk, workers: int) -> None:
-        self._desk, self._free = desk, workers
-        self._loop_thread = threading.Thread(target=self._loop.run_forever, name="peira-loop", daemon=True)
+        self._desk, self._workers, self._free = desk, workers, workers
+        self._hall = _Hall(desk, self._leave)
         self._feeder = threading.Thread(target=self._feed, name="peira-feeder", daemon=True)
-        self._loop_thread.start()
         self._feeder.start()
 
     def _feed(self) -> None:
-        while attempts := self._desk.take(self._reserve()):
+        while attempts := self._desk.take(BATCH, self._wait_for_place()):
             with self._places:
-                self._free -= len(attempts)
-            self._loop.call_soon_threadsafe(self._begin, attempts)
+                busy = min(self._free, len(attempts))
+                self._free -= busy
+                self._hall.call(self._hall.begin, attempts, busy)
 
-    def _reserve(self) -> int:
-        """How many places are free; waits for one."""
+    def _wait_for_place(self) -> int:
         with self._places:
             self._places.wait_for(lambda: self._free > 0 or self._stopping)
-            return max(1, min(self._free, BATCH))
+            return max(1, self._free)
 
-    def _begin(self, attempts: list[Attempt]) -> None:
-        for attempt in attempts:
-            channel = self._desk.begin(attempt)
-            if channel is None:
-                self._leave()
-            else:
-                task = self._loop.create_task(self._work(attempt, channel))
-                self._tasks[attempt.key] = task
-
-    async def _work(self, attempt: Attempt, channel: Channel) -> None:
-        outcome: Any = None
-        failure: BaseException | None = None
-        try:
-            outcome = await attempt.work.perform(channel, attempt.epoch)
-        except BaseException as problem:  # whatever user code raises is how its attempt ended
-            failure = problem
-        self._tasks.pop(attempt.key, None)
-        self._desk.end(attempt, outcome, failure)
-        self._leave()
-
-    def _leave(self) -> None:
+    def _leave(self, hall: _Hall) -> None:
         with self._places:
-            self._free += 1
-            self._places.notify()
+            if hall is self._hall:
+                self._free += 1
+                self._places.notify()
 
     def abandon(self, attempt: Attempt) -> None:
-        self._loop.call_soon_threadsafe(self._cancel, attempt.key)
+        hall, answered = self._hall, threading.Event()
+        hall.call(hall.give_up, attempt.key, answered)
+        if not answered.wait(PATIENCE):
+            self._replace(hall)
 
-    def _cancel(self, key: tuple[str, int]) -> None:
-        if task := self._tasks.get(key):
-            task.cancel()
+    def _replace(self, blocked: _Hall) -> None:
+        """A new loop; what had not begun in the blocked one begins here."""
+        with self._places:
+            if blocked is not self._hall:
+                return
+            waiting = blocked.close()
+            self._hall = _Hall(self._desk, self._leave)
+            busy = min(self._workers, len(waiting))
+            self._free = self._workers - busy
+            self._hall.call(self._hall.begin, waiting, busy)
+            self._places.notify_all()
 
     def stop(self) -> None:
         with self._places:
             self._stopping = True
             self._places.notify_all()
         self._feeder.join()
-        asyncio.run_coroutine_threadsafe(self._settle(), self._loop).result(timeout=5)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._loop_thread.join(timeout=5)
-        if not self._loop_thread.is_alive():
-            self._loop.close()
+        self._hall.end()
 
-    async def _settle(self) -> None:
-        """Let cancelled tasks unwind, briefly."""
-        left = [task for task in self._tasks.values() if not task.done()]
-        for task in left:
+
+class _Hall:
+    """One event loop and the attempts in it. All but `call`, `close` and `end` runs in the loop."""
+
+    def __init__(self, desk: Desk, leave: Callable[[_Hall], None]) -> None:
+        self._desk, self._leave = desk, leave
+        self._loop = asyncio.new_event_loop()
+        self._waiting: deque[Attempt] = deque()
+        self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._lost: set[asyncio.Task[None]] = set()
+        self._served: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="peira-loop", daemon=True)
+        self._thread.start()
+
+    def call(self, function: Callable[..., None], *arguments: Any) -> None:
+        self._loop.call_soon_threadsafe(function, *arguments)
+
+    def begin(self, attempts: list[Attempt], places: int) -> None:
+        self._waiting.extend(attempts)
+        for _ in range(places):
+            self._occupy()
+
+    def _occupy(self) -> None:
+        task = self._loop.create_task(self._serve())
+        self._served.add(task)
+        task.add_done_callback(self._served.discard)
+
+    async def _serve(self) -> None:
+        """One place: attempt after attempt, as long as there are any."""
+        here = asyncio.current_task()
+        assert here is not None
+        while self._waiting and here not in self._lost:
+            await self._work(self._waiting.popleft(), here)
+        if here not in self._lost:
+            self._leave(self)
+
+    async def _work(self, attempt: Attempt, here: asyncio.Task[None]) -> None:
+        channel = self._desk.begin(attempt)
+        if channel is None:
+            return
+        self._running[attempt.key] = here
+        outcome: Any = None
+        failure: BaseException | None = None
+        try:
+            outcome = await attempt.work.perform(channel, attempt.epoch)
+        except BaseException as problem:  # whatever user code raises is how its attempt ended
+            failure = problem
+        self._running.pop(attempt.key, None)
+        self._desk.end(attempt, outcome, failure)
+
+    def give_up(self, key: tuple[str, int], answered: threading.Event) -> None:
+        """Cancel what runs there and open its place to others, whether it heeds that or not."""
+        answered.set()
+        task = self._running.pop(key, None)
+        if task is not None:
+            self._lost.add(task)
             task.cancel()
-        if left:
-            await asyncio.wait(left, timeout=2)
+            self._occupy()
+
+    def close(self) -> list[Attempt]:
+        """Begin nothing more here; returns what had not begun."""
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        return waiting
+
+    def end(self) -> None:
+        """Let what was cancelled come to its end, briefly; a blocked loop is left behind."""
+        unwound = asyncio.run_coroutine_threadsafe(self._unwind(), self._loop)
+        try:
+            unwound.result(timeout=2 * PATIENCE)
+        except TimeoutError:
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _unwind(self) -> None:
+        if self._served:
+            await asyncio.wait(set(self._served), timeout=PATIENCE)

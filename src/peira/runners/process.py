@@ -107,7 +107,7 @@ class _Child:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=2,  # what user code prints must not mix with the answer on standard output
-                env=tree.labelled(os.environ, setup.label),
+                env=tree.labelled({"PYTHONHASHSEED": "0", **os.environ}, setup.label),
                 start_new_session=True,  # a Ctrl-C in the terminal is for the parent to handle
             )
         self._line = Connection(ours.detach())

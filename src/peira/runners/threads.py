@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from peira.core.contracts import Attempt, Desk
 
-BATCH = 32
+BATCH = 128
+PAUSE = 0.05
 
 
 class ThreadRunner:
@@ -25,8 +27,9 @@ class ThreadRunner:
 
     def start(self, desk: Desk, workers: int) -> None:
         self._desk = desk
-        for _ in range(workers):
-            self._add(desk)
+        with self._lock:
+            for _ in range(workers):
+                self._add(desk)
 
     def _add(self, desk: Desk) -> None:
         worker = _Worker(desk)
@@ -43,8 +46,11 @@ class ThreadRunner:
         self._desk.back(stuck.lose())
 
     def stop(self) -> None:
-        for worker in self._workers:
-            worker.thread.join()
+        with self._lock:  # an abandonment may be replacing a worker just now
+            workers = list(self._workers)
+        for worker in workers:
+            while worker.thread.is_alive() and worker in self._workers:  # it may be found stuck even now
+                worker.thread.join(timeout=PAUSE)
 
 
 class _Worker:
@@ -58,8 +64,7 @@ class _Worker:
     def lose(self) -> list[Attempt]:
         """Give this worker up; returns what it had taken and not begun."""
         self._lost.set()
-        rest, self._rest = self._rest, []
-        return rest
+        return list(self._left())
 
     def _serve(self) -> None:
         while not self._lost.is_set():
@@ -67,8 +72,16 @@ class _Worker:
             if not self._rest:
                 return
             self._rest.reverse()
-            while self._rest:
-                self._work(self._rest.pop())
+            for attempt in self._left():
+                self._work(attempt)
+
+    def _left(self) -> Iterator[Attempt]:
+        """What was taken, one by one; whoever gets one has it alone, also while the worker is being lost."""
+        while True:
+            try:
+                yield self._rest.pop()
+            except IndexError:
+                return
 
     def _work(self, attempt: Attempt) -> None:
         self.current = attempt

@@ -6,7 +6,7 @@ This room makes them through the registry and writes them down again; the evalua
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +34,15 @@ class MissingEvaluator:
     """Stands for an evaluator that cannot be had any more; judging with it says why."""
 
     asynchronous = False
-    takes: frozenset[str] = frozenset()
 
-    def __init__(self, missing: Missing) -> None:
-        self.name = missing.__name__
+    def __init__(self, missing: Missing, identity: Json = None, takes: frozenset[str] = frozenset()) -> None:
+        """`identity` and `takes` are those of the evaluator itself, so that its recorded scores are found."""
+        self.name, self.takes = missing.__name__, takes
+        self.identity = {"missing": self.name} if identity is None else identity
         self._missing = missing
 
-    @property
-    def identity(self) -> Json:
-        return {"missing": self.name}
+    def known_as(self, identity: Json, takes: Iterable[str]) -> MissingEvaluator:
+        return MissingEvaluator(self._missing, identity, frozenset(takes))
 
     def judge(self, facts: Mapping[str, Any]) -> Any:
         return self._missing()

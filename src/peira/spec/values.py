@@ -108,6 +108,7 @@ _TYPES = {
     "finite_number": "a finite number",
     "string_type": "text",
     "string_too_short": "text that is not empty",
+    "string_pattern_mismatch": "one line of text without slashes",
     "bool_type": "true or false",
     "tuple_type": "a list",
     "dict_type": "a table of names and values",

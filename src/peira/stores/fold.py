@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from peira.core.contracts import Op, Outcome
 from peira.core.events import AnyEvent, Record, StepRecorded
-from peira.core.state import Call, Run, Task, apply, touched
+from peira.core.state import Call, Run, Task, advance, effect, touched
 from peira.errors import Fenced
 
 
@@ -33,32 +33,34 @@ def fold(view: Rows, ops: Sequence[Op], at: float) -> tuple[list[Record], list[O
     """Apply each op to the view, whole or not at all; the records to keep and what became of each op."""
     records: list[Record] = []
     outcomes: list[Outcome] = []
+    counters = {op.run: view.runs[op.run].next_seq if op.run in view.runs else 1 for op in ops}
     for op in ops:
         try:
-            records += _fold_one(view, op, at)
+            records += _fold_one(view, op, counters[op.run], at)
             outcomes.append(None)
+            counters[op.run] += len(op.events)
         except Fenced as refusal:
             outcomes.append(refusal)
+    for run in {record.run for record in records}:
+        advance(view, run, counters[run])
     return records, outcomes
 
 
-def _fold_one(view: Rows, op: Op, at: float) -> list[Record]:
-    if len(op.events) == 1:  # `apply` is all or nothing for one event; only several need a way back
-        return [_step(view, op.run, op.events[0], at)]
-    before = [(event, _remember(view, op.run, event)) for event in op.events]
+def _fold_one(view: Rows, op: Op, seq: int, at: float) -> list[Record]:
+    if len(op.events) == 1:  # an effect is all or nothing for one event; only several need a way back
+        record = Record(op.run, seq, at, op.events[0])
+        effect(view, record)
+        return [record]
+    before = [_remember(view, op.run, event) for event in op.events]
+    records = [Record(op.run, seq + i, at, event) for i, event in enumerate(op.events)]
     try:
-        return [_step(view, op.run, event, at) for event in op.events]
+        for record in records:
+            effect(view, record)
     except Fenced:
-        for _, memory in reversed(before):
+        for memory in reversed(before):
             _restore(view, memory)
         raise
-
-
-def _step(view: Rows, run: str, event: AnyEvent, at: float) -> Record:
-    known = view.runs.get(run)
-    record = Record(run, known.next_seq if known else 1, at, event)
-    apply(view, record)
-    return record
+    return records
 
 
 Memory = list[tuple[dict[str, object], str, object]]

@@ -42,8 +42,8 @@ class MemoryStore:
                 filter(self._ready(classes), self._rows.tasks.values()), key=lambda t: -t.priority
             )[:n]
             ops = [Op(run, (TasksClaimed(t.kind, t.cls, owner, (t.id,), (t.epoch + 1,)),)) for t in ready]
-            self.commit(ops)
-            return [self._rows.tasks[t.id] for t in ready]
+            outcomes = self.commit(ops).result()
+            return [self._rows.tasks[t.id] for t, no in zip(ready, outcomes, strict=True) if not no]
 
     def _ready(self, classes: Sequence[str]):  # type: ignore[no-untyped-def]
         now, tasks = self._clock.now(), self._rows.tasks
@@ -81,7 +81,7 @@ class MemoryStore:
 
     def runs(self, query: RunQuery) -> list[Run]:
         with self._lock:
-            newest = reversed(self._rows.runs.values())
+            newest = sorted(self._rows.runs.values(), key=lambda run: run.planned)[::-1]
             return [run for run in newest if matches(run, query)][: query.limit]
 
     def active(self) -> list[Task]:
@@ -102,6 +102,9 @@ class MemoryStore:
                 len(data),
                 "" if digest_bytes(data) == digest else "its bytes do not match its digest",
             )
+
+    def damage(self) -> list[str]:
+        return []
 
     def size(self, run: str = "") -> int:
         return sum(len(data) for data in self._blobs.values()) if not run else 0

@@ -1,0 +1,57 @@
+"""For those who build on peira: conformance suites, and the fakes that our own tests use.
+
+A new store, runner or agent is proven by a class and one fixture:
+
+    class TestMyStore(StoreSuite):
+        durable = True
+
+        @pytest.fixture
+        def store(self, tmp_path):
+            with closing(MyStore(tmp_path)) as store:
+                yield store
+
+What an implementation can do beyond the common part is declared as an attribute of the class. The suites
+need pytest (and StoreSuite hypothesis), which are imported when a suite is asked for; the fakes need nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from peira.stores.memory import MemoryStore
+from peira.testing.channel import MemoryChannel
+from peira.testing.clock import ManualClock
+from peira.testing.desk import ScriptedDesk
+from peira.testing.script import scripted, scripted_async, scripted_attempt
+
+if TYPE_CHECKING:
+    from peira.testing.agents import AgentSuite
+    from peira.testing.runners import RunnerSuite
+    from peira.testing.stores import StoreSuite
+
+__all__ = [
+    "AgentSuite",
+    "ManualClock",
+    "MemoryChannel",
+    "MemoryStore",
+    "RunnerSuite",
+    "ScriptedDesk",
+    "StoreSuite",
+    "scripted",
+    "scripted_async",
+    "scripted_attempt",
+]
+_SUITES = {"AgentSuite": "agents", "RunnerSuite": "runners", "StoreSuite": "stores"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SUITES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import pytest
+
+    where = f"{__name__}.{_SUITES[name]}"
+    if where not in sys.modules:
+        pytest.register_assert_rewrite(where)  # or a failure would only say AssertionError
+    return getattr(import_module(where), name)

@@ -29,7 +29,9 @@ class OwnerLock:
         os.pwrite(self._file, json.dumps({"pid": os.getpid(), "incarnation": incarnation}).encode(), 0)
 
     def free(self) -> None:
-        os.close(self._file)
+        if self._file >= 0:  # a number closed twice may by then be another file's
+            os.close(self._file)
+            self._file = -1
 
 
 def _try(file: int) -> bool:

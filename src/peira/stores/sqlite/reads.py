@@ -12,7 +12,7 @@ from peira.core.codec import decode_event
 from peira.core.contracts import RunQuery
 from peira.core.events import Record, State
 from peira.core.state import Call, Run, Task
-from peira.stores.sqlite.rows import CALL, RUN, TASK, call_value, run_value, task_value
+from peira.stores.sqlite.rows import CALL, RUN, SEQ_BITS, TASK, call_value, place, run_value, task_value
 
 CHUNK = 500
 
@@ -40,8 +40,10 @@ def _run_ids(db: apsw.Connection) -> Callable[[int], str]:
 def tasks(db: apsw.Connection, ids: Sequence[str]) -> Iterator[tuple[int, Task]]:
     run_id = _run_ids(db)
     keys = [bytes.fromhex(task) for task in ids]
-    for row in _in(db, f"SELECT {TASK} FROM task WHERE id", keys):
-        yield row[0], task_value(row, run_id)
+    wanted = set(keys)
+    for row in _in(db, f"SELECT {TASK} FROM task WHERE substr(id, 1, 8)", [key[:8] for key in keys]):
+        if row[1] in wanted:
+            yield row[0], task_value(row, run_id)
 
 
 def calls(db: apsw.Connection, keys: Sequence[str]) -> dict[str, Call]:
@@ -71,23 +73,19 @@ def _met(db: apsw.Connection, needs: Sequence[str]) -> bool:
 
 
 def records(db: apsw.Connection, run: str, after: int, limit: int) -> list[Record]:
-    sql = (
-        "SELECT seq, at, body FROM event WHERE run = (SELECT n FROM run WHERE id = ?) AND seq > ? "
-        "ORDER BY seq LIMIT ?"
-    )
-    return [
-        Record(run, seq, at, decode_event(body)) for seq, at, body in db.execute(sql, (run, after, limit))
-    ]
+    n = db.execute("SELECT n FROM run WHERE id = ?", (run,)).get
+    if n is None:
+        return []
+    sql = "SELECT place, at, body FROM event WHERE place > ? AND place < ? ORDER BY place LIMIT ?"
+    rows = db.execute(sql, (place(n, after), place(n + 1, 0), limit))
+    return [Record(run, at - place(n, 0), when, decode_event(body)) for at, when, body in rows]
 
 
 def history(db: apsw.Connection) -> Iterator[Record]:
-    run_id, after = _run_ids(db), 0
-    sql = "SELECT n, run, seq, at, body FROM event WHERE n > ? ORDER BY n LIMIT 1000"
-    rows: list[tuple[Any, ...]]
-    while rows := db.execute(sql, (after,)).fetchall():
-        for number, run, seq, at, body in rows:
-            after = number
-            yield Record(run_id(run), seq, at, decode_event(body))
+    run_id = _run_ids(db)
+    for at, when, body in db.execute("SELECT place, at, body FROM event ORDER BY n"):
+        run = at >> SEQ_BITS
+        yield Record(run_id(run), at - place(run, 0), when, decode_event(body))
 
 
 def active(db: apsw.Connection) -> list[Task]:
@@ -107,27 +105,27 @@ def every_row(db: apsw.Connection) -> Iterator[Task | Call | Run]:
 
 
 def listing(db: apsw.Connection, query: RunQuery) -> list[Run]:
-    """Newest first; every filter has an index or stops at the limit."""
-    where: list[tuple[str, Any]] = []
-    if query.study:
-        where.append(("study = ?", query.study))
-    if query.status:
-        where.append(("status = ?", query.status))
+    """Newest first. Every filter has an index that is in this order, so a listing stops at its limit."""
+    at, n, table = "planned", "n", "run"
     if query.tag:
-        where.append(("n IN (SELECT run FROM run_tag WHERE tag = ?)", query.tag))
-    if query.since:
-        where.append(("planned >= ?", query.since))
-    if query.until:
-        where.append(("planned <= ?", query.until))
-    if query.prefix:
-        where += [("id >= ?", query.prefix), ("id < ?", query.prefix + "g")]
-    clause = " AND ".join(sql for sql, _ in where) or "1"
-    values = [value for _, value in where]
-    rows = db.execute(f"SELECT {RUN} FROM run WHERE {clause} ORDER BY n DESC LIMIT ?", (*values, query.limit))
-    return [run_value(row) for row in rows]
+        at, n, table = "at", "run", "run_tag CROSS JOIN run ON run.n = run_tag.run"
+    where = {
+        "study = ?": query.study,
+        "status = ?": query.status,
+        "tag = ?": query.tag,
+        f"{at} >= ?": query.since,
+        f"{at} <= ?": query.until,
+        "id >= ?": query.prefix,
+        "id < ?": query.prefix and query.prefix + "g",
+    }
+    given = {sql: value for sql, value in where.items() if value}
+    clause = " AND ".join(given) or "1"
+    sql = f"SELECT {RUN} FROM {table} WHERE {clause} ORDER BY {at} DESC, {n} DESC LIMIT ?"
+    return [run_value(row) for row in db.execute(sql, (*given.values(), query.limit))]
 
 
 def size(db: apsw.Connection, run: str) -> int:
     """The bytes of a run's events."""
-    sql = "SELECT coalesce(sum(length(body) + 20), 0) FROM event WHERE run = (SELECT n FROM run WHERE id = ?)"
-    return int(db.execute(sql, (run,)).get)
+    n = db.execute("SELECT n FROM run WHERE id = ?", (run,)).get
+    sql = "SELECT coalesce(sum(length(body) + 20), 0) FROM event WHERE place > ? AND place < ?"
+    return 0 if n is None else int(db.execute(sql, (place(n, 0), place(n + 1, 0))).get)

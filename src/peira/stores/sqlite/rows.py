@@ -31,6 +31,7 @@ TASK = (
     "n, id, kind, class, state, epoch, owner, attempts, interruptions, priority, not_before, run, "
     "reused_from, rest, result"
 )
+PLAIN = "n, id, kind, class, state, epoch, owner, attempts, run, result"
 RUN = "n, id, manifest, study, trials, status, planned, next_seq, owner, incarnation, rest"
 CALL = "key, task, name, state, value, blob"
 
@@ -41,6 +42,7 @@ class TaskRest(msgspec.Struct, omit_defaults=True, array_like=True):
     parent: str = ""
     needs: tuple[str, ...] = ()
     payload: str = ""
+    lent: str = ""
 
 
 class RunRest(msgspec.Struct, omit_defaults=True):
@@ -53,14 +55,55 @@ class RunRest(msgspec.Struct, omit_defaults=True):
     reason: str = ""
 
 
+NO_REST = TaskRest()
 _task_rest = msgspec.json.Decoder(TaskRest)
 _run_rest = msgspec.json.Decoder(RunRest)
 
 
+SEQ_BITS = 40
+
+
+def place(run: int, seq: int) -> int:
+    """Where an event is kept: by run, then by number."""
+    return run << SEQ_BITS | seq
+
+
+def is_plain(task: Task) -> bool:
+    """Whether the PLAIN columns say everything."""
+    return not (
+        task.interruptions
+        or task.not_before
+        or task.priority
+        or task.scope
+        or task.reuse_key
+        or task.parent
+        or task.needs
+        or task.payload
+        or task.reused_from
+        or task.lent
+    )
+
+
+def plain_row(task: Task, n: int, run: int) -> tuple[Any, ...]:
+    result = encode(task.result) if task.result is not NO_RESULT else None
+    return (
+        n,
+        bytes.fromhex(task.id),
+        task.kind,
+        task.cls,
+        CODES[task.state],
+        task.epoch,
+        task.owner or None,
+        task.attempts,
+        run,
+        result,
+    )
+
+
 def task_row(task: Task, n: int, run: int) -> tuple[Any, ...]:
     rest = None
-    if task.reuse_key or task.scope or task.parent or task.needs or task.payload:
-        rest = encode(TaskRest(task.reuse_key, task.scope, task.parent, task.needs, task.payload))
+    if task.reuse_key or task.scope or task.parent or task.needs or task.payload or task.lent:
+        rest = encode(TaskRest(task.reuse_key, task.scope, task.parent, task.needs, task.payload, task.lent))
     return (
         n,
         bytes.fromhex(task.id),
@@ -81,26 +124,27 @@ def task_row(task: Task, n: int, run: int) -> tuple[Any, ...]:
 
 
 def task_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Task:
-    rest = _task_rest.decode(row[13]) if row[13] else TaskRest()
+    rest = _task_rest.decode(row[13]) if row[13] else NO_REST
     return Task(
-        id=row[1].hex(),
-        kind=row[2],
-        cls=row[3],
-        state=STATES[row[4]],
-        epoch=row[5],
-        owner=row[6] or "",
-        attempts=row[7],
-        interruptions=row[8] or 0,
-        priority=row[9] or 0,
-        not_before=row[10] or 0.0,
-        reuse_key=rest.reuse_key,
-        scope=rest.scope,
-        parent=rest.parent,
-        needs=rest.needs,
-        payload=rest.payload,
-        run=run_id(row[11]),
-        reused_from=row[12].hex() if row[12] else "",
-        result=decode_result(row[14]) if row[14] else NO_RESULT,
+        row[1].hex(),
+        row[2],
+        row[3],
+        STATES[row[4]],
+        row[5],
+        row[6] or "",
+        row[7],
+        row[8] or 0,
+        row[9] or 0,
+        row[10] or 0.0,
+        rest.reuse_key,
+        rest.scope,
+        rest.parent,
+        rest.needs,
+        rest.payload,
+        run_id(row[11]),
+        row[12].hex() if row[12] else "",
+        decode_result(row[14]) if row[14] else NO_RESULT,
+        rest.lent,
     )
 
 

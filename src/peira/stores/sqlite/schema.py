@@ -30,13 +30,20 @@ def first_tables(db: apsw.Connection) -> None:
             incarnation INTEGER NOT NULL,
             rest        BLOB NOT NULL     -- tags, provenance, times, counts, reason
         );
-        CREATE INDEX run_study ON run(study, n);
-        CREATE INDEX run_status ON run(status, n);
-        CREATE TABLE run_tag (tag TEXT NOT NULL, run INTEGER NOT NULL, PRIMARY KEY (tag, run)) WITHOUT ROWID;
+        CREATE INDEX run_planned ON run(planned);
+        CREATE INDEX run_study ON run(study, planned);
+        CREATE INDEX run_status ON run(status, planned);
+        CREATE INDEX run_study_status ON run(study, status, planned);
+        CREATE TABLE run_tag (
+            tag TEXT NOT NULL,
+            at  REAL NOT NULL,            -- when the run was planned: listings are in this order
+            run INTEGER NOT NULL,
+            PRIMARY KEY (tag, at, run)
+        ) WITHOUT ROWID;
 
         CREATE TABLE task (
             n             INTEGER PRIMARY KEY,
-            id            BLOB NOT NULL UNIQUE, -- a SHA-256
+            id            BLOB NOT NULL,        -- a SHA-256; found by its first 8 bytes, see below
             kind          TEXT NOT NULL,
             class         TEXT NOT NULL,
             state         INTEGER NOT NULL,     -- index into STATES
@@ -48,9 +55,12 @@ def first_tables(db: apsw.Connection) -> None:
             not_before    REAL,
             run           INTEGER NOT NULL,     -- the run that changed it last
             reused_from   BLOB,
-            rest          BLOB,                 -- reuse_key, scope, parent, needs, payload
+            rest          BLOB,                 -- reuse_key, scope, parent, needs, payload, lent
             result        BLOB
         );
+        -- A third of the size of an index on the whole id, and so a third of the pages that each commit of
+        -- random ids has to write. Readers compare the whole id.
+        CREATE INDEX task_id ON task(substr(id, 1, 8));
         CREATE INDEX task_queued ON task(class, priority DESC, n) WHERE state = 0;
         CREATE INDEX task_active ON task(n) WHERE state BETWEEN 1 AND 4;
         CREATE INDEX task_reused ON task(reused_from) WHERE reused_from IS NOT NULL;
@@ -65,12 +75,10 @@ def first_tables(db: apsw.Connection) -> None:
         ) WITHOUT ROWID;
 
         CREATE TABLE event (
-            n    INTEGER PRIMARY KEY,     -- the order of commits, over all runs
-            run  INTEGER NOT NULL,
-            seq  INTEGER NOT NULL,
-            at   REAL NOT NULL,
-            body BLOB NOT NULL,
-            UNIQUE (run, seq)
+            place INTEGER PRIMARY KEY,    -- run.n << 40 | seq: one tree serves for both
+            n     INTEGER NOT NULL,       -- the order of commits, over all runs
+            at    REAL NOT NULL,
+            body  BLOB NOT NULL
         );
 
         CREATE TABLE blob (
@@ -95,9 +103,18 @@ def migrate(db: apsw.Connection) -> None:
             db.execute(f"PRAGMA user_version = {number + 1}")
 
 
+def empty() -> apsw.Connection:
+    """The tables with nothing in them, on no disk."""
+    db = apsw.Connection(":memory:")
+    migrate(db)
+    return db
+
+
 def check(db: apsw.Connection) -> int:
-    """The store's schema version; refuses one from a newer peira."""
+    """The store's schema version, 0 before its first tables; refuses another's, or a newer peira's."""
     version = int(db.execute("PRAGMA user_version").get)
+    if version == 0 and db.execute("SELECT count(*) FROM sqlite_master").get:
+        raise StoreDamaged(f"{db.filename} is a database, but not a peira store")
     if version > len(MIGRATIONS):
         raise StoreDamaged(
             f"this store has schema {version}; this peira knows up to {len(MIGRATIONS)}: upgrade it"

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
 from typing import Any
 
 import apsw
@@ -19,14 +21,25 @@ import apsw
 from peira.core.clock import Clock
 from peira.core.codec import encode, pack
 from peira.core.contracts import Op, Outcome
-from peira.core.events import TERMINAL, Record, RunPlanned, State, StepRecorded, TasksClaimed
+from peira.core.events import Record, RunPlanned, State, StepRecorded, TasksClaimed
 from peira.core.failpoints import reach
 from peira.core.ids import digest_bytes
 from peira.core.state import Task, touched
 from peira.errors import StoreFault
 from peira.stores.fold import Rows, call_keys, fold, task_ids
 from peira.stores.sqlite import reads
-from peira.stores.sqlite.rows import CALL, RUN, TASK, call_row, run_row, task_row
+from peira.stores.sqlite.rows import (
+    CALL,
+    PLAIN,
+    RUN,
+    TASK,
+    call_row,
+    is_plain,
+    place,
+    plain_row,
+    run_row,
+    task_row,
+)
 
 MOST_OPS = 512
 TASK_UPSERT = (
@@ -34,7 +47,15 @@ TASK_UPSERT = (
     (
         "ON CONFLICT(n) DO UPDATE SET state=excluded.state, epoch=excluded.epoch, owner=excluded.owner, "
         "attempts=excluded.attempts, interruptions=excluded.interruptions, not_before=excluded.not_before, "
-        "run=excluded.run, reused_from=excluded.reused_from, result=excluded.result"
+        "run=excluded.run, reused_from=excluded.reused_from, rest=excluded.rest, result=excluded.result"
+    ),
+)
+PLAIN_UPSERT = (
+    f"INSERT INTO task({PLAIN}) VALUES",
+    (
+        "ON CONFLICT(n) DO UPDATE SET state=excluded.state, epoch=excluded.epoch, owner=excluded.owner, "
+        "attempts=excluded.attempts, interruptions=NULL, not_before=NULL, run=excluded.run, "
+        "result=excluded.result"
     ),
 )
 RUN_UPSERT = (
@@ -46,9 +67,20 @@ RUN_UPSERT = (
     ),
 )
 CALL_INSERT = f"INSERT INTO call({CALL}) VALUES", ""
-EVENT_INSERT = "INSERT INTO event(n, run, seq, at, body) VALUES", ""
+EVENT_INSERT = "INSERT INTO event(place, n, at, body) VALUES", ""
 BLOB_INSERT = "INSERT INTO blob(digest, codec, data) VALUES", "ON CONFLICT DO NOTHING"
-TAG_INSERT = "INSERT INTO run_tag(tag, run) VALUES", ""
+TAG_INSERT = "INSERT INTO run_tag(tag, at, run) VALUES", ""
+
+
+SIZES = (128, 32, 8, 1)
+ACTIVE = frozenset({State.running, State.waiting, State.cancelling, State.paused})
+
+
+@cache
+def many(statement: tuple[str, str], width: int, size: int) -> str:
+    """A statement for this many rows; few sizes, so that prepared ones are used again."""
+    places = f"({','.join('?' * width)})"
+    return f"{statement[0]} {','.join([places] * size)} {statement[1]}"
 
 
 @dataclass(frozen=True)
@@ -99,7 +131,7 @@ class Writer:
         for batch in self._batches():
             try:
                 self._commit(batch)
-            except (apsw.Error, OSError) as problem:
+            except Exception as problem:  # whatever it was, nobody may be left waiting
                 self._fail(batch, problem)
                 return
 
@@ -126,12 +158,15 @@ class Writer:
         self._load(ops)
         reach("store.before_fold")
         records, outcomes = fold(self._rows, ops, self._clock.now())
-        with self._db:
-            self._write(ops, records)
-            reach("store.before_commit")
+        # As statements and not as `with self._db`, which would hold the interpreter's lock through the sync.
+        self._db.execute("BEGIN IMMEDIATE")
+        touches = dict.fromkeys(chain.from_iterable(touched(record.event) for record in records))
+        self._write(ops, records, touches)
+        reach("store.before_commit")
+        self._db.execute("COMMIT")
         reach("store.after_commit")
         self._acknowledge(batch, groups, outcomes, records)
-        self._forget(records)
+        self._forget(touches)
 
     def _load(self, ops: Sequence[Op]) -> None:
         """Bring the rows these ops touch to hand."""
@@ -142,16 +177,17 @@ class Writer:
         for n, run in reads.runs(self._db, sorted({op.run for op in ops} - self._rows.runs.keys())):
             self._rows.runs[run.id], self._run_n[run.id] = run, n
 
-    def _write(self, ops: Sequence[Op], records: list[Record]) -> None:
+    def _write(self, ops: Sequence[Op], records: list[Record], touches: Iterable[str]) -> None:
         rows = self._rows
         self._insert(BLOB_INSERT, [self._blob(data) for op in ops for data in op.blobs])
         runs = dict.fromkeys(record.run for record in records)
         planned = [(record.run, record.event) for record in records if isinstance(record.event, RunPlanned)]
-        tags = {(tag, self._number(run)) for run, event in planned for tag in event.tags}
+        tags = {
+            (tag, rows.runs[run].planned, self._number(run)) for run, event in planned for tag in event.tags
+        }
         self._insert(RUN_UPSERT, [run_row(rows.runs[run], self._number(run)) for run in runs])
         self._insert(TAG_INSERT, sorted(tags))
-        tasks = dict.fromkeys(task for record in records for task in touched(record.event))
-        self._insert(TASK_UPSERT, [self._task(rows.tasks[task]) for task in tasks])
+        self._write_tasks([rows.tasks[task] for task in touches])
         steps = [record.event.key for record in records if isinstance(record.event, StepRecorded)]
         self._insert(CALL_INSERT, [call_row(rows.calls[key]) for key in steps])
         self._insert(EVENT_INSERT, [self._event(record) for record in records])
@@ -168,8 +204,15 @@ class Writer:
             self._next[table] += 1
         return known[key]
 
-    def _task(self, task: Task) -> tuple[Any, ...]:
-        return task_row(task, self._numbered(self._task_n, "task", task.id), self._owning_run(task.run))
+    def _write_tasks(self, tasks: list[Task]) -> None:
+        """Most tasks use few columns; those that use more take the wider statement."""
+        narrow = [task for task in tasks if is_plain(task)]
+        wide = [task for task in tasks if not is_plain(task)] if len(narrow) < len(tasks) else []
+        self._insert(PLAIN_UPSERT, [plain_row(task, *self._numbers(task)) for task in narrow])
+        self._insert(TASK_UPSERT, [task_row(task, *self._numbers(task)) for task in wide])
+
+    def _numbers(self, task: Task) -> tuple[int, int]:
+        return self._numbered(self._task_n, "task", task.id), self._owning_run(task.run)
 
     def _owning_run(self, run: str) -> int:
         """The number of a run that may not be at hand: a reused row keeps its former run."""
@@ -179,19 +222,17 @@ class Writer:
 
     def _event(self, record: Record) -> tuple[Any, ...]:
         n = self._next["event"]
-        self._next["event"] += 1
-        return n, self._number(record.run), record.seq, record.at, encode(record.event)
+        self._next["event"] = n + 1
+        return place(self._run_n[record.run], record.seq), n, record.at, encode(record.event)
 
     def _insert(self, statement: tuple[str, str], rows: Sequence[tuple[Any, ...]]) -> None:
         """Many rows to a statement: each one steps outside the interpreter's lock once, not once a row."""
-        start = 0
-        while start < len(rows):
-            size = 100 if len(rows) - start >= 100 else 10 if len(rows) - start >= 10 else 1
+        start, left = 0, len(rows)
+        while left:
+            size = next(size for size in SIZES if size <= left)
             chunk = rows[start : start + size]
-            places = f"({','.join('?' * len(chunk[0]))})"
-            sql = f"{statement[0]} {','.join([places] * size)} {statement[1]}"
-            self._db.execute(sql, [value for row in chunk for value in row])
-            start += size
+            self._db.execute(many(statement, len(chunk[0]), size), list(chain.from_iterable(chunk)))
+            start, left = start + size, left - size
 
     def _acknowledge(
         self, batch: list[Request], groups: list[Sequence[Op]], outcomes: list[Outcome], records: list[Record]
@@ -204,14 +245,13 @@ class Writer:
             start += len(group)
         reach("store.after_acknowledge")
 
-    def _forget(self, records: list[Record]) -> None:
+    def _forget(self, touches: Iterable[str]) -> None:
         """Let go of rows that the next events will hardly touch."""
         self._rows.calls.clear()
-        for record in records:
-            for task in touched(record.event):
-                row = self._rows.tasks.get(task)
-                if row is not None and (row.state in TERMINAL or row.state is State.queued):
-                    del self._rows.tasks[task], self._task_n[task]
+        tasks = self._rows.tasks
+        for task in touches:
+            if tasks[task].state not in ACTIVE:
+                del tasks[task], self._task_n[task]
 
     def _fail(self, batch: list[Request], problem: Exception) -> None:
         fault = StoreFault(f"the store cannot be written ({problem}); what was acknowledged is kept")

@@ -1,0 +1,70 @@
+"""`peira init`: the files a first study needs."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from peira.errors import Invalid
+from peira.spec.project import FILE, STORE
+from peira.spec.schema import schema
+
+STUDY, SCHEMA = "capitals.py", "study.schema.json"
+
+
+def init(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[FOLDER]", help="Where to write; the working folder if left out.")
+    ] = Path(),
+    force: Annotated[bool, typer.Option("--force", help="Write over files that are there.")] = False,
+    store: Annotated[
+        str, typer.Option("--store", metavar="PATH", help="The store that peira.toml is to name.")
+    ] = STORE,
+) -> None:
+    """Write a first study, a project file and a schema for editors.
+
+    The study runs as it is, without any model. The schema lets editors complete and check studies written
+    as TOML, YAML or JSON.
+
+    \b
+    Examples:
+      peira init
+      peira init my-study
+    """
+    contents = {
+        STUDY: starter(STUDY),
+        FILE: starter(FILE).replace("{store}", json.dumps(store)),
+        SCHEMA: json.dumps(schema(), indent=2) + "\n",
+    }
+    there = [folder / name for name in contents if (folder / name).exists()]
+    if there and not force:
+        raise Invalid(f"{path}: is there already (--force writes over it)" for path in there)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    print(_next(folder))
+
+
+def starter(name: str) -> str:
+    """A file that ships with peira, to begin with."""
+    return files("peira.cli").joinpath("starters", f"{name}.txt").read_text(encoding="utf-8")
+
+
+def _next(folder: Path) -> str:
+    enter = [] if folder == Path() else [f"  cd {folder}"]
+    lines = [
+        f"wrote {', '.join(str(folder / name) for name in (STUDY, FILE, SCHEMA))}",
+        "",
+        "next:",
+        *enter,
+        f"  peira plan {STUDY}     what would be done",
+        f"  peira run {STUDY}      do it; stop it, and do it again to go on",
+        "  peira show                 the results",
+        "",
+        f"A study written as TOML is completed by editors that read its first line: #:schema {SCHEMA}",
+    ]
+    return "\n".join(lines)

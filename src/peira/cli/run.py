@@ -1,0 +1,190 @@
+"""The commands that plan, run and score studies."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from peira.api import plan as preview
+from peira.api.running import Begun, Outcome, Wishes, execute
+from peira.api.stores import exists, locate
+from peira.cli import detach, ending, errors
+from peira.cli.options import (
+    Fresh,
+    Json,
+    Limit,
+    Parallel,
+    Progress,
+    RetryFailed,
+    Store,
+    StudyName,
+    Wait,
+    Where,
+    chosen,
+    restricted,
+)
+from peira.cli.output import Output, command, counted, note
+from peira.core.ids import short
+from peira.core.registry import nearest
+from peira.engine.execution import Execution
+from peira.engine.trials import EVALUATE, GENERATE
+from peira.errors import Invalid, Unknown
+from peira.spec.limits import Policy
+from peira.spec.project import Project
+
+
+def plan(
+    study: StudyName,
+    store: Store = None,
+    where: Where = None,
+    limit: Limit = None,
+    fresh: Fresh = False,
+    as_json: Json = False,
+) -> None:
+    """Say what a run would do, and what of it is new. Runs nothing.
+
+    Conditions, trials, what is reused from the store, what is new, and why: changed code, a new level, more
+    repeats.
+
+    \b
+    Examples:
+      peira plan capitals.py
+      peira plan capitals.py --where style=plain --limit 20
+    """
+    out = Output(as_json)
+    found = preview(chosen(study, store), store=store, where=restricted(where), limit=limit, fresh=fresh)
+    out.document(found.to_json())
+    out.text(str(found))
+
+
+def run(
+    ctx: typer.Context,
+    study: StudyName,
+    parallel: Parallel = None,
+    runner: Annotated[
+        str | None, typer.Option("--runner", metavar="NAME", help="local (threads or asyncio) or process.")
+    ] = None,
+    where: Where = None,
+    limit: Limit = None,
+    retry_failed: RetryFailed = None,
+    fresh: Fresh = False,
+    stage: Annotated[
+        str | None, typer.Option("--stage", metavar="STAGE", help="Only this stage: generate or evaluate.")
+    ] = None,
+    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first failure.")] = False,
+    timeout: Annotated[
+        str | None, typer.Option("--timeout", metavar="TIME", help="Most that an attempt may take: 90s, 5m.")
+    ] = None,
+    detached: Annotated[
+        bool, typer.Option("--detach", help="Leave it running without this terminal, and return.")
+    ] = False,
+    wait: Wait = False,
+    store: Store = None,
+    as_json: Json = False,
+    progress: Progress = None,
+    announce: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> int:
+    """Run a study, or go on with it: what is recorded is not done again.
+
+    One Ctrl-C lets running trials finish, a second cancels them; nothing recorded is lost, and the same
+    command goes on. A run's id runs that run's own plan again, even if its files have changed or gone.
+
+    \b
+    Examples:
+      peira run capitals.py --parallel 8
+      peira run capitals.py --where model=small --limit 20
+      peira run capitals.py --detach
+      peira run 3f2a91 --no-retry-failed
+    """
+    out = Output(as_json)
+    said: dict[str, Any] = {"retry_failed": retry_failed, "fail_fast": fail_fast or None, "timeout": timeout}
+    wishes = Wishes(
+        store=store,
+        parallel=parallel,
+        runner=runner,
+        policy=Policy(**{name: value for name, value in said.items() if value is not None}),
+        where=restricted(where),
+        limit=limit,
+        fresh=fresh,
+        progress=progress,
+        wait=None if wait else 0.0,
+        stages=_stages(stage),
+    )
+    study = chosen(study, store)
+    if detached:
+        return detach.start(ctx.obj, store, out)
+    begun = detach.announced(announce) if announce is not None else _started(progress)
+    return _ended(execute(study, wishes, begun), store, ctx.obj, out)
+
+
+def score(
+    ctx: typer.Context,
+    study: StudyName,
+    parallel: Parallel = None,
+    where: Where = None,
+    limit: Limit = None,
+    retry_failed: RetryFailed = None,
+    wait: Wait = False,
+    store: Store = None,
+    as_json: Json = False,
+    progress: Progress = None,
+) -> int:
+    """Judge the outputs there are; never calls the agent.
+
+    A new evaluator or a corrected reference judges what is stored; scores that are up to date are kept.
+
+    \b
+    Examples:
+      peira score capitals.py
+    """
+    out, project = Output(as_json), Project.find()
+    if not exists(store, project):
+        raise Unknown(f"there is nothing to score: no store at {locate(store, project)}")
+    wishes = Wishes(
+        store=store,
+        parallel=parallel,
+        policy={} if retry_failed is None else {"retry_failed": retry_failed},
+        where=restricted(where),
+        limit=limit,
+        progress=progress,
+        wait=None if wait else 0.0,
+        stages=(EVALUATE,),
+    )
+    return _ended(execute(chosen(study, store), wishes, _started(progress)), store, ctx.obj, out)
+
+
+def _stages(only: str | None) -> tuple[str, ...]:
+    stages = (GENERATE, EVALUATE)
+    if only is None:
+        return stages
+    if only not in stages:
+        raise Invalid(f"stage: {only!r} is not known{nearest(only, stages)}")
+    return (only,)
+
+
+def _started(progress: bool | None) -> Begun | None:
+    """Tell the run's id as soon as there is one, for whoever wants to watch or cancel it."""
+    if progress is False:
+        return None
+
+    def begun(run: str, execution: Execution) -> None:
+        trials = execution.source.size
+        note(f"run {short(run)}" + (f", {counted(trials, 'trial')}" if trials is not None else ""))
+
+    return begun
+
+
+def _ended(outcome: Outcome, store: str | None, arguments: Any, out: Output) -> int:
+    """Show what came of it, and how to go on; returns the exit code."""
+    finished = outcome.finished
+    out.document(ending.document(outcome))
+    out.text(ending.text(outcome.results, finished.reason))
+    if finished.exit_code == 130:
+        return errors.say([f"interrupted; to go on: {errors.again(arguments)}"], 130)
+    counts, run = outcome.results.counts, outcome.results.run_id
+    if counts.get("left") and finished.exit_code == 0:
+        note(f"without an output yet: {counted(counts['left'], 'trial')}; `peira run` makes them")
+    if any(n for state, n in counts.items() if "failed" in state or state == "kept"):
+        note(f"failures: {command('show', run, store)} --failures")
+    return finished.exit_code

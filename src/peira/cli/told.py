@@ -1,0 +1,134 @@
+"""Runs, events and trials in words for people, and as plain values with stable keys for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from peira.analysis.trials import Score, TrialResult, named
+from peira.api.follow import Follower
+from peira.api.look import plain_counts
+from peira.cli.ending import tally
+from peira.cli.output import command, fitted, moment
+from peira.core.clock import stamp
+from peira.core.codec import encode
+from peira.core.events import Record, State, Status
+from peira.core.ids import canonical, short
+from peira.core.registry import nearest
+from peira.core.state import Run
+from peira.errors import Invalid
+from peira.report.live import describe, duration
+
+
+def status_of(text: str) -> str:
+    """The status that is meant: as it is shown, or by its short name."""
+    known = {status.name: status.value for status in Status}
+    if text and text not in known and text not in known.values():
+        raise Invalid(f"status: {text!r} is not known{nearest(text, known)}")
+    return known.get(text, text)
+
+
+def lasted(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else duration(seconds)
+
+
+def run_document(run: Run) -> dict[str, Any]:
+    return {
+        "run": run.id,
+        "study": run.study,
+        "status": run.status.value,
+        "reason": run.reason,
+        "trials": run.trials,
+        "counts": plain_counts(run.counts),
+        "tags": list(run.tags),
+        "planned": _stamp(run.planned),
+        "started": _stamp(run.started),
+        "finished": _stamp(run.finished),
+        "resumes": run.resumes or None,
+        "manifest": run.manifest,
+    }
+
+
+def _stamp(at: float) -> str | None:
+    return stamp(at) if at else None
+
+
+def standing(follower: Follower) -> dict[str, Any]:
+    """How far a run is; `left` is seconds to go, and None once it is over."""
+    progress = follower.look()
+    names = ("total", "done", "reused", "failed", "running", "elapsed", "rate")
+    left = None if follower.over else progress.left
+    return {**{name: getattr(progress, name) for name in names}, "left": left}
+
+
+def described(follower: Follower, size: int, store: str | None) -> str:
+    """Where a run stands, a fact a line."""
+    progress, run = follower.look(), follower.run
+    why = f" ({run.reason})" if run.reason and run.reason != run.status else ""
+    facts = {
+        "run": short(run.id),
+        "study": run.study,
+        "status": f"{run.status}{why}",
+        "trials": tally(plain_counts(run.counts or follower.counts()))
+        if follower.over
+        else describe(progress),
+        "begun": moment(run.planned),
+        "took": lasted(progress.elapsed) if run.started else "-",
+        "tags": ", ".join(run.tags),
+        "kept": f"{size:,} bytes",
+        "next": _next(run, store),
+    }
+    return "\n".join(f"{name:<8}{fact}" for name, fact in facts.items() if fact)
+
+
+def _next(run: Run, store: str | None) -> str:
+    if run.status in (Status.planned, Status.running):
+        return command("watch", run.id, store)
+    if run.status in (Status.interrupted, Status.stopped, Status.cancelled):
+        return f"{command('run', run.id, store)}  (goes on where it stopped)"
+    return command("show", run.id, store) + (" --failures" if run.status is Status.failures else "")
+
+
+def recorded(record: Record) -> dict[str, Any]:
+    """An event as plain values: number, time, kind, then what it says."""
+    body = msgspec.json.decode(encode(record.event))
+    return {"seq": record.seq, "at": stamp(record.at), **body}
+
+
+def told(record: Record) -> str:
+    """An event on one line."""
+    body = recorded(record)
+    seq, at, kind = body.pop("seq"), body.pop("at"), body.pop("kind")
+    facts = " ".join(f"{name}={_fact(name, value)}" for name, value in body.items())
+    return fitted(f"{seq:>6}  {at[11:23]}  {kind:<17}  {facts}")
+
+
+def _fact(name: str, value: Any) -> str:
+    if name == "tasks":
+        ids = [task if isinstance(task, str) else task["id"] for task in value]
+        return ",".join(map(short, ids[:3])) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
+    if isinstance(value, str):
+        return short(value) if len(value) == 64 else value
+    return msgspec.json.encode(value).decode()
+
+
+def pairs(facts: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={shown(value)}" for name, value in facts.items()) or "-"
+
+
+def shown(value: Any) -> str:
+    """Text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else canonical(value).decode()
+
+
+def scored(trial: TrialResult) -> str:
+    """Its scores, or how it ended if it has none to show."""
+    if trial.state is not State.succeeded:
+        return trial.state.value
+    return " ".join(map(_score, trial.scores.values())) or "-"
+
+
+def _score(score: Score) -> str:
+    return pairs(named(score)) if score.state is State.succeeded else f"{score.name}: {score.state}"

@@ -1,0 +1,159 @@
+"""From a source to the scheduler: is a task's result in the store already, or must it be done?
+
+Offers are admitted in chunks, so that the store is asked in bulk, and outside the execution's lock.
+What ends while the store is being asked is kept aside, so that no task is done twice for having ended
+between the question and the answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from peira.core.clock import Clock
+from peira.core.contracts import Ended, Offer, Op, Source, Store
+from peira.core.events import Failure, Result, State, TaskFinished, TaskReused, TasksClaimed
+from peira.core.registry import registry
+from peira.core.state import Task
+from peira.engine.journal import Journal
+from peira.engine.progress import LEFT, Tally, shared
+from peira.engine.scheduler import Entry, Scheduler
+from peira.spec.limits import Policy
+
+CHUNK = 2000
+MOST_AT_HAND = 4000
+
+
+class Intake:
+    """All methods are called with the execution's lock held."""
+
+    def __init__(
+        self,
+        run: str,
+        owner: str,
+        source: Source,
+        store: Store,
+        journal: Journal,
+        scheduler: Scheduler,
+        tally: Tally,
+        policy: Policy,
+        clock: Clock,
+    ) -> None:
+        self._run, self._owner, self._source, self._store = run, owner, source, store
+        self._journal, self._scheduler, self._tally = journal, scheduler, tally
+        self._policy, self._clock = policy, clock
+        self._asking = False
+        self._just_ended: dict[str, Ended] = {}
+        self.offers: list[Offer] = []
+        self._final = () if policy.retry_failed else (State.failed, State.exhausted)
+
+    @property
+    def busy(self) -> bool:
+        return self._asking or bool(self.offers)
+
+    def feed(self, lock: threading.Condition) -> bool:
+        """Admit a chunk of what is offered; False if there is none, or somebody else is at it."""
+        if self._asking:
+            return False
+        offers, self.offers = self.offers[:CHUNK], self.offers[CHUNK:]
+        if not offers and len(self._scheduler) < MOST_AT_HAND and not self._source.closed:
+            offers = list(self._source.more(CHUNK))
+        if offers:
+            self._admit(offers, lock)
+        return bool(offers)
+
+    def ended(self, offer: Offer, ended: Ended) -> None:
+        """A task has ended, here or before: what follows from it is offered."""
+        if self._asking:
+            self._just_ended[offer.spec.id] = ended
+        self.offers += self._source.follow(offer, ended)
+        if offer.spec.kind == self._source.unit and registry.listening:
+            registry.call("trial_ended", task=offer.spec.id, state=ended.state.value)
+
+    def _admit(self, offers: Sequence[Offer], lock: threading.Condition) -> None:
+        self._asking = True
+        lock.release()
+        try:
+            self._journal.drain()  # the store must know of every end up to now; later ones are kept aside
+            known = self._store.find("task", [offer.spec.id for offer in offers])
+            self._take_over([offer for offer in offers if offer.former and offer.spec.id not in known], known)
+            needs = self._needs(offers)
+        finally:
+            lock.acquire()
+            self._asking = False
+        ended, self._just_ended = self._just_ended, {}
+        needs |= {task: end.state for task, end in ended.items()}
+        for offer in offers:
+            if offer.spec.id in ended:
+                self._reuse(offer, ended[offer.spec.id])
+            else:
+                self._place(offer, known.get(offer.spec.id), needs)
+        self.note_blocked()
+        lock.notify_all()
+
+    def _take_over(self, offers: Sequence[Offer], known: dict[str, Task]) -> None:
+        """Results recorded under a former identity become these tasks' own, if the store allows it."""
+        rows = self._store.find("task", [former for offer in offers for former, _ in offer.former])
+        chosen = [(offer, *lender) for offer in offers if (lender := _lender(offer, rows)) is not None]
+        events = [TaskReused(o.spec.id, row.id, o.spec.kind, o.spec.cls, added) for o, row, added in chosen]
+        outcomes = self._journal.write([Op(self._run, (event,)) for event in events]) if events else []
+        for (offer, row, _), refusal in zip(chosen, outcomes, strict=True):
+            if refusal is None:
+                known[offer.spec.id] = row
+
+    def _needs(self, offers: Sequence[Offer]) -> dict[str, State]:
+        """How the needs of these tasks ended, for those that have."""
+        wanted = sorted({need for offer in offers for need in offer.spec.needs})
+        found = self._store.find("task", wanted) if wanted else {}
+        over = (State.succeeded, *self._final)
+        return {task.id: task.state for task in found.values() if task.state in over}
+
+    def _place(self, offer: Offer, row: Task | None, needs: Mapping[str, State]) -> None:
+        """Reuse its result, leave its failure alone, give it up, or schedule it."""
+        if row is not None and (row.state is State.succeeded or row.state in self._final):
+            self._reuse(offer, Ended(row.state, row.result))
+        elif not self._source.performs(offer.spec.kind):
+            self._tally.add(offer.spec.kind, LEFT)
+        elif row is None:
+            self._scheduler.offer(Entry(offer), needs)
+        elif row.interruptions >= self._policy.interruptions:
+            self._give_up(offer, row)
+        else:
+            entry = Entry(offer, row.epoch, row.interruptions, not_before=self._wait_left(row))
+            self._scheduler.offer(entry, needs)
+
+    def _reuse(self, offer: Offer, ended: Ended) -> None:
+        self._tally.add(offer.spec.kind, shared(ended.state))
+        self.ended(offer, ended)
+
+    def _wait_left(self, row: Task) -> float:
+        """When a back-off that began in an earlier run is over, on this process's clock."""
+        left = row.not_before - self._clock.now()
+        return self._clock.monotonic() + left if row.state is State.queued and left > 0 else 0.0
+
+    def _give_up(self, offer: Offer, row: Task) -> None:
+        """A task that was under way each time its process died is not tried for ever."""
+        message = f"its process died {row.interruptions} times while it was running"
+        self._end_unstarted(offer, row.epoch, State.failed, Result(failure=Failure("Interrupted", message)))
+
+    def note_blocked(self) -> None:
+        """Tasks whose need did not succeed end here, without an attempt."""
+        while self._scheduler.blocked:
+            entry = self._scheduler.blocked.pop()
+            self._end_unstarted(entry.offer, entry.epoch, State.blocked, Result())
+
+    def _end_unstarted(self, offer: Offer, epoch: int, state: State, result: Result) -> None:
+        spec = offer.spec
+        claim = TasksClaimed(spec.kind, spec.cls, self._owner, (spec.id,), (epoch + 1,))
+        self._journal.add([Op(self._run, (claim, TaskFinished(spec.id, epoch + 1, state, result)))])
+        self._tally.add(spec.kind, state)
+        self.ended(offer, Ended(state, result))
+
+
+def _lender(offer: Offer, rows: Mapping[str, Task]) -> tuple[Task, str] | None:
+    """The first former identity of a task that has a result, and has not lent it to anything else."""
+    for former, added in offer.former:
+        row = rows.get(former)
+        if row is not None and row.state is State.succeeded and row.lent in ("", added):
+            return row, added
+    return None

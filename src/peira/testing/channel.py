@@ -1,0 +1,65 @@
+"""A channel without an engine: keeps what an attempt says, for a test to look at."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import Future
+from pathlib import Path
+
+from peira.core.ids import Json, digest_bytes
+from peira.errors import Abandoned
+
+
+class MemoryChannel:
+    """Everything said through it, in the order in which it was said. `steps` may be given: a replay."""
+
+    def __init__(self, steps: Mapping[str, bytes] | None = None) -> None:
+        self.steps: dict[str, bytes] = dict(steps or {})
+        self.observed: list[tuple[str, Json]] = []
+        self.metrics: dict[str, float] = {}
+        self.about: dict[str, str] = {}
+        self.attached: dict[str, bytes] = {}
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._open = True
+
+    def recall(self, key: str) -> bytes | None:
+        self._check()
+        return self.steps.get(key)
+
+    def record(self, key: str, name: str, value: bytes) -> Future[None]:
+        self._check()
+        self.steps[key] = value
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    def observe(self, name: str, data: Json) -> None:
+        self._check()
+        self.observed.append((name, data))
+
+    def report(self, metrics: Mapping[str, float], about: Mapping[str, str]) -> None:
+        self._check()
+        self.metrics |= metrics
+        self.about |= about
+
+    def attach(self, name: str, data: bytes, media: str) -> str:
+        self._check()
+        self.attached[name] = data
+        return digest_bytes(data)
+
+    def workdir(self) -> Path:
+        self._check()
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory()
+        return Path(self._folder.name)
+
+    def close(self) -> None:
+        """From now on whoever uses it is told that the attempt was abandoned."""
+        self._open = False
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def _check(self) -> None:
+        if not self._open:
+            raise Abandoned("this attempt was abandoned: it may do nothing more")

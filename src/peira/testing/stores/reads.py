@@ -1,0 +1,146 @@
+"""Reading: rows in bulk, events by the page, runs by what is known of them, bytes by their digest."""
+
+from __future__ import annotations
+
+import pytest
+
+from peira.core import events as ev
+from peira.core.contracts import Op, RunQuery
+from peira.core.events import State, Status
+from peira.core.ids import digest, digest_bytes
+from peira.core.state import Call, Run, Task
+from peira.errors import Unknown
+from peira.testing.stores.acts import (
+    AnyStore,
+    accept,
+    claimed,
+    find_run,
+    finished,
+    plan_only,
+    plan_run,
+    queued,
+    recorded,
+    spec,
+)
+
+
+class Reads:
+    def test_rows_are_found_in_bulk(self, store: AnyStore) -> None:
+        run = plan_run(store)
+        names = [f"t{i}" for i in range(1234)]
+        store.commit([Op(run, (claimed(*names),))]).result()
+        store.commit([Op(run, tuple(recorded(name, f"s {name}") for name in names))]).result()
+        keys = [digest(name) for name in names]
+        strangers = [digest(f"stranger {i}") for i in range(50)]
+        assert store.find("task", [*strangers, *keys, keys[0]]).keys() == set(keys)
+        assert store.find("task", strangers) == {}
+        assert store.find("task", []) == {}
+        steps = [digest(f"s {name}") for name in names]
+        found = store.find("call", steps + strangers)
+        assert {key: call.key for key, call in found.items()} == {step: step for step in steps}
+
+    def test_runs_are_found_by_their_ids(self, store: AnyStore) -> None:
+        runs = [plan_run(store, study=f"study {i}") for i in range(3)]
+        found = store.find("run", [*runs, "f" * 64])
+        assert {run: found[run].study for run in found} == {run: f"study {i}" for i, run in enumerate(runs)}
+
+    def test_events_come_by_the_page_in_order(self, store: AnyStore) -> None:
+        run, other = plan_only(store), plan_only(store)
+        for i in range(24):
+            accept(store, run, ev.CommandTaken("note", str(i)))
+            accept(store, other, ev.CommandTaken("other", str(i)))
+        assert [record.seq for record in store.events(run, after=0, limit=10)] == list(range(1, 11))
+        assert [record.seq for record in store.events(run, after=20, limit=10)] == [21, 22, 23, 24, 25]
+        assert store.events(run, after=25) == []
+        assert store.events("f" * 64) == []
+        assert {record.run for record in store.events(run)} == {run}
+
+    def test_the_history_is_every_record_in_the_order_of_its_commit(self, store: AnyStore) -> None:
+        runs = [plan_only(store) for _ in range(3)]
+        for i in range(600):
+            store.commit([Op(run, (ev.CommandTaken("note", str(i)),)) for run in runs])
+        store.commit([]).result()
+        history = list(store.history())
+        notes = [r for r in history if isinstance(r.event, ev.CommandTaken)]
+        assert [(r.run, r.event.id) for r in notes] == [(run, str(i)) for i in range(600) for run in runs]  # type: ignore[union-attr]
+        assert [r.at for r in history] == sorted(r.at for r in history)
+
+    def test_every_row_is_shown(self, store: AnyStore) -> None:
+        run = plan_run(store)
+        accept(store, run, claimed("a", "b"), recorded("a", "s"))
+        rows = list(store.rows())
+        assert sorted(row.id for row in rows if isinstance(row, Task)) == sorted(map(digest, "ab"))
+        assert [row.key for row in rows if isinstance(row, Call)] == [digest("s")]
+        assert [row.id for row in rows if isinstance(row, Run)] == [run]
+
+    def test_active_tasks_are_those_under_way(self, store: AnyStore) -> None:
+        run = plan_run(store)
+        accept(store, run, queued(spec("queued")), claimed("running", "done", "given back", "cut off"))
+        accept(store, run, finished("done"))
+        accept(store, run, ev.TasksReleased((digest("given back"),)))
+        accept(store, run, ev.TasksInterrupted((digest("cut off"),)))
+        [task] = store.active()
+        assert (task.id, task.state) == (digest("running"), State.running)
+
+    def test_runs_are_listed_newest_first_and_no_more_than_asked_for(self, store: AnyStore) -> None:
+        runs = [plan_only(store) for _ in range(5)]
+        assert [run.id for run in store.runs(RunQuery())] == runs[::-1]
+        assert [run.id for run in store.runs(RunQuery(limit=2))] == [runs[4], runs[3]]
+
+    def test_runs_are_listed_by_study_status_and_tag(self, store: AnyStore) -> None:
+        a = plan_run(store, study="a", tags=("nightly", "gpu"))
+        b = plan_run(store, study="b", tags=("nightly",))
+        c = plan_only(store, study="a")
+        accept(store, b, ev.RunFinished(Status.failures))
+
+        def listed(**query: str) -> list[str]:
+            return [run.id for run in store.runs(RunQuery(**query))]  # type: ignore[arg-type]
+
+        assert listed(study="a") == [c, a]
+        assert listed(study="nobody's") == []
+        assert listed(status=Status.running) == [a]
+        assert listed(status=Status.failures) == [b]
+        assert listed(status=Status.planned, study="a") == [c]
+        assert listed(tag="nightly") == [b, a]
+        assert listed(tag="gpu", study="b") == []
+        assert listed(tag="night") == []
+
+    def test_runs_are_listed_by_prefix(self, store: AnyStore) -> None:
+        runs = [plan_only(store) for _ in range(40)]
+        for prefix in {run[:1] for run in runs} | {runs[0], runs[7][:10]}:
+            expected = [run for run in reversed(runs) if run.startswith(prefix)]
+            assert [run.id for run in store.runs(RunQuery(prefix=prefix))] == expected
+
+    def test_runs_are_listed_by_time(self, store: AnyStore) -> None:
+        runs = [find_run(store, plan_only(store)) for _ in range(6)]
+        for moment in {run.planned for run in runs}:
+            since = [run.id for run in reversed(runs) if run.planned >= moment]
+            until = [run.id for run in reversed(runs) if run.planned <= moment]
+            assert [run.id for run in store.runs(RunQuery(since=moment))] == since
+            assert [run.id for run in store.runs(RunQuery(until=moment))] == until
+        assert store.runs(RunQuery(since=runs[-1].planned + 1)) == []
+
+    @pytest.mark.parametrize("size", [0, 1, 2048, 70_000, 1_000_000])
+    def test_bytes_are_kept_by_their_digest(self, store: AnyStore, size: int) -> None:
+        data = b"0123456789abcdef" * (size // 16) + b"x" * (size % 16)
+        digest = store.put(data)
+        assert digest == digest_bytes(data)
+        assert store.put(data) == digest
+        assert store.get(digest) == data
+        assert [wrong for kept, _, wrong in store.blobs() if kept == digest] == [""]
+
+    def test_an_op_brings_its_blobs(self, store: AnyStore) -> None:
+        run = plan_run(store)
+        small, large = b"small", b"large" * 50_000
+        accept(store, run, ev.CommandTaken("note", "1"), blobs=(small, large))
+        assert store.get(digest_bytes(small)) == small
+        assert store.get(digest_bytes(large)) == large
+
+    def test_an_unknown_digest_is_unknown(self, store: AnyStore) -> None:
+        with pytest.raises(Unknown, match="no blob"):
+            store.get(digest("never put"))
+
+    def test_size_grows_with_what_is_kept(self, store: AnyStore) -> None:
+        before = store.size()
+        store.put(bytes(range(256)) * 4000)
+        assert store.size() > before

@@ -1,0 +1,171 @@
+"""Processes that die of their own trials, that meet on one store, or that were cut off while making it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import apsw
+import pytest
+
+import peira
+from peira.core.events import Status
+from peira.errors import StoreDamaged, StoreInUse
+
+DEADLY = """
+import os
+from peira import Case, exact, run, study
+
+@study(cases=[Case(i, expected=i) for i in range(12)], evaluators=[exact()])
+def deadly(case):
+    with open("executed", "a") as file:
+        file.write(f"{case.input}\\n")
+    if case.input == 5:
+        os.kill(os.getpid(), 9)
+    return case.input
+
+if __name__ == "__main__":
+    run(deadly, store="deadly.db", parallel=4)
+"""
+SLOW = """
+import os, time
+from pathlib import Path
+from peira import Case, run, study
+
+@study(cases=[Case(i) for i in range(4)])
+def slow(case):
+    Path(f"began {os.getpid()}").touch()
+    until = time.monotonic() + 20
+    while not Path("go").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    return case.input
+
+if __name__ == "__main__":
+    run(slow, store="slow.db", parallel=4)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def start(folder: Path, source: str, name: str = "script.py") -> subprocess.Popen[bytes]:
+    (folder / name).write_text(source)
+    return subprocess.Popen([sys.executable, name], cwd=folder, stderr=subprocess.DEVNULL)
+
+
+def wait_for(there: Path) -> None:
+    while not list(there.parent.glob(there.name)):
+        time.sleep(0.01)
+
+
+def test_a_trial_that_kills_its_process_fails_in_the_end_and_no_other(folder) -> None:
+    codes = []
+    while not codes or codes[-1] == -9:
+        assert len(codes) < 6, "it kills its process for ever"
+        codes.append(start(folder, DEADLY).wait(timeout=50))
+    assert codes == [-9, -9, -9, 0]
+    results = peira.open("deadly.db").results()
+    assert results.status == "completed with failures"
+    (failure,) = results.failures
+    assert (failure.trial.input, failure.failure.type) == (5, "Interrupted")
+    assert "3 times" in failure.failure.message
+    assert sorted(t.output for t in results.trials if t.state == "succeeded") == [
+        i for i in range(12) if i != 5
+    ]
+    assert (folder / "executed").read_text().splitlines().count("5") == 3
+
+
+def test_a_trial_that_kills_its_process_kills_only_a_child_in_the_process_runner(folder) -> None:
+    (folder / "script.py").write_text(DEADLY)
+    results = peira.run("script.py", store="deadly.db", runner="process", parallel=2, progress=False)
+    (failure,) = results.failures
+    assert (failure.trial.input, failure.failure.type) == (5, "ProcessDied")
+    assert "signal 9" in failure.failure.message
+    assert results.counts["succeeded"] == 11
+
+
+def test_a_second_process_is_refused_at_once_and_does_nothing(folder) -> None:
+    first = start(folder, SLOW)
+    wait_for(folder / "began *")
+    before = peira.open("slow.db").events()
+    since = time.monotonic()
+    with pytest.raises(StoreInUse, match=str(first.pid)):
+        peira.run("script.py", store="slow.db", progress=False)
+    assert time.monotonic() - since < 2
+    assert [e.event for e in peira.open("slow.db").events()][: len(before)] == [e.event for e in before]
+    assert len(peira.open("slow.db").runs()) == 1
+    assert not (folder / f"began {os.getpid()}").exists()
+    (folder / "go").touch()
+    assert first.wait(timeout=50) == 0
+    assert peira.open("slow.db").run().status is Status.completed
+
+
+def test_a_run_that_is_alive_is_running_and_after_a_kill_interrupted(folder) -> None:
+    process = start(folder, SLOW)
+    wait_for(folder / "began *")
+    assert peira.open("slow.db").run().status is Status.running
+    process.kill()
+    process.wait()
+    assert peira.open("slow.db").run().status is Status.interrupted
+    (folder / "go").touch()
+    assert peira.run("script.py", store="slow.db", progress=False).status == "completed"
+    newest, oldest = peira.open("slow.db").runs()
+    assert (newest.status, oldest.status) == (Status.completed, Status.interrupted)
+
+
+def test_a_store_cut_off_while_it_was_made_is_an_empty_store(folder) -> None:
+    """Killed between the file's creation and its tables: looking finds no runs, running works."""
+    (folder / "slow.db").touch()
+    assert peira.open("slow.db").runs() == []
+    (folder / "script.py").write_text(SLOW)
+    (folder / "go").touch()
+    assert peira.run("script.py", store="slow.db", progress=False).status == "completed"
+
+
+def test_ctrl_c_lets_running_trials_finish_and_the_next_run_goes_on(folder) -> None:
+    process = start(folder, SLOW.replace("range(4)", "range(40)"))
+    wait_for(folder / "began *")
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.1)
+    (folder / "go").touch()
+    process.wait(timeout=50)
+    assert process.returncode != 0
+    look = peira.open("slow.db")
+    assert look.run().status is Status.interrupted
+    done = [t for t in look.results().trials if t.state == "succeeded"]
+    assert 4 <= len(done) < 40
+    again = peira.run("script.py", store="slow.db", progress=False)
+    assert (again.status, again.counts["reused"]) == ("completed", len(done))
+
+
+def test_a_second_ctrl_c_cancels_what_runs(folder) -> None:
+    process = start(folder, SLOW)
+    wait_for(folder / "began *")
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=20)
+    assert peira.open("slow.db").run().status is Status.interrupted
+    states = {t.state.value for t in peira.open("slow.db").results().trials}
+    assert states <= {"cancelled", "queued"}
+
+
+def test_a_database_of_something_else_is_refused_and_left_alone(folder) -> None:
+    other = apsw.Connection("other.db")
+    other.execute("CREATE TABLE places (name)")
+    other.close()
+    (folder / "script.py").write_text(SLOW)
+    before = (folder / "other.db").read_bytes()
+    for use in (peira.open, lambda store: peira.run("script.py", store=store, progress=False)) * 2:
+        with pytest.raises(StoreDamaged, match="not a peira store"):
+            use("other.db")
+    assert (folder / "other.db").read_bytes() == before

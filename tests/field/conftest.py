@@ -1,0 +1,60 @@
+"""Studies written to files, as people write them, and run here or in a process of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder of a test."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def written(folder: Path) -> Callable[..., Path]:
+    """A study file, by its source."""
+
+    def write(source: str, name: str = "s.py") -> Path:
+        (folder / name).write_text(source)
+        return folder / name
+
+    return write
+
+
+@pytest.fixture
+def spawned(folder: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """A Python file run in a process of its own."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def spawn(name: str = "s.py", **env: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, name]
+        process = subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL, env={**os.environ, **env})
+        processes.append(process)
+        return process
+
+    yield spawn
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], object]], None]:
+    """Wait until something is so."""
+
+    def until(so: Callable[[], object], seconds: float = 30) -> None:
+        end = time.monotonic() + seconds
+        while not so():
+            assert time.monotonic() < end, "it never came to be"
+            time.sleep(0.01)
+
+    return until

@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from peira.core.contracts import Op
+from peira.core.events import RunFinished, Status
+from peira.core.ids import digest, digest_bytes
+from peira.errors import Invalid, StoreDamaged, StoreFault, Unknown
+from peira.stores.sqlite import SqliteStore
+from peira.stores.sqlite.blobs import LARGE
+from peira.stores.sqlite.schema import MIGRATIONS
+from peira.stores.verify import verify
+from peira.testing import StoreSuite
+from peira.testing.stores.acts import accept, claimed, find_task, finished, plan_run
+
+COMPRESSIBLE = b"the same words again and again " * 10_000
+
+
+class TestSqliteStore(StoreSuite):
+    durable = True
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[SqliteStore]:
+        store = SqliteStore(tmp_path / "store.db")
+        yield store
+        store.close()
+
+    def reopen(self, store: SqliteStore) -> SqliteStore:
+        store.close()
+        return SqliteStore(store.path)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(path)
+    yield store
+    store.close()
+
+
+def filled(path: Path, tasks: int = 3) -> str:
+    """A closed store with one run in it; returns the run."""
+    store = SqliteStore(path)
+    run = plan_run(store)
+    for i in range(tasks):
+        accept(store, run, claimed(f"t{i}"), finished(f"t{i}"))
+    store.close()
+    return run
+
+
+class TestOpening:
+    def test_every_owner_raises_the_incarnation(self, path: Path) -> None:
+        incarnations = []
+        for _ in range(3):
+            store = SqliteStore(path)
+            incarnations.append(store.incarnation)
+            store.close()
+        assert incarnations == [1, 2, 3]
+
+    def test_folders_are_made(self, tmp_path: Path) -> None:
+        store = SqliteStore(tmp_path / "some" / "where" / "store.db")
+        assert store.path.exists()
+        store.close()
+
+    def test_commits_are_synced(self, store: SqliteStore) -> None:
+        assert store._db.execute("PRAGMA synchronous").get == 2
+        assert store._db.execute("PRAGMA journal_mode").get == "wal"
+        assert store._db.execute("PRAGMA wal_autocheckpoint").get == 4000
+
+    def test_a_new_owner_first_folds_in_the_log_of_a_dead_one(self, path: Path) -> None:
+        store = SqliteStore(path)
+        run = plan_run(store)
+        accept(store, run, claimed("a"), finished("a"))
+        crashed = path.with_name("crashed.db")
+        for end in ("", "-wal"):
+            shutil.copy(f"{path}{end}", f"{crashed}{end}")
+        store.close()
+        again = SqliteStore(crashed)
+        alone = path.with_name("alone.db")
+        shutil.copy(crashed, alone)
+        again.close()
+        reader = SqliteStore(alone, readonly=True)
+        assert len(reader.events(run)) == 4
+        reader.close()
+
+    def test_a_place_that_cannot_be_written_is_a_fault(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("in the way")
+        with pytest.raises(StoreFault, match="cannot open the store"):
+            SqliteStore(tmp_path / "file" / "store.db")
+
+    def test_closing_twice_and_using_it_afterwards(self, path: Path) -> None:
+        store = SqliteStore(path)
+        store.close()
+        store.close()
+        with pytest.raises(StoreFault, match="closed"):
+            store.put(b"late")
+
+    def test_read_only_there_must_be_a_store(self, path: Path) -> None:
+        with pytest.raises(Unknown, match="no store at"):
+            SqliteStore(path, readonly=True)
+        assert not path.exists()
+
+    def test_read_only_changes_nothing(self, path: Path) -> None:
+        run = filled(path)
+        before = path.read_bytes()
+        reader = SqliteStore(path, readonly=True)
+        assert len(reader.events(run)) == 8
+        assert verify(reader) == []
+        reader.close()
+        assert path.read_bytes() == before
+
+    def test_an_unknown_compression_is_refused(self, path: Path) -> None:
+        with pytest.raises(Invalid, match=r"'lzma'.*none or zstd"):
+            SqliteStore(path, compression="lzma")
+        assert not path.exists()
+
+
+class TestSchemas:
+    def test_a_store_of_every_earlier_schema_opens(self, path: Path) -> None:
+        for version in range(1, len(MIGRATIONS) + 1):
+            old = path.with_name(f"version {version}.db")
+            db = apsw.Connection(str(old))
+            for migration in MIGRATIONS[:version]:
+                migration(db)
+            db.execute(f"PRAGMA user_version = {version}")
+            db.close()
+            filled(old)
+            store = SqliteStore(old)
+            assert find_task(store, "t0").state == "succeeded"
+            assert verify(store) == []
+            store.close()
+
+    def test_a_store_of_a_newer_peira_is_refused_and_let_alone(self, path: Path) -> None:
+        filled(path)
+        db = apsw.Connection(str(path))
+        db.execute("PRAGMA user_version = 99")
+        db.close()
+        before = path.read_bytes()
+        for readonly in (False, True):
+            with pytest.raises(StoreDamaged, match=r"schema 99.*upgrade"):
+                SqliteStore(path, readonly=readonly)
+        assert path.read_bytes() == before
+
+    def test_a_refused_store_is_not_kept_locked(self, path: Path) -> None:
+        self.test_a_store_of_a_newer_peira_is_refused_and_let_alone(path)
+        path.unlink()
+        SqliteStore(path).close()
+
+
+class TestWhatIsNoStore:
+    @pytest.mark.parametrize("readonly", [False, True])
+    @pytest.mark.parametrize(
+        "content", [b"not a database, but a text\n" * 100, b"SQLite format 3\0" + b"\1" * 5000]
+    )
+    def test_a_file_that_is_no_database(self, path: Path, content: bytes, readonly: bool) -> None:
+        path.write_bytes(content)
+        with pytest.raises(StoreDamaged, match=r"store\.db"):
+            SqliteStore(path, readonly=readonly)
+        assert path.read_bytes() == content
+
+    @pytest.mark.parametrize("readonly", [False, True])
+    def test_the_database_of_another_program(self, path: Path, readonly: bool) -> None:
+        db = apsw.Connection(str(path))
+        db.execute("CREATE TABLE theirs(x); INSERT INTO theirs VALUES (1)")
+        db.close()
+        before = path.read_bytes()
+        with pytest.raises(StoreDamaged, match="not a peira store"):
+            SqliteStore(path, readonly=readonly)
+        assert path.read_bytes() == before
+
+    @pytest.mark.parametrize("readonly", [False, True])
+    @pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
+    def test_a_store_that_was_cut_short(self, path: Path, share: float, readonly: bool) -> None:
+        filled(path, tasks=400)
+        whole = path.read_bytes()
+        cut = whole[: int(len(whole) * share)]
+        path.write_bytes(cut)
+        with pytest.raises(StoreDamaged, match="damaged"):
+            SqliteStore(path, readonly=readonly)
+        assert path.read_bytes() == cut
+
+    def test_a_store_with_a_torn_page(self, path: Path) -> None:
+        run = filled(path, tasks=100)
+        size = path.stat().st_size
+        with path.open("r+b") as file:
+            file.seek(size // 8192 * 4096)
+            file.write(b"\xff" * (size // 2))
+        store = SqliteStore(path, readonly=True)
+        assert any("database" in problem for problem in verify(store))
+        with pytest.raises(StoreDamaged, match="damaged"):
+            store.events(run)
+        store.close()
+
+    def test_a_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(StoreFault, match="cannot open"):
+            SqliteStore(tmp_path)
+
+
+class TestBlobs:
+    def stored(self, store: SqliteStore, data: bytes) -> int:
+        return next(size for kept, size, _ in store.blobs() if kept == digest_bytes(data))
+
+    @pytest.mark.parametrize(
+        "data", [COMPRESSIBLE[: LARGE // 2], COMPRESSIBLE], ids=["in the table", "in a file"]
+    )
+    def test_compression_acts_and_either_is_read(self, path: Path, data: bytes) -> None:
+        sizes = {}
+        for compression in ("zstd", "none"):
+            store = SqliteStore(path.with_name(compression), compression=compression)
+            store.put(data)
+            sizes[compression] = self.stored(store, data)
+            store.close()
+        assert sizes["none"] == len(data)
+        assert sizes["zstd"] < len(data) / 10
+        for compression in ("zstd", "none"):
+            store = SqliteStore(path.with_name("zstd"), compression=compression)
+            assert store.get(digest_bytes(data)) == data
+            assert store.put(data) == digest_bytes(data)
+            assert [wrong for _, _, wrong in store.blobs()] == [""]
+            store.close()
+
+    def test_large_ones_go_to_files(self, store: SqliteStore) -> None:
+        small, large = store.put(bytes(LARGE)), store.put(bytes(LARGE + 1))
+        files = [name for name, _ in store._files.files()]
+        assert files == [large]
+        assert small not in files
+
+    def test_a_file_that_was_changed_is_not_handed_out(self, store: SqliteStore) -> None:
+        for compression, data in (("zstd", COMPRESSIBLE), ("none", os.urandom(2 * LARGE))):
+            digest = store.put(data)
+            [file] = [file for name, file in store._files.files() if name == digest]
+            content = bytearray(file.read_bytes())
+            content[len(content) // 2] ^= 1
+            file.write_bytes(content)
+            with pytest.raises(StoreDamaged, match=digest):
+                store.get(digest)
+            assert any(digest in problem for problem in verify(store)), compression
+
+    def test_a_draft_left_by_a_killed_owner_is_found_and_then_removed(self, path: Path) -> None:
+        script = "from peira.stores.sqlite import *; import sys; SqliteStore(sys.argv[1]).put(bytes(99_999))"
+        env = {**os.environ, "PEIRA_FAILPOINT": "blob.before_rename"}
+        assert subprocess.run([sys.executable, "-c", script, str(path)], env=env).returncode == -9
+        reader = SqliteStore(path, readonly=True)
+        [problem] = verify(reader)
+        assert "never finished" in problem
+        reader.close()
+        store = SqliteStore(path)
+        assert verify(store) == []
+        store.close()
+
+    def test_a_disk_that_refuses_a_file_is_a_fault(self, store: SqliteStore) -> None:
+        store._files.folder.write_text("in the way")
+        with pytest.raises(StoreFault, match="cannot be written"):
+            store.put(bytes(LARGE + 1))
+        assert store.get(store.put(b"small")) == b"small"
+
+
+class TestWriter:
+    def test_what_it_cannot_write_leaves_nobody_waiting(self, path: Path) -> None:
+        store = SqliteStore(path)
+        run = plan_run(store)
+        bad = claimed("x").__class__("work", "work", "owner", ("not hexadecimal",))
+        with pytest.raises(StoreFault):
+            accept(store, run, bad)
+        with pytest.raises(StoreFault):
+            store.put(b"after that")
+        store.close()
+        again = SqliteStore(path)
+        assert verify(again) == []
+        again.close()
+
+    def test_records_are_told_after_they_are_durable_and_before_anybody_waiting(self, path: Path) -> None:
+        told: list[str] = []
+
+        def seen(records: list) -> None:
+            other = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+            count = other.execute("SELECT count(*) FROM event").get
+            other.close()
+            told.extend(f"{type(record.event).__name__} {count}" for record in records)
+
+        store = SqliteStore(path, on_commit=seen)
+        run = plan_run(store)
+        accept(store, run, RunFinished(Status.cancelled))
+        assert told == ["RunPlanned 1", "RunStarted 2", "RunFinished 3"]
+        store.close()
+
+    def test_closing_finishes_what_is_queued(self, path: Path) -> None:
+        store = SqliteStore(path)
+        run = plan_run(store)
+        pending = [store.commit([Op(run, (claimed(f"t{i}"),))]) for i in range(300)]
+        store.close()
+        assert all(future.result() == [None] for future in pending)
+        again = SqliteStore(path)
+        assert len(again.find("task", [digest(f"t{i}") for i in range(300)])) == 300
+        again.close()
+
+
+def test_a_copy_of_a_closed_store_is_a_store(path: Path) -> None:
+    run = filled(path)
+    copy = path.with_name("copy.db")
+    shutil.copy(path, copy)
+    store = SqliteStore(copy, readonly=True)
+    assert len(store.events(run)) == 8
+    store.close()

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from peira.runners.loop import LoopRunner
+from peira.runners.process import ProcessRunner
+from peira.runners.threads import ThreadRunner
+from peira.sandbox import tree
+from peira.spec.modules import reference
+from peira.testing import RunnerSuite, scripted
+
+
+class TestThreadRunner(RunnerSuite):
+    @pytest.fixture
+    def runner(self) -> ThreadRunner:
+        return ThreadRunner()
+
+
+class TestLoopRunner(RunnerSuite):
+    asynchronous = True
+
+    @pytest.fixture
+    def runner(self) -> LoopRunner:
+        return LoopRunner()
+
+
+class TestProcessRunner(RunnerSuite):
+    kills = True
+
+    @pytest.fixture
+    def runner(self) -> Iterator[ProcessRunner]:
+        label = f"test-{uuid4().hex}"
+        yield ProcessRunner({"scripted": reference(scripted)}, label)
+        tree.end(label)
