@@ -35,7 +35,7 @@ HOME = "/home/you/study"
 """What a page shows instead of the folder it was played in."""
 
 FENCE = re.compile(
-    r"(?P<mark><!-- .* -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"(?P<mark><!-- [^\n]* -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 FILE = re.compile(r"# (?P<name>[\w-]+\.(?P<kind>py|toml))\n")
 KINDS = {"python": "py", "toml": "toml"}
@@ -280,7 +280,8 @@ def unused(text: str) -> Iterator[str]:
 
 
 def _mentions(block: Block, name: str) -> bool:
-    return block.language in ("python", "toml", "console") and name in block.body.removeprefix(f"# {name}\n")
+    stem = re.escape(name.partition(".")[0])
+    return block.language in ("python", "toml", "console") and re.search(rf"\b{stem}\b", block.body) is not None
 
 
 def stale(page: Path) -> list[str]:

@@ -35,8 +35,8 @@ def made() -> list[TrialResult]:
 def test_a_table_reads_in_any_terminal() -> None:
     assert str(tabulate(made(), ["model", "style"], notes=["declared, not executed: hypotheses"])) == (
         "model  style  score  mean [95% interval]  n              failed\n"
-        "large  plain  match  1.00 [0.70, 1.00]    9 (9 cases)    1\n"
         "small  plain  match  0.50 [0.24, 0.76]    10 (10 cases)  0\n"
+        "large  plain  match  1.00 [0.70, 1.00]    9 (9 cases)    1\n"
         "intervals: wilson\n"
         "not in the means: 1 failed trial\n"
         "declared, not executed: hypotheses"
@@ -45,9 +45,10 @@ def test_a_table_reads_in_any_terminal() -> None:
 
 def test_a_table_as_markdown_html_and_json() -> None:
     table = tabulate(made(), ["model"], level=0.9)
-    assert table.markdown().splitlines()[:3] == [
+    assert table.markdown().splitlines()[:4] == [
         "| model | score | mean \\[90% interval\\] | n | failed |",
         "| --- | --- | --- | --- | --- |",
+        "| small | match | 0.50 \\[0.27, 0.73\\] | 10 (10 cases) | 0 |",
         "| large | match | 1.00 \\[0.77, 1.00\\] | 9 (9 cases) | 1 |",
     ]
     assert "<td>1.00 [0.77, 1.00]</td>" in table._repr_html_()

@@ -28,7 +28,7 @@ def greet(name):
     return f"{GREETING}, {name}"
 
 @study(
-    cases=[Case("Ada", expected="Good day, Ada"), Case({"name": "Blaise", "born": 1623.0}, id="b", slice="x")],
+    cases=[("Ada", "Good day, Ada"), Case({"name": "Blaise", "born": 1623.0}, id="b", slice="x")],
     factors={"style": ["plain", None], "heat": [0, 0.5]},
     evaluators=[exact()],
     repeats=2,

@@ -7,7 +7,6 @@ apart: they enter no sample, and none is lost. For each group and score,
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -86,7 +85,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Groups:
-    """All groups, in order of their labels. `names` are the scores: each evaluator's, with its parts."""
+    """All groups, in the order in which their labels first came: that of the study.
+
+    `names` are the scores: each evaluator's, with its parts."""
 
     by: tuple[str, ...]
     groups: tuple[Group, ...]
@@ -99,17 +100,21 @@ def gather(trials: Iterable[TrialResult], by: Sequence[str] = ()) -> Groups:
     groups: dict[tuple[str | bytes, ...], Group] = {}
     names: dict[str, dict[str, None]] = {}
     factors: dict[str, None] = {}
+    ranks: list[dict[str | bytes, int]] = [{} for _ in by]
     for trial in trials:
         factors.update(dict.fromkeys(trial.condition))
         labels = tuple(_label(trial, name) for name in by)
         key = tuple(map(_key, labels))
+        for rank, label in zip(ranks, key, strict=True):
+            rank.setdefault(label, len(rank))
         group = groups.get(key)
         if group is None:
             group = groups[key] = Group(labels)
         group.add(trial, names)
     if groups:
         _check(by, factors, names)
-    found = sorted(groups.values(), key=lambda group: tuple(map(_order, group.labels)))
+    order = sorted(groups, key=lambda key: [rank[label] for rank, label in zip(ranks, key, strict=True)])
+    found = [groups[key] for key in order]
     return Groups(by, tuple(found), {name: tuple(known) or (name,) for name, known in names.items()})
 
 
@@ -132,12 +137,3 @@ def _check(by: Sequence[str], factors: Iterable[str], scores: Mapping[str, objec
             raise Unknown(f"{name!r} is a score, not something to group by; name it with score={name!r}")
         if name not in known:
             raise Unknown(f"no factor {name!r} to group by{nearest(name, known)}")
-
-
-def _order(label: Json) -> tuple[int, float, list[tuple[float, str]]]:
-    """Numbers by size, then texts with the numbers in them by size, then the rest, None last."""
-    if isinstance(label, int | float):
-        return 0, label, []
-    if isinstance(label, str):
-        return 1, 0, [(float(run) if run.isdigit() else -1.0, run) for run in re.split(r"([0-9]+)", label)]
-    return 3 if label is None else 2, 0, [(0, canonical(label).decode())]

@@ -14,7 +14,7 @@ from peira.api.stores import AnyStore, StoreLike, beside, exists, incarnation, l
 from peira.api.studies import StudyLike, is_run_id, plan_of
 from peira.core.clock import SystemClock
 from peira.core.contracts import Runner
-from peira.core.registry import nearest
+from peira.core.registry import nearest, registry
 from peira.engine.conduct import Conductor, Finished
 from peira.engine.control import ControlFolder
 from peira.engine.execution import Execution
@@ -24,9 +24,6 @@ from peira.engine.trials import EVALUATE, GENERATE, StudySource, class_of
 from peira.errors import Invalid
 from peira.plan.expand import Plan
 from peira.report.live import display
-from peira.runners.loop import LoopRunner
-from peira.runners.process import ProcessRunner
-from peira.runners.threads import ThreadRunner
 from peira.spec.limits import Policy
 from peira.spec.modules import reference
 from peira.spec.project import Project
@@ -172,14 +169,19 @@ def _runners(plan: Plan, store: AnyStore, name: str, workers: int) -> dict[str, 
     subject: Runner
     if name == "process":
         places = {agent: reference(plan.study.agents[agent]) for agent in plan.agents}
-        subject = ProcessRunner(places, label(store, incarnation(store)))
+        subject = registry.make("runner", name, agents=places, label=label(store, incarnation(store)))
     else:
-        subject = LoopRunner() if awaiting else ThreadRunner()
+        subject = _local(awaiting)
     runners: dict[str, tuple[Runner, int]] = {class_of(GENERATE, awaiting): (subject, workers)}
     for asynchronous in sorted({e.asynchronous for e in plan.evaluators.values()}):
-        judge: Runner = LoopRunner() if asynchronous else ThreadRunner()
-        runners[class_of(EVALUATE, asynchronous)] = (judge, workers)
+        runners[class_of(EVALUATE, asynchronous)] = (_local(asynchronous), workers)
     return runners
+
+
+def _local(asynchronous: bool) -> Runner:
+    """In this process: an event loop for what awaits, threads for what blocks."""
+    runner: Runner = registry.make("runner", "loop" if asynchronous else "threads")
+    return runner
 
 
 class Handle:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Callable, Iterable
-from importlib.metadata import entry_points
 from typing import Any
 
 from peira.errors import Invalid, Unknown
@@ -95,6 +94,8 @@ class Registry:
         """Let every installed plug-in register, once."""
         if self._loaded:
             return
+        from importlib.metadata import entry_points  # slow, and not needed before this
+
         self._loaded = True
         for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
             entry.load()(self)

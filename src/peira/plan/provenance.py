@@ -6,7 +6,6 @@ import getpass
 import platform
 import subprocess
 import sys
-from importlib.metadata import distributions, version
 from pathlib import Path
 
 import msgspec
@@ -32,6 +31,8 @@ class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def provenance(study: str, plan: str, seed: int, generation: int, folder: Path, now: float) -> Provenance:
     """`study` and `plan` are digests. Nothing of the environment's values is kept, only what is installed."""
+    from importlib.metadata import distributions, version  # slow, and not needed before this
+
     commit = _git(folder, "rev-parse", "HEAD")
     return Provenance(
         study=study,
