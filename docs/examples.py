@@ -16,6 +16,7 @@ Blocks of any other language are shown only. Two executions are compared after `
 from __future__ import annotations
 
 import contextlib
+import difflib
 import doctest
 import io
 import json
@@ -281,7 +282,9 @@ def unused(text: str) -> Iterator[str]:
 
 def _mentions(block: Block, name: str) -> bool:
     stem = re.escape(name.partition(".")[0])
-    return block.language in ("python", "toml", "console") and re.search(rf"\b{stem}\b", block.body) is not None
+    return (
+        block.language in ("python", "toml", "console") and re.search(rf"\b{stem}\b", block.body) is not None
+    )
 
 
 def stale(page: Path) -> list[str]:
@@ -292,8 +295,6 @@ def stale(page: Path) -> list[str]:
 
 
 def _differences(before: str, now: str) -> Iterator[str]:
-    import difflib
-
     yield from difflib.unified_diff(before.splitlines(), now.splitlines(), "shown", "now", lineterm="", n=1)
 
 

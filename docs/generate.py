@@ -1,10 +1,14 @@
-"""`python docs/generate.py` writes the generated pages of this folder; --check only says if one is stale."""
+"""`python docs/generate.py` writes what is generated in the documentation: the page of the command line, and the
+outputs of all examples (see examples.py). --check only says if the page of the command line is stale.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 from typing import Any
+
+import examples
 
 from peira.cli.app import COMMANDS, commands
 
@@ -53,7 +57,7 @@ def main(arguments: list[str]) -> int:
     text = page()
     if arguments != ["--check"]:
         PAGE.write_text(text, encoding="utf-8")
-        return 0
+        return examples.main(["--write"])
     if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
         return 0
     print(f"{PAGE.name} is stale: write it again with `python docs/generate.py`", file=sys.stderr)

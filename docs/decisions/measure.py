@@ -28,13 +28,17 @@ TASKS, GROUP, PAGE = 50_000, 128, 4096
 def ids() -> None:
     """Rows of tasks under random 32-byte ids, in commits of 128: the index on the whole id, or on 8 bytes of it."""
     for name, index in (("whole id", "id"), ("first 8 bytes", "substr(id, 1, 8)")):
-        size, pages = _written(f"CREATE INDEX found ON task({index})", "INSERT INTO task VALUES (?, ?, ?)", _task)
+        size, pages = _written(
+            f"CREATE INDEX found ON task({index})", "INSERT INTO task VALUES (?, ?, ?)", _task
+        )
         print(f"index on the {name}: {size / TASKS:.0f} bytes a row, {pages / TASKS:.2f} pages written a row")
     for name, table in (
         ("(run, seq) beside the row number", "CREATE UNIQUE INDEX placed ON event(run, seq)"),
         ("run << 40 | seq as the row number", ""),
     ):
-        columns = "INSERT INTO event VALUES (?, ?, ?)" if table else "INSERT INTO event(rowid, body) VALUES (?, ?)"
+        columns = (
+            "INSERT INTO event VALUES (?, ?, ?)" if table else "INSERT INTO event(rowid, body) VALUES (?, ?)"
+        )
         size, pages = _written(table, columns, _event if table else _placed)
         print(f"events by {name}: {size / TASKS:.0f} bytes a row, {pages / TASKS:.2f} pages written a row")
 
@@ -57,7 +61,11 @@ def _written(index: str, insert: str, row: Any) -> tuple[int, int]:
     db, pages = apsw.Connection(str(path)), 0
     db.execute("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0")
     db.execute("CREATE TABLE task (n INTEGER PRIMARY KEY, id BLOB, result BLOB)")
-    db.execute("CREATE TABLE event (run INTEGER, seq INTEGER, body BLOB)" if index else "CREATE TABLE event (body BLOB)")
+    db.execute(
+        "CREATE TABLE event (run INTEGER, seq INTEGER, body BLOB)"
+        if index
+        else "CREATE TABLE event (body BLOB)"
+    )
     db.execute(index)
     for start in range(0, TASKS, GROUP):
         with db:
@@ -74,7 +82,9 @@ def echo(case: Any) -> Any:
 
 def batches() -> None:
     """The same no-op trials, with workers that claim one at a time and workers that claim up to 128."""
-    study = Study(name="echo", agent=echo, cases=[(f"{n}", f"{n}") for n in range(4000)], evaluators=[exact()])
+    study = Study(
+        name="echo", agent=echo, cases=[(f"{n}", f"{n}") for n in range(4000)], evaluators=[exact()]
+    )
     for turn in range(3):
         took = {}
         for batch in (1, 128):
@@ -122,7 +132,9 @@ def cases() -> None:
         made = [make(n) for n in range(200_000)]
         took = time.process_time() - began
         kept.append(made)
-        print(f"{name}: {1e6 * took / len(made):.2f} µs and {(_resident() - before) / len(made):.0f} bytes each")
+        print(
+            f"{name}: {1e6 * took / len(made):.2f} µs and {(_resident() - before) / len(made):.0f} bytes each"
+        )
 
 
 def _resident() -> int:

@@ -258,8 +258,8 @@ class Execution:
         """End an attempt from outside: its channel closes and its worker is freed."""
         active = self._active.pop(key, None)
         if active is not None:
-            self._close(active, None, why)
             active.desk.abandon(active.attempt)
+            self._close(active, None, why)
 
     def fail(self, problem: BaseException) -> None:
         """The store or the engine itself failed: stop everything; `wait` raises it."""

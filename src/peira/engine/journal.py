@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
+from itertools import takewhile
 
 from peira.core.contracts import Op, Outcome, Store
 
@@ -51,8 +52,12 @@ class Journal:
         with self._lock:
             if self._gathered:
                 self._hand_over()
-        while self._pending and (len(self._pending) > MOST_PENDING or self._pending[0].done()):
-            self._settle_one()
+            over = [self._pending.popleft() for _ in range(self._done())]
+            if len(self._pending) > MOST_PENDING:
+                over.append(self._pending[0])
+        for future in over:
+            # An op refused because its attempt lost its task is no error: the other's word stands.
+            future.result()
 
     def drain(self) -> None:
         """Everything added so far is durable when this returns."""
@@ -68,9 +73,6 @@ class Journal:
         self._pending.append(future)
         return future
 
-    def _settle_one(self) -> None:
-        """An op refused because its attempt lost its task is not an error: the other's word stands."""
-        try:
-            self._pending.popleft().result()
-        except IndexError:  # another thread was faster
-            return
+    def _done(self) -> int:
+        """How many of the oldest groups are through; they come through in order."""
+        return sum(1 for _ in takewhile(Future.done, self._pending))

@@ -10,6 +10,7 @@ from typing import Any
 from peira.core.ids import Json
 from peira.plan.expand import Plan
 from peira.plan.history import Readable, changes, found, last_manifest
+from peira.plan.surroundings import differences
 
 MOST_SHOWN = 20
 
@@ -79,7 +80,10 @@ def preview(plan: Plan, store: Readable | None) -> Preview:
         study=plan.study.name,
         conditions=tuple(c.shown for c in layout.conditions),
         inadmissible=tuple((c.shown, c.reasons) for c in plan.refused),
-        warnings=tuple(f"{_assigned(c.shown)}: {w}" for c in layout.conditions for w in c.warnings),
+        warnings=(
+            *(f"{_assigned(c.shown)}: {w}" for c in layout.conditions for w in c.warnings),
+            *(differences(plan, store) if counts.reused else ()),
+        ),
         agents=tuple(plan.agents),
         evaluators=tuple(e.name for e in plan.evaluators.values()),
         cases=sum(len(cases) for cases in layout.case_sets.values()),

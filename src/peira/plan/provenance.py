@@ -31,24 +31,33 @@ class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def provenance(study: str, plan: str, seed: int, generation: int, folder: Path, now: float) -> Provenance:
     """`study` and `plan` are digests. Nothing of the environment's values is kept, only what is installed."""
-    from importlib.metadata import distributions, version  # slow, and not needed before this
-
+    packages = installed()
     commit = _git(folder, "rev-parse", "HEAD")
     return Provenance(
         study=study,
         plan=plan,
         seed=seed,
         generation=generation,
-        peira=version("peira"),
+        peira=packages.get("peira", "unknown"),
         python=platform.python_version(),
         platform=platform.platform(),
-        packages=dict(sorted((d.name, d.version) for d in distributions() if d.name)),
+        packages=packages,
         who=_user(),
         when=stamp(now),
         command=[Path(sys.argv[0]).name] if sys.argv else [],
         git_commit=commit,
         git_dirty=bool(_git(folder, "status", "--porcelain")) if commit else None,
     )
+
+
+def installed() -> dict[str, str]:
+    """Every installed package and its version."""
+    from importlib.metadata import distributions  # slow, and not needed before this
+
+    return dict(sorted((d.name, d.version) for d in distributions() if d.name))
+
+
+read_provenance = msgspec.json.Decoder(Provenance).decode
 
 
 def _user() -> str:

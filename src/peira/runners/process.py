@@ -51,8 +51,7 @@ class ProcessRunner:
 
     def abandon(self, attempt: Attempt) -> None:
         for worker in self._workers:
-            if worker.current is attempt:
-                worker.kill()
+            worker.lose(attempt)
 
     def stop(self) -> None:
         for worker in self._workers:
@@ -63,10 +62,17 @@ class _Worker:
     def __init__(self, desk: Desk, setup: Setup) -> None:
         self._desk, self._setup = desk, setup
         self._child: _Child | None = None
-        self.current: Attempt | None = None
+        self._current: Attempt | None = None
+        self._moving = threading.Lock()
         self.thread = threading.Thread(target=self._serve, name="peira-process", daemon=True)
 
-    def kill(self) -> None:
+    def lose(self, attempt: Attempt) -> None:
+        """Kill the child if it is at this attempt; the worker cannot move on meanwhile."""
+        with self._moving:
+            if self._current is attempt:
+                self._kill()
+
+    def _kill(self) -> None:
         if self._child is not None:
             self._child.kill()
 
@@ -76,20 +82,22 @@ class _Worker:
                 for attempt in attempts:
                     self._work(attempt)
         finally:
-            self.kill()
+            self._kill()
 
     def _work(self, attempt: Attempt) -> None:
-        self.current = attempt
+        # A child first, and only then the beginning: its start-up is no part of the attempt's time, and
+        # whoever abandons the attempt finds something to kill.
+        with self._moving:
+            child, self._current = self._living_child(), attempt
         channel = self._desk.begin(attempt)
         if channel is None:
             return
         try:
-            outcome = self._living_child().perform(attempt, channel)
+            outcome = child.perform(attempt, channel)
         except Exception as problem:  # the attempt's end, whatever it was
             self._desk.end(attempt, None, problem)
         else:
             self._desk.end(attempt, outcome, None)
-        self.current = None
 
     def _living_child(self) -> _Child:
         if self._child is None or not self._child.alive:

@@ -90,4 +90,4 @@ class Constraint(Value):
     @property
     def reason(self) -> str:
         """What people are told when it does not hold."""
-        return self.message or f"not ({self.text})"
+        return self.message or f"violates {self.text}"

@@ -1,0 +1,138 @@
+"""Every example of README.md and docs/ is executed, and shows what it really prints."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC = importlib.util.spec_from_file_location("docs_examples", ROOT / "docs" / "examples.py")
+examples = sys.modules["docs_examples"] = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(examples)
+
+PAGES = {str(page.relative_to(ROOT)): page for page in examples.pages()}
+EXECUTED = ("python", "toml", "console")
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_shows_what_its_examples_do(page):
+    found = "\n".join(examples.stale(PAGES[page]))
+    assert not found, f"{page} is stale; `make docs` writes it again:\n{found}"
+
+
+def test_what_is_only_shown_is_listed_here():
+    """Commands that set up an environment cannot be run inside a test; nothing else is only shown."""
+    shown = {
+        name: [block.body for block in examples.blocks(page.read_text()) if block.language not in EXECUTED]
+        for name, page in PAGES.items()
+    }
+    commands = {name: [line.split("#")[0].strip() for body in bodies for line in body.splitlines()]
+                for name, bodies in shown.items() if bodies}  # fmt: skip
+    assert commands == {
+        "README.md": ["make demo", "make test", "pip install ."],
+        "docs/getting-started.md": ["pip install ."],
+    }
+
+
+def test_few_blocks_depend_on_the_moment():
+    marks = Counter(
+        (name, block.mark) for name, page in PAGES.items() for block in examples.blocks(page.read_text())
+    )
+    marked = {name: n for (name, mark), n in marks.items() if mark == examples.MOMENT}
+    assert set(mark for _, mark in marks) <= {"", examples.MOMENT}
+    assert marked == {"README.md": 1, "docs/getting-started.md": 4}
+
+
+@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    lost = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
+    assert not lost
+
+
+def test_every_decision_is_listed():
+    folder = ROOT / "docs" / "decisions"
+    listed = LINK.findall((folder / "README.md").read_text())
+    assert listed == sorted(page.name for page in folder.glob("0*.md"))
+
+
+# The tool itself
+
+
+def page_of(tmp_path, text):
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    return page
+
+
+def fenced(language, body):
+    return f"```{language}\n{body}```\n"
+
+
+def test_a_wrong_output_is_found_and_mended(tmp_path):
+    page = page_of(tmp_path, fenced("console", "$ echo one\ntwo\n") + fenced("python", ">>> 1 + 1\n3\n"))
+    assert [line for line in examples.stale(page) if line.startswith("+") and "now" not in line] == [
+        "+one",
+        "+2",
+    ]
+    page.write_text(examples.played(page)[0])
+    assert examples.stale(page) == []
+
+
+def test_a_page_is_one_folder_and_one_session(tmp_path):
+    written = fenced("python", "# here.py\nvalue = 7\n") + fenced("python", ">>> from here import value\n")
+    page = page_of(
+        tmp_path, written + fenced("python", ">>> value\n7\n") + fenced("console", "$ ls *.py\nhere.py\n")
+    )
+    assert examples.stale(page) == []
+
+
+def test_an_error_at_the_prompt_is_shown(tmp_path):
+    shown = ">>> 1 / 0\nTraceback (most recent call last):\n  ...\nZeroDivisionError: division by zero\n"
+    assert examples.stale(page_of(tmp_path, fenced("python", shown))) == []
+
+
+@pytest.mark.parametrize(
+    ("block", "problem"),
+    [
+        (fenced("python", "print(1)\n"), "line 1: this python block cannot be executed"),
+        (fenced("toml", "a = 1\n"), "line 1: this toml block cannot be executed"),
+        (fenced("console", "make\n"), "line 1: this console block cannot be executed"),
+        (fenced("console", "$ false\n"), "line 1: exit code 1 of 'false' is not told"),
+        (fenced("python", "# alone.py\nx = 1\n"), "line 1: nothing after it uses alone.py"),
+    ],
+)
+def test_a_block_that_proves_nothing_is_refused(tmp_path, block, problem):
+    assert examples.stale(page_of(tmp_path, block)) == [problem]
+
+
+def test_an_exit_code_is_told_by_the_next_command(tmp_path):
+    assert examples.stale(page_of(tmp_path, fenced("console", "$ (exit 3)\n$ echo $?\n3\n"))) == []
+
+
+def test_a_shown_id_stands_for_the_one_of_this_execution(tmp_path):
+    """Later commands say the shown id, or the beginning of one; they mean the id that was printed here."""
+    body = (
+        "$ echo run 0123456789ab\nrun ffffeeee0000\n$ echo ffffeeee0000 ffff fffe\n0123456789ab 0123 fffe\n"
+    )
+    kept, problems = examples.played(page_of(tmp_path, fenced("console", body)))
+    assert problems == []
+    assert kept == fenced("console", body.replace("0123456789ab 0123", "ffffeeee0000 0123"))
+
+
+def test_what_may_differ_and_what_may_not():
+    one = "run 0a1b2c3d4e5f goes on in process 12, took 0.3 s,  3 of 7, 12.5/s, 1,024 bytes, 2026-01-02 03:04:05\n"
+    other = (
+        "run aaaaaaaaaaaa goes on in process 9, took 12 s,     3 of 7, 8/s, 9 bytes, 2027-11-12 13:14:15\n"
+    )
+    assert examples.plain(one) == examples.plain(other)
+    assert examples.plain(one) != examples.plain(other.replace("3 of 7", "4 of 7"))
+    assert examples.plain("4 of 7", moment=True) == examples.plain("3 of 7", moment=True)
+    assert examples.plain("0.5 [0.4, 0.6]", moment=True) != examples.plain("0.5 [0.4, 0.7]", moment=True)
+    assert examples.plain("spelling: 3/7 trials, 2 running, 3.1/s\nend\n") == "end"
