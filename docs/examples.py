@@ -7,10 +7,13 @@ Each page is played from top to bottom, in an empty folder of its own:
 
 - a `python` or `toml` block whose first line is a comment with a file's name is written to that file;
 - a `python` block of prompts (`>>> `) is typed into one Python session, which the whole page shares;
-- in a `console` block every line that begins with `$ ` is run by bash. Both streams are shown, as in a terminal.
-  A command that ends with another exit code than 0 must be followed by `$ echo $?`, so that the page says so.
+- in a `console` block every line that begins with `$ ` is run by bash. Both streams are shown, as in a
+  terminal. A command that ends with another exit code than 0 must be followed by `$ echo $?`, so that the
+  page says so.
 
-Blocks of any other language are shown only. Two executions are compared after `plain`, which says what may differ.
+Blocks of any other language are shown only. Two executions are compared after `plain`, which says what may
+differ. Run ids and process numbers differ, too: where a later command names one that was shown, the one that
+stands in its place in this execution is meant.
 """
 
 from __future__ import annotations
@@ -86,8 +89,9 @@ def _block(found: re.Match[str], text: str) -> Block:
 def plain(text: str, moment: bool = False) -> str:
     """What two executions of an example have in common.
 
-    Ids, process numbers, times, durations, rates, sizes and temporary folders are replaced by their kind; runs of
-    blanks, which align columns of these, by one; lines of progress, which come every few seconds, are left out.
+    Ids, process numbers, times, durations, rates, sizes and temporary folders are replaced by their kind;
+    runs of blanks, which align columns of these, by two; lines of progress, which come every few seconds, are
+    left out.
     """
     text = VOLATILE.sub(lambda found: f"<{found.lastgroup}>", PROGRESS.sub("", text))
     lines = [re.sub(r" {2,}", "  ", line).rstrip() for line in text.splitlines()]
@@ -157,7 +161,7 @@ class Player:
         return done.stdout
 
     def _kept(self, shown: str, actual: str, block: Block) -> str:
-        """What is shown, if that is still true; else what it now is. Learns which run each shown id stands for."""
+        """What is shown, if that is still true; else what is. Learns which run each shown id stands for."""
         actual = PROGRESS.sub("", actual.replace(str(self.folder), HOME))
         self._learn(shown, actual)
         moment = block.mark == MOMENT

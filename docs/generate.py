@@ -1,5 +1,7 @@
-"""`python docs/generate.py` writes what is generated in the documentation: the page of the command line, and the
-outputs of all examples (see examples.py). --check only says if the page of the command line is stale.
+"""`python docs/generate.py` writes what is generated in the documentation.
+
+That is the page of the command line, and the outputs of all examples (see examples.py). --check only says if
+the page of the command line is stale; tests/docs checks the examples.
 """
 
 from __future__ import annotations

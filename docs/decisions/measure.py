@@ -1,7 +1,7 @@
 """The figures quoted in these pages: `python docs/decisions/measure.py ids|batches|cases|coverage`.
 
-Each prints what it measured, here and now. Absolute speeds belong to the machine and the moment; the pages quote
-sizes, counts and ratios.
+Each prints what it measured, here and now. Absolute speeds belong to the machine and the moment; the pages
+quote sizes, counts and ratios.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TASKS, GROUP, PAGE = 50_000, 128, 4096
 
 
 def ids() -> None:
-    """Rows of tasks under random 32-byte ids, in commits of 128: the index on the whole id, or on 8 bytes of it."""
+    """Rows under random 32-byte ids, in commits of 128: the index on the whole id, or on 8 bytes of it."""
     for name, index in (("whole id", "id"), ("first 8 bytes", "substr(id, 1, 8)")):
         size, pages = _written(
             f"CREATE INDEX found ON task({index})", "INSERT INTO task VALUES (?, ?, ?)", _task
@@ -142,7 +142,7 @@ def _resident() -> int:
 
 
 def coverage() -> None:
-    """How often 95% intervals of a proportion hold the truth: cases that differ, five repeats each, or one."""
+    """How often 95% intervals of a proportion hold the truth: cases that differ, five repeats or one."""
     rng, rounds = np.random.default_rng(7), 4000
     for truth in (0.5, 0.8, 0.9, 0.97):
         for groups in (10, 25, 100):

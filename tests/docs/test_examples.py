@@ -46,7 +46,7 @@ def test_few_blocks_depend_on_the_moment():
         (name, block.mark) for name, page in PAGES.items() for block in examples.blocks(page.read_text())
     )
     marked = {name: n for (name, mark), n in marks.items() if mark == examples.MOMENT}
-    assert set(mark for _, mark in marks) <= {"", examples.MOMENT}
+    assert {mark for _, mark in marks} <= {"", examples.MOMENT}
     assert marked == {"README.md": 1, "docs/getting-started.md": 4}
 
 
@@ -123,14 +123,12 @@ def test_a_shown_id_stands_for_the_one_of_this_execution(tmp_path):
     )
     kept, problems = examples.played(page_of(tmp_path, fenced("console", body)))
     assert problems == []
-    assert kept == fenced("console", body.replace("0123456789ab 0123", "ffffeeee0000 0123"))
+    assert kept == fenced("console", body)
 
 
 def test_what_may_differ_and_what_may_not():
-    one = "run 0a1b2c3d4e5f goes on in process 12, took 0.3 s,  3 of 7, 12.5/s, 1,024 bytes, 2026-01-02 03:04:05\n"
-    other = (
-        "run aaaaaaaaaaaa goes on in process 9, took 12 s,     3 of 7, 8/s, 9 bytes, 2027-11-12 13:14:15\n"
-    )
+    one = "run 0a1b2c3d4e5f goes on in process 12, took 0.3 s,  3 of 7, 12.5/s, 1,024 bytes, 20:19:52.194\n"
+    other = "run aaaaaaaaaaaa goes on in process 9, took 12 s,     3 of 7, 8/s, 9 bytes, 03:04:05.678\n"
     assert examples.plain(one) == examples.plain(other)
     assert examples.plain(one) != examples.plain(other.replace("3 of 7", "4 of 7"))
     assert examples.plain("4 of 7", moment=True) == examples.plain("3 of 7", moment=True)

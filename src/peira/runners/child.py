@@ -16,6 +16,7 @@ import threading
 import traceback
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from peira.core.contracts import Agent
 from peira.core.ids import Json, normalise
 from peira.core.registry import registry
 from peira.errors import Abandoned, Invalid
-from peira.runners.pipe import Answer, Ask, Broken, Do, Done, Setup, receive_in_child, send
+from peira.runners.pipe import Answer, Ask, Broken, Do, Done, Ready, Setup, receive_in_child, send
 from peira.sandbox import tree
 from peira.spec.modules import resolve_reference
 from peira.spec.study import Study
@@ -42,6 +43,8 @@ def main() -> None:
     threading.Thread(target=_listen, args=(line, inbox, setup.label), daemon=True).start()
     sys.path[:] = setup.path
     worker = _Worker(line, inbox, setup)
+    worker.load()
+    send(line, Ready())
     while True:
         message = inbox.get()
         if isinstance(message, Do):
@@ -92,6 +95,12 @@ class _Worker:
         self._channel = PipeChannel(line, inbox)
         self._setup = setup
         self._agents: dict[str, Agent] = {}
+
+    def load(self) -> None:
+        """Load the agents now, in no attempt's time; what cannot be loaded fails its attempts."""
+        for label in self._setup.agents:
+            with suppress(BaseException):
+                self._agent(label)
 
     def attempt(self, do: Do) -> Done | Broken:
         try:

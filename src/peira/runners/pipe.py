@@ -40,6 +40,10 @@ class Ask(msgspec.Struct, frozen=True, tag="ask"):
     arguments: list[Any]
 
 
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """From the child, first: it has loaded what it could."""
+
+
 class Done(msgspec.Struct, frozen=True, tag="done"):
     """From the child: the attempt's output."""
 
@@ -56,7 +60,9 @@ class Broken(msgspec.Struct, frozen=True, tag="broken"):
 
 
 _to_child: msgspec.msgpack.Decoder[Setup | Do | Answer] = msgspec.msgpack.Decoder(Setup | Do | Answer)
-_from_child: msgspec.msgpack.Decoder[Ask | Done | Broken] = msgspec.msgpack.Decoder(Ask | Done | Broken)
+_from_child: msgspec.msgpack.Decoder[Ask | Ready | Done | Broken] = msgspec.msgpack.Decoder(
+    Ask | Ready | Done | Broken
+)
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -68,5 +74,5 @@ def receive_in_child(line: Connection) -> Setup | Do | Answer:
     return _to_child.decode(line.recv_bytes())
 
 
-def receive(line: Connection) -> Ask | Done | Broken:
+def receive(line: Connection) -> Ask | Ready | Done | Broken:
     return _from_child.decode(line.recv_bytes())

@@ -119,7 +119,11 @@ class _Child:
                 start_new_session=True,  # a Ctrl-C in the terminal is for the parent to handle
             )
         self._line = Connection(ours.detach())
-        send(self._line, setup)
+        try:
+            send(self._line, setup)
+            receive(self._line)  # Ready
+        except (EOFError, OSError):
+            pass  # it died while starting; the attempt that meets it will say so
 
     @property
     def alive(self) -> bool:
@@ -133,9 +137,10 @@ class _Child:
                 send(self._line, _answer(message, channel))
         except (EOFError, OSError):
             raise ProcessDied(self._death()) from None
-        if isinstance(message, Done):
-            return message.value
-        raise _rebuilt(message)
+        if isinstance(message, Broken):
+            raise _rebuilt(message)
+        assert isinstance(message, Done)
+        return message.value
 
     def _death(self) -> str:
         self.kill()
