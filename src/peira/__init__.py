@@ -6,7 +6,9 @@ shown without its uncertainty.
 
 from peira.analysis.results import Results
 from peira.api import evaluate, generate, open, plan, run, submit
+from peira.core.asking import ask, ask_async
 from peira.core.context import current_trial
+from peira.core.models import Reply
 from peira.core.steps import step
 from peira.errors import PeiraError
 from peira.evaluators import exact, includes, match, numeric, regex
@@ -31,9 +33,12 @@ __all__ = [
     "Outcome",
     "PeiraError",
     "Policy",
+    "Reply",
     "Results",
     "Storage",
     "Study",
+    "ask",
+    "ask_async",
     "current_trial",
     "evaluate",
     "exact",

@@ -12,7 +12,8 @@
     ├── AttemptFailed               why an attempt failed
     │   ├── TimedOut (TimeoutError)
     │   ├── TooLarge                an output over the size limit
-    │   └── ProcessDied             the process running it ended
+    │   ├── ProcessDied             the process running it ended
+    │   └── InDoubt                 a call may have been billed and its answer is unknown
     └── NotInTrial                  ask, step, current_trial outside an agent
 
 Two signals are not errors, and user code must not catch them by accident, so they derive from
@@ -82,6 +83,10 @@ class TooLarge(AttemptFailed):
 
 
 class ProcessDied(AttemptFailed):
+    pass
+
+
+class InDoubt(AttemptFailed):
     pass
 
 

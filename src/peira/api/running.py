@@ -10,6 +10,7 @@ from typing import Any
 
 from peira.analysis.results import Results
 from peira.api.look import results_of
+from peira.api.models import models_of
 from peira.api.stores import AnyStore, StoreLike, beside, exists, incarnation, label, locate, owned
 from peira.api.studies import StudyLike, is_run_id, plan_of
 from peira.core.clock import SystemClock
@@ -130,6 +131,7 @@ def _conduct(
         owner=str(number),
         work_root=work_root,
         inline=plan.study.storage.inline,
+        models=models_of(project),
         clock=clock,
     )
     if begun:

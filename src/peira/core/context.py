@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from peira.core.ids import Json, own_copy, seed_of
+from peira.core.models import Reply, Request
 from peira.errors import NotInTrial
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ class Channel(Protocol):
 
     def record(self, key: str, name: str, value: bytes) -> Future[None]:
         """Record a step's value; durable when the future resolves."""
+        ...
+
+    def call(self, model: str, request: Request, key: str) -> Future[Reply]:
+        """A model's reply: recorded before, or asked for now; durable when the future resolves."""
         ...
 
     def observe(self, name: str, data: Json) -> None: ...
@@ -107,7 +112,7 @@ class Trial(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     def workdir(self) -> Path:
         return self.channel.workdir()
 
-    def log(self, name: str, **data: Json) -> None:
+    def log(self, name: str, /, **data: Json) -> None:
         """Note an observation: a timestamped event of this trial."""
         self.channel.observe(name, data)
 

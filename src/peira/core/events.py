@@ -201,6 +201,36 @@ class StepRecorded(Event, frozen=True, tag="step.recorded", gc=False):
     blob: str = ""
 
 
+class CallIntended(Event, frozen=True, tag="call.intended", gc=False):
+    """A model is about to be asked, for the `send`-th time; `request` is a blob. Durable before the send."""
+
+    task: str
+    epoch: int
+    key: str
+    model: str
+    request: str
+    place: str
+    send: int = 1
+
+
+class CallAnswered(Event, frozen=True, tag="call.answered", gc=False):
+    """What came back, as received. Not fenced: an answer that was paid for is kept, however late."""
+
+    task: str
+    key: str
+    answer: msgspec.Raw = NOTHING
+    blob: str = ""
+
+
+class CallLost(Event, frozen=True, tag="call.lost", gc=False):
+    """A send brought no answer; with `doubt` it may have been billed all the same."""
+
+    task: str
+    key: str
+    why: str
+    doubt: bool = False
+
+
 class Observed(Event, frozen=True, tag="trial.observed", gc=False):
     """Something an agent wanted noted while it worked."""
 
@@ -237,6 +267,9 @@ AnyEvent = (
     | TaskFinished
     | TaskReused
     | StepRecorded
+    | CallIntended
+    | CallAnswered
+    | CallLost
     | Observed
     | Attached
     | Reported

@@ -77,7 +77,7 @@ class Registry:
             self._complained.add(who)
             log.warning("hook %s failed and is ignored: %s: %s", who, type(problem).__name__, problem)
 
-    def make(self, kind: str, name: str, **config: object) -> Any:
+    def make(self, kind: str, name: str, /, **config: object) -> Any:
         """The plug-in, made with its configuration."""
         self.load()
         try:

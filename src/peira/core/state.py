@@ -70,14 +70,20 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
-    """A recorded step (later also a model call) as projected."""
+    """A recorded step, or a call of a model, as projected.
+
+    States: `recorded` (a step); `intended`, `answered`, `lost` (not billed), `in_doubt` (a call)."""
 
     key: str
     task: str
     name: str
     state: str
-    value: msgspec.Raw = msgspec.Raw(b"")
+    value: msgspec.Raw = ev.NOTHING
     blob: str = ""
+    model: str = ""
+    request: str = ""
+    sends: int = 0
+    why: str = ""
 
 
 class View(Protocol):
@@ -94,14 +100,20 @@ _TOUCHES: dict[type, Callable[[Any], tuple[str, ...]]] = {
     ev.TasksReleased: attrgetter("tasks"),
     ev.TasksInterrupted: attrgetter("tasks"),
     ev.TaskReused: attrgetter("task", "source"),
-    **{kind: lambda event: () for kind in _RUN_EVENTS},
+    **{kind: lambda event: () for kind in (*_RUN_EVENTS, ev.CallAnswered, ev.CallLost)},
 }
+_CALL_EVENTS = (ev.StepRecorded, ev.CallIntended, ev.CallAnswered, ev.CallLost)
 
 
 def touched(event: ev.AnyEvent) -> tuple[str, ...]:
     """The ids of the tasks whose rows `apply` will read or replace."""
     known = _TOUCHES.get(type(event))
     return (event.task,) if known is None else known(event)  # type: ignore[union-attr]
+
+
+def touched_call(event: ev.AnyEvent) -> str:
+    """The key of the call or step that `apply` will read or replace; "" if there is none."""
+    return event.key if isinstance(event, _CALL_EVENTS) else ""
 
 
 _MEANING: dict[type, Callable[[Any, View, Record], None]] = {}
@@ -304,3 +316,37 @@ def _(event: ev.StepRecorded, view: View, record: Record) -> None:
     if event.key in view.calls:
         raise Fenced(f"step {event.name} is recorded already")
     view.calls[event.key] = Call(event.key, event.task, event.name, "recorded", event.value, event.blob)
+
+
+@_means(ev.CallIntended)
+def _(event: ev.CallIntended, view: View, record: Record) -> None:
+    _held(view, event.task, event.epoch)
+    row = view.calls.get(event.key)
+    if event.send != (row.sends if row else 0) + 1 or (row is not None and row.state == "answered"):
+        raise Fenced(f"call {event.key} is {row.state if row else 'new'}: send {event.send} cannot follow")
+    view.calls[event.key] = Call(
+        key=event.key,
+        task=event.task,
+        name=event.place,
+        state="intended",
+        model=event.model,
+        request=event.request,
+        sends=event.send,
+    )
+
+
+@_means(ev.CallAnswered)
+def _(event: ev.CallAnswered, view: View, record: Record) -> None:
+    row = view.calls.get(event.key)
+    if row is None or row.state == "answered":
+        raise Fenced(f"call {event.key} waits for no answer")
+    view.calls[event.key] = replace(row, state="answered", value=event.answer, blob=event.blob, why="")
+
+
+@_means(ev.CallLost)
+def _(event: ev.CallLost, view: View, record: Record) -> None:
+    row = view.calls.get(event.key)
+    if row is None or row.state != "intended":
+        raise Fenced(f"call {event.key} is not on its way")
+    state = "in_doubt" if event.doubt else "lost"
+    view.calls[event.key] = replace(row, state=state, why=event.why)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,12 +17,13 @@ from typing import Any
 import msgspec
 
 from peira.core.contracts import Attempt, Op, Outcome, Store
-from peira.core.events import NOTHING, AnyEvent, Artifact, Attached, Observed, Reported, StepRecorded
-from peira.core.ids import Json, canonical, digest_bytes, normalise, short
+from peira.core.events import AnyEvent, Artifact, Attached, Observed, Reported, StepRecorded
+from peira.core.ids import Json, canonical, digest, digest_bytes, normalise, short
+from peira.core.models import Reply, Request
 from peira.engine.journal import Journal
+from peira.engine.ledger import Ledger
+from peira.engine.payload import INLINE, payload
 from peira.errors import Abandoned, Invalid
-
-INLINE = 2048
 
 
 class AttemptChannel:
@@ -32,12 +34,14 @@ class AttemptChannel:
         store: Store,
         journal: Journal,
         work_root: Path,
+        ledger: Ledger,
         inline: int = INLINE,
     ) -> None:
         self._run, self._attempt, self._store, self._journal = run, attempt, store, journal
-        self._work_root, self.inline = work_root, inline
+        self._work_root, self._ledger, self.inline = work_root, ledger, inline
         self._folder: Path | None = None
         self._open = True
+        self._ordinals: Counter[str] | None = None
         self.metrics: dict[str, float] = {}
         self.about: dict[str, str] = {}
         self.artifacts: tuple[Artifact, ...] = ()
@@ -58,6 +62,33 @@ class AttemptChannel:
         written = self._write(event, blobs)
         written.add_done_callback(lambda outcome: _pass_on(outcome, done))
         return done
+
+    def call(self, model: str, request: Request, key: str) -> Future[Reply]:
+        self._check()
+        work = self._attempt.work
+        ordinal = f"key={digest(key)}" if key else self._ordinal(model, request)
+        reply = self._ledger.ask(self._attempt, work.scope(), work.place, ordinal, model, request)
+        reply.add_done_callback(self._count)
+        return reply
+
+    def _ordinal(self, model: str, request: Request) -> str:
+        """Which one it is among equal requests of this attempt."""
+        self._ordinals = self._ordinals or Counter()
+        same = digest([model, msgspec.to_builtins(request)])
+        self._ordinals[same] += 1
+        return str(self._ordinals[same])
+
+    def _count(self, reply: Future[Reply]) -> None:
+        """Add a call's tokens to what the trial reports."""
+        if reply.cancelled() or reply.exception():
+            return
+        usage, metrics = reply.result().usage, self.metrics
+        self.metrics = {
+            **metrics,
+            "calls": metrics.get("calls", 0.0) + 1,
+            "input_tokens": metrics.get("input_tokens", 0.0) + (usage.input or 0),
+            "output_tokens": metrics.get("output_tokens", 0.0) + (usage.output or 0),
+        }
 
     def observe(self, name: str, data: Json) -> None:
         body = canonical(normalise(data, f"log {name!r}"))
@@ -101,13 +132,6 @@ class AttemptChannel:
     def _write(self, event: AnyEvent, blobs: tuple[bytes, ...]) -> Future[list[Outcome]]:
         self._check()
         return self._journal.send(Op(self._run, (event,), blobs))
-
-
-def payload(value: bytes, inline: int) -> tuple[msgspec.Raw, str, tuple[bytes, ...]]:
-    """Where canonical JSON is kept: small in the event, large as the blob of this digest."""
-    if len(value) <= inline:
-        return msgspec.Raw(value), "", ()
-    return NOTHING, digest_bytes(value), (value,)
 
 
 def _pass_on(written: Future[list[Outcome]], done: Future[Any]) -> None:

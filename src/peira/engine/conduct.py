@@ -110,6 +110,7 @@ class Conductor:
     def _stop(self) -> None:
         for runner, _ in self._runners.values():
             runner.stop()
+        self._execution.ledger.close()
 
     def _finish(self) -> Finished:
         execution = self._execution

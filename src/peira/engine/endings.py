@@ -11,8 +11,10 @@ import msgspec
 from peira.core.contracts import Ended
 from peira.core.events import NOTHING, Failure, Result, State
 from peira.core.ids import canonical, normalise
-from peira.engine.channel import AttemptChannel, payload
-from peira.errors import Abandoned, Exhausted, Invalid, TooLarge
+from peira.core.models import Reply
+from peira.engine.channel import AttemptChannel
+from peira.engine.payload import payload
+from peira.errors import Abandoned, Exhausted, InDoubt, Invalid, TooLarge
 from peira.spec.limits import Policy
 
 OWN_FOLDER = str(Path(__file__).resolve().parents[1])
@@ -30,19 +32,21 @@ def ended(
         except (Invalid, TooLarge) as refusal:
             problem = refusal
     end = Ended(_state(problem), _result(channel, took, NOTHING, "", failure(problem)))
-    return end, (), not isinstance(problem, (Invalid, TooLarge, Abandoned))
+    return end, (), not isinstance(problem, (Invalid, TooLarge, Abandoned, InDoubt))
 
 
 def _state(problem: BaseException) -> State:
     if isinstance(problem, Exhausted):
         return State.exhausted
+    if isinstance(problem, InDoubt):
+        return State.in_doubt
     return State.cancelled if isinstance(problem, Abandoned) else State.failed
 
 
 def _succeeded(
     channel: AttemptChannel, took: float, outcome: object, limit: int
 ) -> tuple[Ended, tuple[bytes, ...]]:
-    value = normalise(outcome, "output")
+    value = normalise(outcome.text if isinstance(outcome, Reply) else outcome, "output")
     body = canonical(value)
     if len(body) > limit:
         raise TooLarge(f"output: {len(body)} bytes, more than the limit of {limit} (policy.output_limit)")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -19,15 +20,18 @@ from peira.core.clock import Clock, SystemClock
 from peira.core.contracts import Attempt, Ended, Op, Source, Store
 from peira.core.events import Result, State, TaskFinished, TaskRetried, TasksClaimed, TasksReleased
 from peira.core.failpoints import reach
+from peira.core.models import Model
 from peira.core.registry import registry
-from peira.engine.channel import INLINE, AttemptChannel
+from peira.engine.channel import AttemptChannel
 from peira.engine.endings import back_off, ended
 from peira.engine.intake import Intake
 from peira.engine.journal import Journal
+from peira.engine.ledger import Ledger
+from peira.engine.payload import INLINE
 from peira.engine.progress import Progress, Tally, shared
 from peira.engine.scheduler import Entry, Scheduler
 from peira.engine.stopping import Stop, most_failures
-from peira.errors import StoreDamaged, TimedOut
+from peira.errors import Invalid, StoreDamaged, TimedOut
 from peira.spec.limits import Policy
 
 GROUP = 128
@@ -51,6 +55,10 @@ class Active:
     retry: bool = False
 
 
+def no_models(name: str) -> Model:
+    raise Invalid(f"model {name!r}: this run was given no models")
+
+
 class Execution:
     def __init__(
         self,
@@ -62,11 +70,13 @@ class Execution:
         owner: str,
         work_root: Path,
         inline: int = INLINE,
+        models: Callable[[str], Model] = no_models,
         clock: Clock | None = None,
     ) -> None:
         self.run, self.source, self.store, self.policy = run, source, store, policy
         self.clock = clock or SystemClock()
         self.journal = Journal(store)
+        self.ledger = Ledger(run, store, self.journal, policy, models)
         self.tally = Tally(source.unit)
         self.stop: Stop | None = None
         self.fault: BaseException | None = None
@@ -126,7 +136,9 @@ class Execution:
 
     def begin(self, attempt: Attempt, desk: Abandoner) -> AttemptChannel | None:
         """The attempt's channel, as it begins; None if it must not begin any more."""
-        channel = AttemptChannel(self.run, attempt, self.store, self.journal, self._work_root, self._inline)
+        channel = AttemptChannel(
+            self.run, attempt, self.store, self.journal, self._work_root, self.ledger, self._inline
+        )
         now = self.clock.monotonic()
         self._active[attempt.key] = Active(attempt, channel, now, desk)
         if self.stop or self.fault:  # looked at after the attempt can be seen, so that no stop misses it

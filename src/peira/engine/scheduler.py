@@ -84,14 +84,14 @@ class Scheduler:
             self.blocked.append(entry)
             del self._known[entry.spec.id]
             for waiting in self._held.pop(entry.spec.id, ()):
-                self._forget(waiting, entry.spec.id)
+                self._forget(waiting)
                 chain.append(waiting)
 
     def _ready(self, entry: Entry) -> None:
-        if entry.interruptions >= self._suspect_after:
-            self._suspects.append(entry)
-        elif entry.not_before:
+        if entry.not_before:
             heapq.heappush(self._later, (entry.not_before, next(self._order), entry))
+        elif entry.interruptions >= self._suspect_after:
+            self._suspects.append(entry)
         elif entry.spec.priority:
             heap = self._urgent.setdefault(entry.spec.cls, [])
             heapq.heappush(heap, (-entry.spec.priority, next(self._order), entry))
@@ -155,22 +155,24 @@ class Scheduler:
         assert state in TERMINAL, state
         self._known.pop(task, None)
         for entry in self._held.pop(task, ()):
-            self._release(entry, task, state)
+            if entry.spec.id in self._waiting:  # not blocked meanwhile, through another need
+                self._release(entry, task, state)
 
     def _release(self, entry: Entry, need: str, state: State) -> None:
         entry.missing = entry.missing - {need}
         if state is not State.succeeded:
-            self._forget(entry, need)
+            self._forget(entry)
             self._block(entry)
         elif not entry.missing:
             del self._waiting[entry.spec.id]
             self._ready(entry)
 
-    def _forget(self, entry: Entry, settled: str = "") -> None:
+    def _forget(self, entry: Entry) -> None:
         """It waits no more, for none of its needs."""
         del self._waiting[entry.spec.id]
-        for need in entry.missing - {settled}:
-            self._held[need].remove(entry)
+        for need in entry.missing:
+            if need in self._held:
+                self._held[need].remove(entry)
         entry.missing = frozenset()
 
     @property

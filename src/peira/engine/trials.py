@@ -7,7 +7,8 @@ comes into being when its trial's output is known, because that output is part o
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -44,10 +45,18 @@ class Generate:
         condition: Mapping[str, Json],
         repeat: int,
         resources: Mapping[str, Any] = MappingProxyType({}),
+        scope: Callable[[], str] | None = None,
     ) -> None:
         self.agent, self.trial_id, self.case, self.condition = agent, trial_id, case, condition
         self.repeat, self.resources = repeat, resources
         self.asynchronous = agent.asynchronous
+        self._scope = scope
+
+    place = GENERATE
+
+    def scope(self) -> str:
+        """What its calls are known by."""
+        return self._scope() if self._scope else self.trial_id
 
     def trial(self, channel: Channel, epoch: int) -> Trial:
         return Trial(
@@ -162,7 +171,9 @@ class StudySource:
         self._at_hand[trial] = place
         condition = place.condition
         agent = self._plan.agents[condition.agent]
-        work = Generate(agent, trial, place.case.as_seen(), condition.factors, place.repeat, self._resources)
+        scope = partial(self._plan.layout.scope, place)
+        seen = place.case.as_seen()
+        work = Generate(agent, trial, seen, condition.factors, place.repeat, self._resources, scope)
         return Offer(TaskSpec(trial, GENERATE, self._cls), work, self._baselines.former(place))
 
     def follow(self, offer: Offer, ended: Ended) -> list[Offer]:

@@ -14,24 +14,29 @@ import random
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from peira.core.context import SeenCase, Trial, enter
 from peira.core.contracts import Agent
 from peira.core.ids import Json, normalise
+from peira.core.models import CallFailed, Reply, Request
 from peira.core.registry import registry
-from peira.errors import Abandoned, Invalid
+from peira.errors import Abandoned, InDoubt, Invalid, PeiraError
 from peira.runners.pipe import Answer, Ask, Broken, Do, Done, Ready, Setup, receive_in_child, send
 from peira.sandbox import tree
 from peira.spec.modules import resolve_reference
 from peira.spec.study import Study
 
 PR_SET_CHILD_SUBREAPER = 36
+PROBLEMS: dict[str, Callable[[str], PeiraError]] = {"InDoubt": InDoubt, "CallFailed": CallFailed}
+_read_reply = msgspec.json.Decoder(Reply).decode
 
 
 def main() -> None:
@@ -104,7 +109,8 @@ class _Worker:
 
     def attempt(self, do: Do) -> Done | Broken:
         try:
-            return Done(normalise(self._perform(do), "output"))
+            outcome = self._perform(do)
+            return Done(normalise(outcome.text if isinstance(outcome, Reply) else outcome, "output"))
         except BaseException as problem:  # whatever user code raises is how its attempt ended
             trace = "".join(traceback.format_tb(problem.__traceback__)[-5:])
             permanent = isinstance(problem, (Invalid, Abandoned))
@@ -169,7 +175,7 @@ class PipeChannel:
         if answer.abandoned:
             raise Abandoned("this attempt was abandoned: it may do nothing more")
         if answer.problem:
-            raise Invalid(answer.problem)
+            raise PROBLEMS.get(answer.kind, Invalid)(answer.problem)
         return answer.value
 
     def recall(self, key: str) -> bytes | None:
@@ -180,6 +186,12 @@ class PipeChannel:
         self._ask("record", key, name, value)
         done: Future[None] = Future()
         done.set_result(None)
+        return done
+
+    def call(self, model: str, request: Request, key: str) -> Future[Reply]:
+        reply = _read_reply(self._ask("call", model, msgspec.to_builtins(request), key))
+        done: Future[Reply] = Future()
+        done.set_result(reply)
         return done
 
     def observe(self, name: str, data: Json) -> None:

@@ -31,6 +31,7 @@ class Answer(msgspec.Struct, frozen=True, tag="answer"):
     value: Any = None
     abandoned: bool = False
     problem: str = ""
+    kind: str = ""
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask"):

@@ -16,8 +16,12 @@ from concurrent.futures import Future
 from multiprocessing.connection import Connection
 from typing import Any
 
+import msgspec
+
+from peira.core.codec import encode
 from peira.core.contracts import Attempt, Channel, Desk
-from peira.errors import Abandoned, AttemptFailed, Invalid, ProcessDied
+from peira.core.models import Reply, Request
+from peira.errors import Abandoned, AttemptFailed, InDoubt, Invalid, PeiraError, ProcessDied
 from peira.runners.pipe import Answer, Ask, Broken, Do, Done, Setup, receive, send
 from peira.sandbox import tree
 
@@ -160,18 +164,29 @@ class _Child:
 
 def _answer(ask: Ask, channel: Channel) -> Answer:
     try:
-        value = getattr(channel, ask.method)(*ask.arguments)
+        value = getattr(channel, ask.method)(*_arguments(ask))
         if isinstance(value, Future):
             value = value.result()
+        if isinstance(value, Reply):
+            value = encode(value)
     except Abandoned:
         return Answer(abandoned=True)
-    except Invalid as problem:
-        return Answer(problem=str(problem))
+    except PeiraError as problem:
+        return Answer(problem=str(problem), kind=type(problem).__name__)
     return Answer(value if value is None or isinstance(value, bytes) else str(value))
+
+
+def _arguments(ask: Ask) -> list[Any]:
+    if ask.method != "call":
+        return ask.arguments
+    model, request, key = ask.arguments
+    return [model, msgspec.convert(request, Request), key]
 
 
 def _rebuilt(broken: Broken) -> AttemptFailed:
     """The child's exception as one of ours, under the name it had there."""
+    if broken.name == InDoubt.__name__:
+        return InDoubt(broken.message)
     base = _PermanentFailure if broken.permanent else AttemptFailed
     problem = type(broken.name, (base,), {})(broken.message)
     problem.trace = broken.trace

@@ -32,6 +32,8 @@ class Policy(Value):
     `backoff` is the wait before the first retry; it doubles up to `max_backoff`, and `jitter` shortens it at
     random. `max_failures` stops the run once more trials than that (or, below 1, a larger share of them) have
     failed. `interruptions` is how often a trial may be cut off by the death of its process before it fails.
+    `in_doubt` is what becomes of a call that may have been billed and brought no answer: `resend` it (the
+    resend is recorded first), or `hold` the trial. `call_tries` is how often a call is sent at the most.
     """
 
     retries: int = Field(default=0, ge=0)
@@ -44,6 +46,8 @@ class Policy(Value):
     retry_failed: bool = True
     output_limit: int = Field(default=16 * MiB, ge=1)
     interruptions: int = Field(default=3, ge=1)
+    in_doubt: Literal["resend", "hold"] = "resend"
+    call_tries: int = Field(default=6, ge=1)
 
 
 class Storage(Value):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from peira.core.contracts import Op, Outcome
-from peira.core.events import AnyEvent, Record, StepRecorded
-from peira.core.state import Call, Run, Task, advance, effect, touched
+from peira.core.events import AnyEvent, Record
+from peira.core.state import Call, Run, Task, advance, effect, touched, touched_call
 from peira.errors import Fenced
 
 
@@ -26,7 +26,8 @@ def task_ids(ops: Iterable[Op]) -> set[str]:
 
 
 def call_keys(ops: Iterable[Op]) -> set[str]:
-    return {event.key for op in ops for event in op.events if isinstance(event, StepRecorded)}
+    """The calls and steps that folding these ops may look at."""
+    return {touched_call(event) for op in ops for event in op.events} - {""}
 
 
 def fold(view: Rows, ops: Sequence[Op], at: float) -> tuple[list[Record], list[Outcome]]:
@@ -69,8 +70,8 @@ Memory = list[tuple[dict[str, object], str, object]]
 def _remember(view: Rows, run: str, event: AnyEvent) -> Memory:
     memory: Memory = [(view.runs, run, view.runs.get(run))]  # type: ignore[list-item]
     memory += [(view.tasks, task, view.tasks.get(task)) for task in touched(event)]  # type: ignore[misc]
-    if isinstance(event, StepRecorded):
-        memory.append((view.calls, event.key, view.calls.get(event.key)))  # type: ignore[arg-type]
+    if key := touched_call(event):
+        memory.append((view.calls, key, view.calls.get(key)))  # type: ignore[arg-type]
     return memory
 
 

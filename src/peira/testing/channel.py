@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
 from peira.core.ids import Json, digest_bytes
-from peira.errors import Abandoned
+from peira.core.models import Reply, Request
+from peira.errors import Abandoned, Invalid
 
 
 class MemoryChannel:
-    """Everything said through it, in the order in which it was said. `steps` may be given: a replay."""
+    """Everything said through it, in the order in which it was said.
 
-    def __init__(self, steps: Mapping[str, bytes] | None = None) -> None:
+    `steps` may be given, for a replay, and `replies`, which models give in this order."""
+
+    def __init__(self, steps: Mapping[str, bytes] | None = None, replies: Sequence[Reply] = ()) -> None:
+        self.replies = list(replies)
+        self.asked: list[tuple[str, Request, str]] = []
         self.steps: dict[str, bytes] = dict(steps or {})
         self.observed: list[tuple[str, Json]] = []
         self.metrics: dict[str, float] = {}
@@ -32,6 +37,15 @@ class MemoryChannel:
         self.steps[key] = value
         done: Future[None] = Future()
         done.set_result(None)
+        return done
+
+    def call(self, model: str, request: Request, key: str) -> Future[Reply]:
+        self._check()
+        if not self.replies:
+            raise Invalid(f"model {model!r} was asked, and this channel has no reply for it")
+        self.asked.append((model, request, key))
+        done: Future[Reply] = Future()
+        done.set_result(self.replies.pop(0))
         return done
 
     def observe(self, name: str, data: Json) -> None:

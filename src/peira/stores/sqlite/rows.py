@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from peira.core.codec import decode_result, encode
-from peira.core.events import State, Status
+from peira.core.events import NOTHING, State, Status
 from peira.core.state import NO_RESULT, Call, Run, Task
 
 STATES = (
@@ -33,7 +33,7 @@ TASK = (
 )
 PLAIN = "n, id, kind, class, state, epoch, owner, attempts, run, result"
 RUN = "n, id, manifest, study, trials, status, planned, next_seq, owner, incarnation, rest"
-CALL = "key, task, name, state, value, blob"
+CALL = "key, task, name, state, value, blob, rest"
 
 
 class TaskRest(msgspec.Struct, omit_defaults=True, array_like=True):
@@ -55,6 +55,14 @@ class RunRest(msgspec.Struct, omit_defaults=True):
     reason: str = ""
 
 
+class CallRest(msgspec.Struct, omit_defaults=True, array_like=True):
+    model: str = ""
+    request: str = ""
+    sends: int = 0
+    why: str = ""
+
+
+_call_rest = msgspec.json.Decoder(CallRest)
 NO_REST = TaskRest()
 _task_rest = msgspec.json.Decoder(TaskRest)
 _run_rest = msgspec.json.Decoder(RunRest)
@@ -182,9 +190,19 @@ def run_value(row: tuple[Any, ...]) -> Run:
 
 
 def call_row(call: Call) -> tuple[Any, ...]:
-    value = bytes(call.value) or None
-    return bytes.fromhex(call.key), bytes.fromhex(call.task), call.name, call.state, value, call.blob or None
+    return (
+        bytes.fromhex(call.key),
+        bytes.fromhex(call.task),
+        call.name,
+        call.state,
+        bytes(call.value) or None,
+        call.blob or None,
+        encode(CallRest(call.model, call.request, call.sends, call.why)) if call.model else None,
+    )
 
 
 def call_value(row: tuple[Any, ...]) -> Call:
-    return Call(row[0].hex(), row[1].hex(), row[2], row[3], msgspec.Raw(row[4] or b""), row[5] or "")
+    rest = _call_rest.decode(row[6]) if row[6] else CallRest()
+    value = msgspec.Raw(row[4]) if row[4] else NOTHING
+    key, task, name, state = row[0].hex(), row[1].hex(), row[2], row[3]
+    return Call(key, task, name, state, value, row[5] or "", rest.model, rest.request, rest.sends, rest.why)

@@ -71,7 +71,8 @@ def first_tables(db: apsw.Connection) -> None:
             name  TEXT NOT NULL,
             state TEXT NOT NULL,
             value BLOB,
-            blob  TEXT
+            blob  TEXT,
+            rest  BLOB                    -- of a call: model, request, sends, why
         ) WITHOUT ROWID;
 
         CREATE TABLE event (

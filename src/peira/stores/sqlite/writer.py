@@ -21,10 +21,10 @@ import apsw
 from peira.core.clock import Clock
 from peira.core.codec import encode, pack
 from peira.core.contracts import Op, Outcome
-from peira.core.events import Record, RunPlanned, State, StepRecorded, TasksClaimed
+from peira.core.events import Record, RunPlanned, State, TasksClaimed
 from peira.core.failpoints import reach
 from peira.core.ids import digest_bytes
-from peira.core.state import Task, touched
+from peira.core.state import Task, touched, touched_call
 from peira.errors import StoreFault
 from peira.stores.fold import Rows, call_keys, fold, task_ids
 from peira.stores.sqlite import reads
@@ -66,7 +66,13 @@ RUN_UPSERT = (
         "incarnation=excluded.incarnation, rest=excluded.rest"
     ),
 )
-CALL_INSERT = f"INSERT INTO call({CALL}) VALUES", ""
+CALL_UPSERT = (
+    f"INSERT INTO call({CALL}) VALUES",
+    (
+        "ON CONFLICT(key) DO UPDATE SET task=excluded.task, state=excluded.state, value=excluded.value, "
+        "blob=excluded.blob, rest=excluded.rest"
+    ),
+)
 EVENT_INSERT = "INSERT INTO event(place, n, at, body) VALUES", ""
 BLOB_INSERT = "INSERT INTO blob(digest, codec, data) VALUES", "ON CONFLICT DO NOTHING"
 TAG_INSERT = "INSERT INTO run_tag(tag, at, run) VALUES", ""
@@ -188,8 +194,8 @@ class Writer:
         self._insert(RUN_UPSERT, [run_row(rows.runs[run], self._number(run)) for run in runs])
         self._insert(TAG_INSERT, sorted(tags))
         self._write_tasks([rows.tasks[task] for task in touches])
-        steps = [record.event.key for record in records if isinstance(record.event, StepRecorded)]
-        self._insert(CALL_INSERT, [call_row(rows.calls[key]) for key in steps])
+        calls = dict.fromkeys(key for record in records if (key := touched_call(record.event)))
+        self._insert(CALL_UPSERT, [call_row(rows.calls[key]) for key in calls])
         self._insert(EVENT_INSERT, [self._event(record) for record in records])
 
     def _blob(self, data: bytes) -> tuple[Any, ...]:

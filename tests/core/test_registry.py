@@ -1,0 +1,170 @@
+"""The one door for plug-ins, built-in and installed alike, and the hooks."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import peira
+from peira.core.registry import HOOKS, Registry, nearest
+from peira.errors import Invalid, Unknown
+
+
+class Thing:
+    def __init__(self, size: int = 1) -> None:
+        self.size = size
+
+
+def test_a_plug_in_is_made_by_name_with_its_configuration() -> None:
+    registry = Registry()
+    registry.add("thing", "one", Thing)
+    assert registry.make("thing", "one").size == 1
+    assert registry.make("thing", "one", size=3).size == 3
+    assert registry.names("thing") == ["one"]
+
+
+def test_a_name_has_one_owner_in_its_kind() -> None:
+    registry = Registry()
+    registry.add("thing", "one", Thing)
+    registry.add("thing", "one", Thing)  # the same plug-in, met again
+    registry.add("other", "one", dict)
+    with pytest.raises(Invalid, match="two plug-ins offer the thing 'one'"):
+        registry.add("thing", "one", dict)
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    registry = Registry()
+    registry.add("thing", "sprocket", Thing)
+    with pytest.raises(Unknown, match="no thing 'sproket'; did you mean 'sprocket'"):
+        registry.make("thing", "sproket")
+    with pytest.raises(Unknown, match="no thing 'x'; known: sprocket"):
+        registry.make("thing", "x")
+    with pytest.raises(Unknown, match="no gadget 'x'$"):
+        registry.make("gadget", "x")
+
+
+def test_nearest_says_what_was_probably_meant() -> None:
+    assert nearest("modle", ["style", "model"]) == "; did you mean 'model'?"
+    assert nearest("q", ["b", "a"]) == "; known: a, b"
+    assert nearest("q", []) == ""
+
+
+def test_built_ins_come_through_the_door() -> None:
+    registry = Registry()
+    assert "full_factorial" in registry.names("design")
+    assert "function" in registry.names("agent")
+    assert {"exact", "match", "includes", "regex", "numeric"} <= set(registry.names("evaluator"))
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    def run_began(self, run: str) -> None:
+        self.heard.append(run)
+
+
+def test_a_listener_hears_what_it_has_a_method_for_until_it_is_unhooked() -> None:
+    registry, listener, other = Registry(), Listener(), Listener()
+    assert not registry.listening
+    registry.hook(listener)
+    registry.hook(other)
+    registry.call("run_began", run="r")
+    registry.call("run_ended", run="r", status="completed")
+    registry.unhook(listener)
+    registry.call("run_began", run="s")
+    assert (listener.heard, other.heard) == (["r"], ["r", "s"])
+    registry.unhook(other)
+    assert not registry.listening
+
+
+def test_what_has_no_hook_is_no_listener() -> None:
+    with pytest.raises(Invalid, match=f"Thing has none of the hooks {', '.join(HOOKS)}"):
+        Registry().hook(Thing())
+
+
+def test_a_hook_that_raises_is_named_once_and_the_others_are_called(caplog: Any) -> None:
+    class Broken:
+        def run_began(self, run: str) -> None:
+            raise RuntimeError("out of order")
+
+    registry, listener = Registry(), Listener()
+    registry.hook(Broken())
+    registry.hook(listener)
+    with caplog.at_level(logging.WARNING, logger="peira"):
+        registry.call("run_began", run="r")
+        registry.call("run_began", run="s")
+    assert listener.heard == ["r", "s"]
+    [record] = caplog.records
+    assert "Broken.run_began failed and is ignored: RuntimeError: out of order" in record.getMessage()
+
+
+PLUGIN = """
+class Shouting:
+    name = "shouting"
+    takes = frozenset({"output"})
+    asynchronous = False
+    identity = "shouting 1"
+
+    def judge(self, facts):
+        return facts["output"].isupper()
+
+class Listener:
+    def run_ended(self, run, status):
+        print("run ended:", status)
+
+def register(registry):
+    registry.add("evaluator", "shouting", Shouting)
+    registry.hook(Listener())
+"""
+STUDY = """
+import sys
+import peira
+assert "peira_shouting" not in sys.modules, "nothing is imported before something is looked up"
+from peira import Case, run, study
+from peira.testing import MemoryStore
+
+@study(cases=[Case("a"), Case("B")], evaluators=["shouting"])
+def echo(case):
+    return case.input
+
+results = run(echo, store=MemoryStore(), progress=False)
+print(sorted((row.score.name, row.score.value) for row in results.scores))
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A folder that holds a distribution as pip would leave it."""
+    site = tmp_path / "site"
+    info = site / "peira_shouting-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "peira_shouting.py").write_text(PLUGIN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: peira-shouting\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[peira]\nshouting = peira_shouting:register\n")
+    return site
+
+
+def test_an_installed_distribution_registers_by_its_entry_point(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text(textwrap.dedent(STUDY))
+    paths = [str(installed), str(Path(peira.__file__).parents[1])]
+    done = subprocess.run(
+        [sys.executable, "s.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "run ended: completed",
+        "[('shouting', False), ('shouting', True)]",
+    ]
