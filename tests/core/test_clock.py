@@ -34,7 +34,8 @@ def test_durations(written: Any, meant: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", [-1, math.nan, True, None, "", "s", "-1s", "1 week", "1h30m", "1,5h", "1.h", ".5s", "inf", [1], b"1"]
+    "written",
+    [-1, math.nan, True, None, "", "s", "-1s", "1 week", "1h30m", "1,5h", "1.h", ".5s", "inf", [1], b"1"],
 )
 def test_what_is_no_duration(written: Any) -> None:
     with pytest.raises(Invalid, match="is not a duration; write seconds, or 200ms, 90s, 5m, 2h, 1d"):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
         registry.make("thing", "sproket")
     with pytest.raises(Unknown, match="no thing 'x'; known: sprocket"):
         registry.make("thing", "x")
-    with pytest.raises(Unknown, match="no gadget 'x'$"):
+    with pytest.raises(Unknown, match=r"no gadget 'x'$"):
         registry.make("gadget", "x")
 
 
@@ -61,6 +62,23 @@ def test_built_ins_come_through_the_door() -> None:
     assert "full_factorial" in registry.names("design")
     assert "function" in registry.names("agent")
     assert {"exact", "match", "includes", "regex", "numeric"} <= set(registry.names("evaluator"))
+
+
+def test_whoever_asks_first_all_wait_for_the_plug_ins() -> None:
+    for _ in range(5):
+        registry, together = Registry(), threading.Barrier(8)
+        found: list[list[str]] = []
+
+        def ask(registry: Registry = registry, together: threading.Barrier = together) -> None:
+            together.wait()
+            found.append(registry.names("agent"))  # noqa: B023
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [["function"]] * 8
 
 
 class Listener:

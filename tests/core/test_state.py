@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from peira.core import events as ev
 from peira.core.codec import decode_event, encode
 from peira.core.contracts import Op
 from peira.core.events import TERMINAL, AnyEvent, Record, Result, State, Status, TaskSpec
-from peira.core.state import apply, touched
+from peira.core.state import apply, replace, touched
 from peira.errors import Fenced
 from peira.stores.fold import Rows, fold
 
@@ -50,7 +51,9 @@ events = st.one_of(
     st.builds(ev.TasksInterrupted, some_tasks),
     st.builds(ev.TaskRetried, task, epoch, result, st.just(9.0)),
     st.builds(ev.TaskReused, task, task, st.just("k"), st.just("x"), st.just("factor")),
-    st.builds(ev.StepRecorded, task, epoch, st.sampled_from(KEYS), st.just("step"), st.just(msgspec.Raw(b"1"))),
+    st.builds(
+        ev.StepRecorded, task, epoch, st.sampled_from(KEYS), st.just("step"), st.just(msgspec.Raw(b"1"))
+    ),
     st.builds(ev.Observed, task, epoch, st.just("note")),
     st.builds(ev.Attached, task, epoch, st.just(ev.Artifact("f", "d", 1))),
     st.builds(ev.Reported, task, epoch, st.just({"m": 1.0})),
@@ -60,8 +63,11 @@ events = st.one_of(
     st.just(ev.RunInterrupted(2)),
     st.just(ev.CommandTaken("cancel", "1")),
 )
-told = st.lists(st.tuples(run, events), max_size=25)
-OPENED = [(name, ev.RunPlanned("manifest", "study", 3)) for name in RUNS]
+# How far an event's epoch is from the one that would fit.
+offset = st.sampled_from([0, 0, 0, 0, 0, -1, 1])
+told = st.lists(st.tuples(run, events, offset), max_size=25)
+OPENED = [(name, ev.RunPlanned("manifest", "study", 3), 0) for name in RUNS]
+Told = list[tuple[str, AnyEvent, int]]
 
 
 def copy(view: Rows) -> Rows:
@@ -79,6 +85,20 @@ class Story:
         known = self.view.runs.get(run)
         return Record(run, known.next_seq if known else 1, float(len(self.accepted)), event)
 
+    def fitting(self, told: Told) -> Iterator[tuple[str, AnyEvent]]:
+        """The same events, at the epochs that their tasks are at by then (or one beside)."""
+        for run, event, offset in told:
+            if isinstance(event, ev.TasksClaimed):
+                epochs = tuple(self.epoch(name) + 1 for name in event.tasks)
+                yield run, replace(event, epochs=(epochs[0] + offset, *epochs[1:]))
+            elif hasattr(event, "epoch"):
+                yield run, replace(event, epoch=self.epoch(event.task) + offset)
+            else:
+                yield run, event
+
+    def epoch(self, name: str) -> int:
+        return self.view.tasks[name].epoch if name in self.view.tasks else 0
+
     def tell(self, run: str, event: AnyEvent) -> bool:
         record = self.record(run, event)
         try:
@@ -90,18 +110,18 @@ class Story:
 
 
 @given(told)
-def test_a_refused_event_changes_nothing(told: list[tuple[str, AnyEvent]]) -> None:
+def test_a_refused_event_changes_nothing(told: Told) -> None:
     story = Story()
-    for run, event in [*OPENED, *told]:
+    for run, event in story.fitting([*OPENED, *told]):
         before = copy(story.view)
         if not story.tell(run, event):
             assert story.view == before
 
 
 @given(told)
-def test_an_accepted_event_changes_only_what_it_is_said_to_touch(told: list[tuple[str, AnyEvent]]) -> None:
+def test_an_accepted_event_changes_only_what_it_is_said_to_touch(told: Told) -> None:
     story = Story()
-    for run, event in [*OPENED, *told]:
+    for run, event in story.fitting([*OPENED, *told]):
         before = copy(story.view)
         if story.tell(run, event):
             after = story.view
@@ -116,10 +136,10 @@ def test_an_accepted_event_changes_only_what_it_is_said_to_touch(told: list[tupl
 
 
 @given(told)
-def test_the_rows_it_touches_are_all_an_event_needs(told: list[tuple[str, AnyEvent]]) -> None:
+def test_the_rows_it_touches_are_all_an_event_needs(told: Told) -> None:
     """A store reads only these: with them alone, an event is accepted or refused just the same."""
     story = Story()
-    for run, event in [*OPENED, *told]:
+    for run, event in story.fitting([*OPENED, *told]):
         whole = story.view
         part = Rows(
             {name: whole.tasks[name] for name in touched(event) if name in whole.tasks},
@@ -139,10 +159,10 @@ def test_the_rows_it_touches_are_all_an_event_needs(told: list[tuple[str, AnyEve
 
 
 @given(told)
-def test_epochs_only_rise_and_each_attempt_ends_once(told: list[tuple[str, AnyEvent]]) -> None:
+def test_epochs_only_rise_and_each_attempt_ends_once(told: Told) -> None:
     story = Story()
     ends: set[tuple[str, int]] = set()
-    for run, event in [*OPENED, *told]:
+    for run, event in story.fitting([*OPENED, *told]):
         before = copy(story.view)
         if not story.tell(run, event):
             continue
@@ -160,9 +180,9 @@ def test_epochs_only_rise_and_each_attempt_ends_once(told: list[tuple[str, AnyEv
 
 
 @given(told)
-def test_each_run_ends_once_and_is_numbered_without_gaps(told: list[tuple[str, AnyEvent]]) -> None:
+def test_each_run_ends_once_and_is_numbered_without_gaps(told: Told) -> None:
     story = Story()
-    for run, event in [*OPENED, *told]:
+    for run, event in story.fitting([*OPENED, *told]):
         story.tell(run, event)
     for run in RUNS:
         own = [record for record in story.accepted if record.run == run]
@@ -182,7 +202,7 @@ ops = st.lists(
 def test_ops_are_all_or_nothing_and_replaying_what_was_accepted_gives_the_same_rows(
     ops: list[Op], together: bool
 ) -> None:
-    opening = [Op(name, (event,)) for name, event in OPENED]
+    opening = [Op(name, (event,)) for name, event, _ in OPENED]
     view, kept = Rows(), []
     for group in [[*opening, *ops]] if together else [[op] for op in [*opening, *ops]]:
         records, outcomes = fold(view, group, 5.0)
@@ -247,6 +267,34 @@ def test_a_given_back_claim_is_no_attempt_and_an_interrupted_one_is_counted() ->
     story.tell("r", ev.TasksClaimed("k", "x", "o", ("a",), (3,)))
     story.tell("r", ev.TaskFinished("a", 3, State.succeeded))
     assert story.view.tasks["a"].interruptions == 0
+
+
+def test_a_result_is_taken_over_from_a_success_only_and_its_row_is_named() -> None:
+    story = under_way()
+    reuse = ev.TaskReused("b", "a", "k", "x", "factor")
+    assert set(touched(reuse)) == {"a", "b"}
+    assert not story.tell("r", reuse)
+    assert story.tell("r", ev.TaskFinished("a", 1, State.succeeded, Result(output=msgspec.Raw(b"7"))))
+    assert story.tell("r", reuse)
+    taken = story.view.tasks["b"]
+    assert (taken.state, bytes(taken.result.output), taken.reused_from) == (State.succeeded, b"7", "a")
+    assert not story.tell("r", reuse)
+
+
+def test_a_step_is_recorded_once() -> None:
+    story = under_way()
+    first = ev.StepRecorded("a", 1, "k", "step", msgspec.Raw(b"1"))
+    assert story.tell("r", first)
+    assert not story.tell("r", replace(first, value=msgspec.Raw(b"2")))
+    assert bytes(story.view.calls["k"].value) == b"1"
+
+
+def test_a_claim_is_for_the_next_epoch_only() -> None:
+    story = under_way()
+    assert story.tell("r", ev.TaskFinished("a", 1, State.failed))
+    for epoch in (0, 1, 3):
+        assert not story.tell("r", ev.TasksClaimed("k", "x", "o", ("a",), (epoch,)))
+    assert story.tell("r", ev.TasksClaimed("k", "x", "o", ("a",), (2,)))
 
 
 def test_nothing_happens_in_a_run_that_was_never_planned() -> None:

@@ -119,6 +119,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         super().__init__()
         self.scheduler = Scheduler(SUSPECT)
         self.model = Model()
+        self.suspects: set[str] = set()
 
     @rule(
         name=st.sampled_from(NAMES),
@@ -131,6 +132,10 @@ class SchedulerMachine(RuleBasedStateMachine):
     def offer(
         self, name: str, cls: str, needs: tuple[str, ...], priority: int, interruptions: int, wait: int
     ) -> None:
+        if name in self.suspects:
+            interruptions = SUSPECT  # what was suspect once is so whenever it is offered
+        elif interruptions >= SUSPECT and name not in self.model.tasks:
+            self.suspects.add(name)
         not_before = self.model.now + wait if wait else 0.0
         ended = {need: state for need, state in self.model.ended.items() if need in needs and need != name}
         if name not in self.model.tasks:

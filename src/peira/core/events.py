@@ -22,6 +22,8 @@ NOTHING = msgspec.Raw(b"")
 class State(StrEnum):
     """Where a task stands."""
 
+    __hash__ = str.__hash__  # an Enum's own is Python code, and states are looked up all the time
+
     queued = "queued"
     running = "running"
     waiting = "waiting"

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -27,6 +28,14 @@ from peira.errors import Abandoned, Invalid
 
 
 class AttemptChannel:
+    # Most attempts use none of these, and there are very many attempts.
+    _folder: Path | None = None
+    _open = True
+    _ordinals: Counter[str] | None = None
+    metrics: Mapping[str, float] = MappingProxyType({})
+    about: Mapping[str, str] = MappingProxyType({})
+    artifacts: tuple[Artifact, ...] = ()
+
     def __init__(
         self,
         run: str,
@@ -39,12 +48,6 @@ class AttemptChannel:
     ) -> None:
         self._run, self._attempt, self._store, self._journal = run, attempt, store, journal
         self._work_root, self._ledger, self.inline = work_root, ledger, inline
-        self._folder: Path | None = None
-        self._open = True
-        self._ordinals: Counter[str] | None = None
-        self.metrics: dict[str, float] = {}
-        self.about: dict[str, str] = {}
-        self.artifacts: tuple[Artifact, ...] = ()
 
     def recall(self, key: str) -> bytes | None:
         self._check()
@@ -99,8 +102,8 @@ class AttemptChannel:
         if wrong:
             raise Invalid(f"metric {name!r} is not a finite number" for name in wrong)
         self._add(Reported(*self._attempt.key, dict(metrics), dict(about)))
-        self.metrics |= metrics
-        self.about |= about
+        self.metrics = {**self.metrics, **metrics}
+        self.about = {**self.about, **about}
 
     def attach(self, name: str, data: bytes, media: str) -> str:
         artifact = Artifact(name, digest_bytes(data), len(data), media)

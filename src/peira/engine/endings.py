@@ -58,7 +58,8 @@ def _result(
     channel: AttemptChannel, took: float, output: msgspec.Raw, blob: str, why: Failure | None = None
 ) -> Result:
     """What is kept of an attempt, with all that was reported during it."""
-    return Result(round(took, 6), output, blob, why, channel.metrics, channel.artifacts, channel.about)
+    metrics, about = dict(channel.metrics), dict(channel.about)
+    return Result(round(took, 6), output, blob, why, metrics, channel.artifacts, about)
 
 
 def failure(problem: BaseException) -> Failure:

@@ -139,15 +139,15 @@ class Execution:
         channel = AttemptChannel(
             self.run, attempt, self.store, self.journal, self._work_root, self.ledger, self._inline
         )
-        now = self.clock.monotonic()
-        self._active[attempt.key] = Active(attempt, channel, now, desk)
+        now, key = self.clock.monotonic(), attempt.key
+        self._active[key] = Active(attempt, channel, now, desk)
         if self.stop or self.fault:  # looked at after the attempt can be seen, so that no stop misses it
-            if self._active.pop(attempt.key, None):
+            if self._active.pop(key, None):
                 self.back([attempt])
             return None
         if self.policy.timeout is not None:
             with self._changed:
-                heapq.heappush(self._deadlines, (now + self.policy.timeout, attempt.key))
+                heapq.heappush(self._deadlines, (now + self.policy.timeout, key))
         if registry.listening:
             self._announce(attempt)
         return channel

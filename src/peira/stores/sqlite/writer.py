@@ -24,7 +24,7 @@ from peira.core.contracts import Op, Outcome
 from peira.core.events import Record, RunPlanned, State, TasksClaimed
 from peira.core.failpoints import reach
 from peira.core.ids import digest_bytes
-from peira.core.state import Task, touched, touched_call
+from peira.core.state import touched, touched_call
 from peira.errors import StoreFault
 from peira.stores.fold import Rows, call_keys, fold, task_ids
 from peira.stores.sqlite import reads
@@ -193,10 +193,10 @@ class Writer:
         }
         self._insert(RUN_UPSERT, [run_row(rows.runs[run], self._number(run)) for run in runs])
         self._insert(TAG_INSERT, sorted(tags))
-        self._write_tasks([rows.tasks[task] for task in touches])
+        self._write_tasks(touches)
         calls = dict.fromkeys(key for record in records if (key := touched_call(record.event)))
         self._insert(CALL_UPSERT, [call_row(rows.calls[key]) for key in calls])
-        self._insert(EVENT_INSERT, [self._event(record) for record in records])
+        self._insert(EVENT_INSERT, self._events(records))
 
     def _blob(self, data: bytes) -> tuple[Any, ...]:
         return bytes.fromhex(digest_bytes(data)), self._codec, pack(data, self._codec)
@@ -210,26 +210,36 @@ class Writer:
             self._next[table] += 1
         return known[key]
 
-    def _write_tasks(self, tasks: list[Task]) -> None:
+    def _write_tasks(self, touches: Iterable[str]) -> None:
         """Most tasks use few columns; those that use more take the wider statement."""
-        narrow = [task for task in tasks if is_plain(task)]
-        wide = [task for task in tasks if not is_plain(task)] if len(narrow) < len(tasks) else []
-        self._insert(PLAIN_UPSERT, [plain_row(task, *self._numbers(task)) for task in narrow])
-        self._insert(TASK_UPSERT, [task_row(task, *self._numbers(task)) for task in wide])
-
-    def _numbers(self, task: Task) -> tuple[int, int]:
-        return self._numbered(self._task_n, "task", task.id), self._owning_run(task.run)
+        tasks, numbers, runs = self._rows.tasks, self._task_n, self._run_n
+        narrow: list[tuple[Any, ...]] = []
+        wide: list[tuple[Any, ...]] = []
+        for id in touches:
+            task = tasks[id]
+            n = numbers.get(id) or self._numbered(numbers, "task", id)
+            run = runs.get(task.run) or self._owning_run(task.run)
+            if is_plain(task):
+                narrow.append(plain_row(task, n, run))
+            else:
+                wide.append(task_row(task, n, run))
+        self._insert(PLAIN_UPSERT, narrow)
+        self._insert(TASK_UPSERT, wide)
 
     def _owning_run(self, run: str) -> int:
-        """The number of a run that may not be at hand: a reused row keeps its former run."""
-        if run not in self._run_n:
-            self._run_n[run] = self._db.execute("SELECT n FROM run WHERE id = ?", (run,)).get
-        return self._run_n[run]
+        """The number of a run that is not at hand: a reused row keeps its former run."""
+        number = int(self._db.execute("SELECT n FROM run WHERE id = ?", (run,)).get)
+        self._run_n[run] = number
+        return number
 
-    def _event(self, record: Record) -> tuple[Any, ...]:
-        n = self._next["event"]
-        self._next["event"] = n + 1
-        return place(self._run_n[record.run], record.seq), n, record.at, encode(record.event)
+    def _events(self, records: list[Record]) -> list[tuple[Any, ...]]:
+        first = self._next["event"]
+        self._next["event"] = first + len(records)
+        runs = self._run_n
+        return [
+            (place(runs[record.run], record.seq), n, record.at, encode(record.event))
+            for n, record in enumerate(records, first)
+        ]
 
     def _insert(self, statement: tuple[str, str], rows: Sequence[tuple[Any, ...]]) -> None:
         """Many rows to a statement: each one steps outside the interpreter's lock once, not once a row."""

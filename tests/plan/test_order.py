@@ -1,0 +1,67 @@
+"""Run order: every index once, another order for another seed, and nothing lines up with position."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from statistics import correlation
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from peira.plan.order import shuffled
+
+seed = st.integers(-(2**53), 2**53)
+
+
+@pytest.mark.parametrize("size", [*range(70), 127, 128, 129, 1000])
+def test_every_index_comes_once(size: int) -> None:
+    for seed in (0, 1, -5):
+        assert sorted(shuffled(size, seed)) == list(range(size))
+
+
+@given(st.integers(0, 3000), seed, st.text(max_size=3))
+def test_every_index_comes_once_for_any_seed(size: int, seed: int, salt: str) -> None:
+    assert sorted(shuffled(size, seed, salt)) == list(range(size))
+
+
+@given(st.integers(0, 300), seed)
+def test_the_order_is_the_seeds(size: int, seed: int) -> None:
+    assert list(shuffled(size, seed)) == list(shuffled(size, seed))
+
+
+def test_other_seeds_and_salts_give_other_orders() -> None:
+    orders = {tuple(shuffled(40, seed, salt)) for seed in range(100) for salt in ("", "a")}
+    assert len(orders) == 200
+
+
+def test_ten_million_are_shuffled_without_holding_them() -> None:
+    first = list(islice(shuffled(10_000_000, 3), 1000))
+    assert len(set(first)) == 1000
+    assert min(first) < 1_000_000
+    assert max(first) > 9_000_000
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 6, 8, 12])
+def test_each_index_comes_at_each_place_about_as_often(size: int) -> None:
+    rounds = 2000
+    at = Counter((place, index) for seed in range(rounds) for place, index in enumerate(shuffled(size, seed)))
+    expected = rounds / size
+    spread = max(abs(at[p, i] - expected) for p in range(size) for i in range(size))
+    assert spread < 6 * expected**0.5  # six standard deviations
+
+
+@pytest.mark.parametrize("size", [36, 64, 100, 256, 1000])
+def test_no_level_lines_up_with_position(size: int) -> None:
+    """Conditions, cases and repeats are blocks or residues of the index: none may drift or take turns."""
+    for seed in range(20):
+        order = list(shuffled(size, seed))
+        places = list(range(size))
+        bound = 5 / size**0.5
+        assert abs(correlation(places, order)) < bound
+        for levels in (2, 3, 4, 5):
+            for level in ([i % levels for i in order], [i * levels // size for i in order]):
+                assert abs(correlation(places, level)) < bound
+                for period in (2, 3, 4):
+                    assert abs(correlation([p % period for p in places], level)) < bound

@@ -1,0 +1,148 @@
+"""A smaller plan is still an experiment: balanced, paired, and a part of every larger one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from peira.core.ids import digest
+from peira.plan.layout import Condition, Layout, PlannedCase
+from peira.plan.subset import limited, where
+
+
+def planned(n: int, prefix: str = "c") -> list[PlannedCase]:
+    return [
+        PlannedCase(f"{prefix}{i}", digest([prefix, i]), i, slice="odd" if i % 2 else "even")
+        for i in range(n)
+    ]
+
+
+def layout(levels: tuple[int, ...], cases: int, repeats: int = 1, seed: int = 0) -> Layout:
+    names = [f"f{i}" for i in range(len(levels))]
+    conditions = [
+        Condition("a", "agent", factors, digest(factors), shown=factors)
+        for combination in product(*map(range, levels))
+        for factors in [dict(zip(names, combination, strict=True))]
+    ]
+    return Layout(conditions, {"": planned(cases)}, repeats, seed, 0)
+
+
+def spread(things: Iterable[Hashable], all_of_them: int) -> int:
+    """By how much the most frequent exceeds the least frequent."""
+    counts = Counter(things)
+    return max(counts.values()) - (min(counts.values()) if len(counts) == all_of_them else 0)
+
+
+shapes = st.tuples(
+    st.lists(st.integers(1, 3), min_size=1, max_size=3).map(tuple),
+    st.integers(1, 6),
+    st.integers(1, 3),
+    st.integers(0, 99),
+)
+drawn = st.data()
+
+
+@given(shapes, drawn)
+def test_it_has_as_many_trials_as_asked_for_each_once(shape: Any, data: st.DataObject) -> None:
+    whole = layout(*shape)
+    most = data.draw(st.integers(1, whole.size + 3))
+    part = limited(whole, most)
+    assert len(part) == min(most, whole.size)
+    assert len(set(part.indexes())) == len(part)
+    assert set(part.indexes()) <= set(whole.indexes())
+    assert list(part.indexes()) == sorted(part.indexes())
+    assert sorted(part.in_run_order()) == list(part.indexes())
+
+
+@given(shapes, drawn)
+def test_a_smaller_subset_is_part_of_a_larger_one(shape: Any, data: st.DataObject) -> None:
+    """So raising a limit adds trials and throws none away; and limiting twice is limiting once."""
+    whole = layout(*shape)
+    more = data.draw(st.integers(1, whole.size))
+    fewer = data.draw(st.integers(1, more))
+    assert set(limited(whole, fewer).indexes()) <= set(limited(whole, more).indexes())
+    assert list(limited(limited(whole, more), fewer).indexes()) == list(limited(whole, fewer).indexes())
+
+
+@given(shapes, drawn)
+def test_conditions_stay_paired_and_even(shape: Any, data: st.DataObject) -> None:
+    """Every case and repeat is under every condition, but for those of one last round."""
+    whole = layout(*shape)
+    part = limited(whole, data.draw(st.integers(1, whole.size)))
+    conditions = len(whole.conditions)
+    rounds = Counter((place.case.id, place.repeat) for place in part.places())
+    assert sum(n != conditions for n in rounds.values()) <= 1
+    assert spread((place.condition.digest for place in part.places()), conditions) <= 1
+
+
+@given(shapes, drawn)
+def test_all_cases_come_before_any_is_repeated(shape: Any, data: st.DataObject) -> None:
+    whole = layout(*shape)
+    conditions, cases = len(whole.conditions), shape[1]
+    rounds = data.draw(st.integers(1, cases * shape[2]))
+    part = limited(whole, rounds * conditions)
+    assert spread((place.case.id for place in part.places()), cases) <= conditions
+    per_case = {id: n // conditions for id, n in Counter(p.case.id for p in part.places()).items()}
+    assert max(per_case.values()) - min([*per_case.values(), *([0] if len(per_case) < cases else [])]) <= 1
+    assert max(place.repeat for place in part.places()) == (rounds - 1) // cases
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(2, 3), min_size=1, max_size=3).map(tuple), st.integers(0, 9), drawn)
+def test_levels_are_nearly_even(levels: tuple[int, ...], seed: int, data: st.DataObject) -> None:
+    """Also in a last round that does not fit: its trials are spread over the levels of every factor."""
+    whole = layout(levels, 3, 1, seed)
+    most = data.draw(st.integers(1, whole.size))
+    part = limited(whole, most)
+    for factor, n in enumerate(levels):
+        assert spread((p.condition.factors[f"f{factor}"] for p in part.places()), n) <= 2
+
+
+def test_it_is_never_the_head_of_the_list() -> None:
+    """Cutting the tail would leave out whole conditions."""
+    part = limited(layout((2, 2), 10, 2), 20)
+    assert Counter(p.condition.digest for p in part.places()).total() == 20
+    assert set(Counter(p.condition.digest for p in part.places()).values()) == {5}
+    assert [p.case.id for p in part.places()][:5] != ["c0", "c1", "c2", "c3", "c4"]
+    chosen = {
+        tuple(p.case.id for p in limited(layout((2, 2), 10, 2, seed), 20).places()) for seed in range(9)
+    }
+    assert len(chosen) > 1  # which cases is the seed's to say
+
+
+def test_case_sets_of_unequal_size_are_both_gone_through() -> None:
+    sets = {"small": planned(2, "s"), "large": planned(6, "l")}
+    conditions = [
+        Condition("a", "agent", f, digest(f), cases=f["cases"], shown=f)
+        for f in [{"x": x, "cases": label} for x in (0, 1) for label in sets]
+    ]
+    whole = Layout(conditions, sets, 1, 0, 0)
+    assert whole.size == 16
+    assert set(Counter(p.condition.cases for p in limited(whole, 8).places()).values()) == {4}
+    assert Counter(p.condition.cases for p in limited(whole, 12).places()) == {"small": 4, "large": 8}
+
+
+@given(shapes, drawn)
+def test_where_keeps_exactly_what_fits_and_a_limit_stays_within_it(shape: Any, data: st.DataObject) -> None:
+    whole = layout(*shape)
+    slice_ = data.draw(st.sampled_from(["odd", "even"]))
+    part = where(whole, lambda facts: facts["slice"] == slice_ and facts["repeat"] == 0)
+    kept = [p.number for p in whole.places() if p.case.slice == slice_ and p.repeat == 0]
+    assert list(part.indexes()) == kept
+    if kept:
+        few = limited(part, data.draw(st.integers(1, len(kept))))
+        assert set(few.indexes()) <= set(kept)
+        assert spread((p.condition.digest for p in few.places()), len(whole.conditions)) <= 1
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_hardly_anything_is_still_a_layout(most: int) -> None:
+    part = limited(layout((2,), 2), most)
+    assert len(part) == most
+    assert len(list(part.in_run_order())) == most
