@@ -72,7 +72,10 @@ GARBAGE = {
 }
 
 
-@pytest.mark.parametrize("content", GARBAGE.values(), ids=GARBAGE.keys())
+@pytest.mark.parametrize(
+    "content",
+    [pytest.param(c, id=name) for name, c in GARBAGE.items()],
+)
 def test_garbage_is_thrown_away_and_hides_no_command(control: ControlFolder, content: object) -> None:
     put(control, content, "0.json")
     command = Command(CANCEL, "run", "somebody")

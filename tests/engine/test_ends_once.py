@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from peira import Case, run, study
+from peira import Case, current_trial, run, study
 from peira.core.contracts import RunQuery
 from peira.core.events import State
 from peira.core.state import Task
@@ -20,7 +20,7 @@ from peira.stores.verify import verify
 def test_a_score_that_several_trials_share_fails_once(parallel: int) -> None:
     """Equal outputs have one score; its failure is not tried again for each of them within the run."""
     judged: list[Any] = []
-    store, order = MemoryStore(), count()
+    store = MemoryStore()
 
     def a_score_has_failed() -> bool:
         return any(isinstance(row, Task) and row.state is State.failed for row in store.rows())
@@ -31,14 +31,15 @@ def test_a_score_that_several_trials_share_fails_once(parallel: int) -> None:
 
     @study(cases=[Case(i) for i in range(6)], evaluators=[judge])
     def agent(case: Any) -> str:
-        deadline = time.monotonic() + 10
-        first = next(order) == 0
-        while not (first or a_score_has_failed() or time.monotonic() > deadline):
+        given, deadline = current_trial().resources, time.monotonic() + 10
+        first = next(given["order"]) == 0
+        while not (first or given["failed"]() or time.monotonic() > deadline):
             time.sleep(0.001)  # the first trial's score is over before the others end
         return "the same"
 
+    resources = {"order": count(), "failed": a_score_has_failed}
     for expected in (1, 2):  # a failure is tried again by the next run
-        results = run(agent, store=store, parallel=parallel, progress=False)
+        results = run(agent, store=store, parallel=parallel, progress=False, resources=resources)
         assert judged == ["the same"] * expected
         assert len(results.failures) == 6
         counts = store.runs(RunQuery(limit=1))[0].counts

@@ -31,7 +31,6 @@ type_hints: dict[str, str] = {
 }
 MAX_INT = 2**53 - 1
 MAX_DEPTH = 100
-PLAIN = (type(None), bool, str)
 
 Json = Any
 """None, bool, int, float, str, list of Json, dict of str to Json."""

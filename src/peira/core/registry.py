@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -41,6 +42,7 @@ class Registry:
         self._made: dict[tuple[str, str], Callable[..., Any]] = {}
         self._hooks: dict[str, tuple[Callable[..., None], ...]] = {}
         self._loaded = False
+        self._loading = threading.RLock()
         self._complained: set[str] = set()
         self.listening = False
         """Whether any hook is there to be called."""
@@ -92,13 +94,13 @@ class Registry:
 
     def load(self) -> None:
         """Let every installed plug-in register, once."""
-        if self._loaded:
-            return
         from importlib.metadata import entry_points  # slow, and not needed before this
 
-        self._loaded = True
-        for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
-            entry.load()(self)
+        with self._loading:  # who asks meanwhile waits, except a plug-in that is just registering
+            if not self._loaded:
+                self._loaded = True
+                for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
+                    entry.load()(self)
 
     def load_module(self, register: Callable[[Registry], None]) -> None:
         """Let a plug-in named in the project file register."""

@@ -19,7 +19,7 @@ from peira.core.fingerprint import fingerprint
 from peira.core.ids import canonical, compose, digest, normalise
 
 
-def step(name: str, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def step(name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Run `fn(*args, **kwargs)` once and record its value; a resumed trial gets the recorded value.
 
     The value is durable before it is returned; it and the arguments must be JSON. With a coroutine
@@ -39,11 +39,13 @@ def step(name: str, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 async def _step_async(channel: Channel, key: str, name: str, pending: Coroutine[Any, Any, Any]) -> Any:
-    known = await asyncio.to_thread(channel.recall, key)
-    if known is not None:
+    try:
+        known = await asyncio.to_thread(channel.recall, key)
+        value = normalise(await pending, f"step {name!r}") if known is None else decode(known)
+    finally:
         pending.close()
-        return decode(known)
-    value = normalise(await pending, f"step {name!r}")
+    if known is not None:
+        return value
     await asyncio.wrap_future(channel.record(key, name, canonical(value)))
     return value
 

@@ -63,6 +63,8 @@ class Conductor:
             return self._finish()
 
     def _start(self) -> None:
+        self._feeder = threading.Thread(target=self._execution.feed, name="peira-intake", daemon=True)
+        self._feeder.start()
         for cls, (runner, workers) in self._runners.items():
             runner.start(ClassDesk(self._execution, cls, runner), workers)
 
@@ -108,6 +110,7 @@ class Conductor:
         self._execution.request(Stop.interrupted(now=self._signals > 1))
 
     def _stop(self) -> None:
+        self._feeder.join()
         for runner, _ in self._runners.values():
             runner.stop()
         self._execution.ledger.close()

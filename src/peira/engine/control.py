@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import uuid
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from peira.errors import Invalid
 
 CANCEL = "cancel"
+MOST_BYTES = 10_000
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,9 @@ class Command:
     run: str
     by: str
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+_decode = msgspec.json.Decoder(Command).decode
 
 
 class ControlFolder:
@@ -45,15 +52,25 @@ class ControlFolder:
 
     def _read(self, name: str) -> list[Command]:
         file = self.folder / name
+        if file.is_symlink() or not file.is_file() or file.stat().st_size > MOST_BYTES:
+            _discard(file)
+            return []
         try:
-            return [Command(**json.loads(file.read_text()))]
-        except (TypeError, ValueError):
+            return [_decode(file.read_bytes())]
+        except msgspec.DecodeError:
             return []
         finally:
-            file.unlink(missing_ok=True)
+            _discard(file)
 
     def clear(self) -> None:
         self.take()
+
+
+def _discard(file: Path) -> None:
+    if file.is_dir() and not file.is_symlink():
+        shutil.rmtree(file, ignore_errors=True)
+    else:
+        file.unlink(missing_ok=True)
 
 
 def who() -> str:

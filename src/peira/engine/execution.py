@@ -35,6 +35,8 @@ from peira.errors import Invalid, StoreDamaged, TimedOut
 from peira.spec.limits import Policy
 
 GROUP = 128
+GATHERING = 0.01
+"""How long what follows from ends is gathered, so that the store is asked about many tasks at once."""
 NOT_YET = Ended(State.running, Result())
 
 
@@ -85,12 +87,26 @@ class Execution:
         self._intake = Intake(
             run, owner, source, store, self.journal, self._scheduler, self.tally, policy, self.clock
         )
-        self._changed = threading.Condition(threading.RLock())
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)
+        self._hungry = threading.Condition(lock)
         self._settling: deque[Active] = deque()
         self._active: dict[tuple[str, int], Active] = {}
         self._deadlines: list[tuple[float, tuple[str, int]]] = []
         self._stages: set[str] = set()
         self._since = self.clock.monotonic()
+
+    def feed(self) -> None:
+        """Keep tasks coming until it is over; a thread of its own, so that no worker waits for admission."""
+        try:
+            with self._changed:
+                while not (self.stop or self.over):
+                    if not self._intake.urgent:
+                        self._hungry.wait(GATHERING)
+                    self._intake.feed(self._changed) or self._unblock()
+                self._changed.notify_all()
+        except Exception as problem:
+            self.fail(problem)
 
     # What desks do
 
@@ -100,12 +116,11 @@ class Execution:
             while True:
                 self._settle()
                 if self.stop or self.over:
-                    self._changed.notify_all()
+                    self._wake()
                     return []
                 if entries := self._scheduler.start(cls, n):
                     break
-                if not self._intake.feed(self._changed) and not self._unblock():
-                    self._changed.wait()
+                self._changed.wait()
         return self._claim(entries)
 
     def _unblock(self) -> bool:
@@ -204,6 +219,8 @@ class Execution:
             self.journal.add(ops)
             self._intake.note_blocked()
             self._check_failures()
+            if self._intake.urgent:
+                self._hungry.notify()
 
     def _may_try_again(self, entry: Entry, end: Ended) -> bool:
         return end.state is State.failed and entry.tries <= self.policy.retries and not self.stop
@@ -251,7 +268,7 @@ class Execution:
             late = []
             while self._deadlines and self._deadlines[0][0] <= now:
                 late.append(heapq.heappop(self._deadlines)[1])
-            self._changed.notify_all()
+            self._wake()
         self.journal.flush()
         for key in late:
             self._abandon(key, TimedOut(f"no answer within {self.policy.timeout:g} s (policy.timeout)"))
@@ -261,7 +278,7 @@ class Execution:
         with self._changed:
             if self.stop is None or stop.now > self.stop.now:
                 self.stop = stop
-            self._changed.notify_all()
+            self._wake()
         if stop.now:
             for key in list(self._active):
                 self._abandon(key, stop.signal)
@@ -277,7 +294,11 @@ class Execution:
         """The store or the engine itself failed: stop everything; `wait` raises it."""
         with self._changed:
             self.fault = self.fault or problem
-            self._changed.notify_all()
+            self._wake()
+
+    def _wake(self) -> None:
+        self._changed.notify_all()
+        self._hungry.notify()
 
     @property
     def over(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from peira.core.clock import Clock
 from peira.core.contracts import Ended, Offer, Op, Source, Store
-from peira.core.events import Failure, Result, State, TaskFinished, TaskReused, TasksClaimed
+from peira.core.events import TERMINAL, Failure, Result, State, TaskFinished, TaskReused, TasksClaimed
 from peira.core.registry import registry
 from peira.core.state import Task
 from peira.engine.journal import Journal
@@ -20,8 +20,8 @@ from peira.engine.progress import LEFT, Tally, shared
 from peira.engine.scheduler import Entry, Scheduler
 from peira.spec.limits import Policy
 
-CHUNK = 2000
-MOST_AT_HAND = 4000
+CHUNK = 1000
+MOST_AT_HAND, LOW, ENOUGH = 4000, 2000, 500
 
 
 class Intake:
@@ -46,6 +46,13 @@ class Intake:
         self._just_ended: dict[str, Ended] = {}
         self.offers: list[Offer] = []
         self._final = () if policy.retry_failed else (State.failed, State.exhausted)
+
+    @property
+    def urgent(self) -> bool:
+        """There is a good number of offers to admit, or workers may run out of tasks."""
+        if len(self.offers) >= ENOUGH:
+            return True
+        return not self._source.closed and len(self._scheduler) < LOW
 
     @property
     def busy(self) -> bool:
@@ -110,7 +117,7 @@ class Intake:
 
     def _place(self, offer: Offer, row: Task | None, needs: Mapping[str, State]) -> None:
         """Reuse its result, leave its failure alone, give it up, or schedule it."""
-        if row is not None and (row.state is State.succeeded or row.state in self._final):
+        if row is not None and self._over(row):
             self._reuse(offer, Ended(row.state, row.result))
         elif not self._source.performs(offer.spec.kind):
             self._tally.add(offer.spec.kind, LEFT)
@@ -121,6 +128,11 @@ class Intake:
         else:
             entry = Entry(offer, row.epoch, row.interruptions, not_before=self._wait_left(row))
             self._scheduler.offer(entry, needs)
+
+    def _over(self, row: Task) -> bool:
+        """It is not to be done again: it succeeded, its failure is left alone, or it ended in this run."""
+        ended_here = row.run == self._run and row.state in TERMINAL
+        return row.state is State.succeeded or row.state in self._final or ended_here
 
     def _reuse(self, offer: Offer, ended: Ended) -> None:
         self._tally.add(offer.spec.kind, shared(ended.state))

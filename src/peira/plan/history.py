@@ -11,6 +11,7 @@ from typing import Protocol
 from peira.core.contracts import Catalogue, RunQuery, Store
 from peira.core.events import State
 from peira.core.ids import Json, digest
+from peira.core.state import Task
 from peira.plan.baseline import Baselines
 from peira.plan.expand import Plan
 from peira.plan.layout import Layout
@@ -47,14 +48,19 @@ def found(plan: Plan, store: Readable | None) -> Found:
     while chunk := list(islice(places, CHUNK)):
         ids = {layout.trial_id(place): place for place in chunk}
         rows = store.find("task", list(ids))
-        former = [f for id, place in ids.items() if id not in rows for f in baselines.former(place)]
-        lent = store.find("task", [id for id, _ in former]) if former else {}
-        taken_over = sum(id in lent and lent[id].lent in ("", added) for id, added in former)
+        former = [baselines.former(place) for id, place in ids.items() if id not in rows]
+        wanted = [id for ids in former for id, _ in ids]
+        lent = store.find("task", wanted) if wanted else {}
+        taken_over = sum(any(_lends(lent.get(id), added) for id, added in ids) for ids in former)
         states = [task.state for task in rows.values()]
         counts["reused"] += states.count(State.succeeded) + taken_over
         counts["failed"] += states.count(State.failed)
         counts["new"] += len(chunk) - states.count(State.succeeded) - states.count(State.failed) - taken_over
     return Found(**counts)
+
+
+def _lends(row: Task | None, added: str) -> bool:
+    return row is not None and row.state is State.succeeded and row.lent in ("", added)
 
 
 def last_manifest(study: str, store: Readable | None) -> Manifest | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 from peira.core.contracts import Evaluator
 from peira.core.ids import Json, digest, digest_bytes
@@ -46,12 +49,14 @@ def rebuild(manifest: Manifest, get: Get, folder: Path, *, agents: bool = True) 
 
 def restored(manifest: Manifest, get: Get, folder: Path) -> Study:
     """The study of a manifest, with the code it had."""
-    snapshot = _relocated(manifest.snapshot, _places(manifest, get, folder))
+    places = _places(manifest, get, folder)
+    snapshot = _relocated(manifest.snapshot, places)
     if not manifest.cases_inline:
         sets = {label: cases_of(blob, get) for label, blob in manifest.case_sets.items()}
         snapshot = {**snapshot, "cases": sets[""] if set(sets) == {""} else sets}
-    study = restore(snapshot)
-    return study.model_copy(update={"evaluators": _evaluators(study, manifest)})
+    with _set_aside(places):
+        study = restore(snapshot)
+        return study.model_copy(update={"evaluators": _evaluators(study, manifest)})
 
 
 def _evaluators(study: Study, manifest: Manifest) -> tuple[Evaluator, ...]:
@@ -87,6 +92,24 @@ def _places(manifest: Manifest, get: Get, folder: Path) -> dict[str, str]:
         path: _lay_out(folder / os.path.relpath(path, root), get(blob))
         for path, blob in manifest.sources.items()
     }
+
+
+@contextmanager
+def _set_aside(files: Iterable[str]) -> Iterator[None]:
+    """While old files are loaded, newer ones of the same names are not found among the imported modules."""
+    wanted = {str(Path(file).resolve()) for file in files}
+    newer = {name: module for name, module in list(sys.modules.items()) if _file(module) in wanted}
+    for name in newer:
+        del sys.modules[name]
+    try:
+        yield
+    finally:
+        sys.modules.update(newer)
+
+
+def _file(module: ModuleType) -> str:
+    file = getattr(module, "__file__", None)
+    return str(Path(file).resolve()) if file else ""
 
 
 def _unchanged(path: Path, blob: str) -> bool:

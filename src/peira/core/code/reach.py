@@ -103,7 +103,8 @@ def attributes_of(value: object) -> dict[str, object]:
 def _declared(cls: type) -> Iterator[str]:
     slots = vars(cls).get("__slots__", ())
     yield from (slots,) if isinstance(slots, str) else slots
-    yield from vars(cls).get("__struct_fields__", ())
+    fields = vars(cls).get("__struct_fields__", ())
+    yield from fields if isinstance(fields, tuple) else ()  # msgspec.Struct itself has a descriptor there
 
 
 def _is_set(value: object, name: str) -> bool:
