@@ -61,11 +61,11 @@ def test_names_of_a_case_are_text(field, bad):
 
 
 def test_every_problem_of_every_case_at_once():
-    _, found = as_cases(["q", {"inptu": 1}, 5, ("a", "b", "c"), {"input": b""}], lambda i: f"cases[{i}]")
+    _, found = as_cases(["q", {"inptu": 1}, None, ("a", "b", "c"), {"input": b""}], lambda i: f"cases[{i}]")
     assert found == [
         "cases[1].inptu: is not a field of a case; did you mean 'input'?",
         "cases[1].input: is missing",
-        "cases[2]: 5 is not a case; write Case(...), (input, expected), a table, or a text",
+        "cases[2]: None is not a case; write Case(...), (input, expected), a table, a text or a number",
         "cases[3]: a case as a list is (input, expected), not 3 items",
         "cases[4].input: a bytes is not JSON; use text, or attach a file",
     ]

@@ -58,6 +58,9 @@ class Conductor:
             self._start()
             try:
                 self._watch()
+            except BaseException as problem:
+                self._execution.fail(problem)  # so that every worker comes to its end
+                raise
             finally:
                 self._stop()
             return self._finish()

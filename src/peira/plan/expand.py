@@ -40,9 +40,7 @@ class Plan:
 
 def expand(study: Study, *, generation: int = 0, where: str = "", limit: int | None = None) -> Plan:
     """The whole plan of a study, or the part that `where` and `limit` leave. Runs nothing, writes nothing."""
-    agents = {
-        label: registry.make("agent", "function", fn=fn, label=label) for label, fn in study.agents.items()
-    }
+    agents = live_agents(study)
     judges = _Judges()
     common = judges.add(study.resolved_evaluators())
     case_sets = {label: _planned(cases, judges) for label, cases in study.case_sets.items()}
@@ -63,6 +61,15 @@ def expand(study: Study, *, generation: int = 0, where: str = "", limit: int | N
     if where and not len(chosen):
         raise Invalid(f"where: {where!r} fits none of the {len(layout)} trials")
     return replace(plan, layout=chosen)
+
+
+def live_agents(study: Study) -> dict[str, Agent]:
+    """The agents under test, by label."""
+    version = study.version
+    return {
+        label: registry.make("agent", "function", fn=fn, label=label, version=version)
+        for label, fn in study.agents.items()
+    }
 
 
 def choose(layout: Layout, budget: Budget, where: str = "", limit: int | None = None) -> Layout:

@@ -45,13 +45,11 @@ class Preview:
 
     @cached_property
     def _lines(self) -> list[str]:
-        lines = [
-            f"{self.study}: {len(self.conditions)} conditions x {self.cases} cases x {self.repeats} repeats"
-        ]
+        sizes = (len(self.conditions), "condition"), (self.cases, "case"), (self.repeats, "repeat")
+        lines = [f"{self.study}: {' x '.join(counted(n, what) for n, what in sizes)}"]
         part = "" if self.trials == self.total else f" (a balanced part of {self.total})"
-        lines.append(
-            f"{self.trials} trials{part}: {self.new} new, {self.reused} reused, {self.retried} failed before"
-        )
+        trials, known = counted(self.trials, "trial"), f"{self.reused} reused, {self.retried} failed before"
+        lines.append(f"{trials}{part}: {self.new} new, {known}")
         lines += [f"  {reason}" for reason in self.reasons]
         lines += [f"  {_assigned(condition)}" for condition in self.conditions[:MOST_SHOWN] if condition]
         if len(self.conditions) > MOST_SHOWN:
@@ -67,6 +65,11 @@ class Preview:
 
     def __str__(self) -> str:
         return "\n".join(self._lines)
+
+
+def counted(n: int, what: str) -> str:
+    """1 case, 2 cases."""
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def _assigned(condition: Mapping[str, Json]) -> str:

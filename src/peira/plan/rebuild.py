@@ -11,9 +11,8 @@ from types import ModuleType
 
 from peira.core.contracts import Evaluator
 from peira.core.ids import Json, digest, digest_bytes
-from peira.core.registry import registry
 from peira.errors import Invalid
-from peira.plan.expand import Plan, evaluator_digest
+from peira.plan.expand import Plan, evaluator_digest, live_agents
 from peira.plan.manifest import EvaluatorPart, Get, Manifest, cases_of, layout_of
 from peira.spec.evaluators import MissingEvaluator
 from peira.spec.load import restore
@@ -26,9 +25,7 @@ def rebuild(manifest: Manifest, get: Get, folder: Path, *, agents: bool = True) 
 
     Invalid if an agent's code cannot be had any more; `agents=False` does without, for scoring."""
     study = restored(manifest, get, folder)
-    live = {
-        label: registry.make("agent", "function", fn=fn, label=label) for label, fn in study.agents.items()
-    }
+    live = live_agents(study)
     known = {part.label: part.digest for part in manifest.agents}
     lost = [label for label, agent in live.items() if agents and digest(agent.identity) != known[label]]
     if lost:

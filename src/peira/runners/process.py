@@ -73,12 +73,8 @@ class _Worker:
     def lose(self, attempt: Attempt) -> None:
         """Kill the child if it is at this attempt; the worker cannot move on meanwhile."""
         with self._moving:
-            if self._current is attempt:
-                self._kill()
-
-    def _kill(self) -> None:
-        if self._child is not None:
-            self._child.kill()
+            if self._current is attempt and self._child is not None:
+                self._child.kill()
 
     def _serve(self) -> None:
         try:
@@ -86,7 +82,8 @@ class _Worker:
                 for attempt in attempts:
                     self._work(attempt)
         finally:
-            self._kill()
+            if self._child is not None:
+                self._child.bury()
 
     def _work(self, attempt: Attempt) -> None:
         # A child first, and only then the beginning: its start-up is no part of the attempt's time, and
@@ -147,7 +144,7 @@ class _Child:
         return message.value
 
     def _death(self) -> str:
-        self.kill()
+        self.bury()
         code = self._process.returncode
         return (
             f"its process was killed by signal {-code}"
@@ -156,8 +153,12 @@ class _Child:
         )
 
     def kill(self) -> None:
-        """End the process and everything it started."""
+        """End the process and everything it started; from any thread."""
         tree.end(self._setup.label, self._process.pid)
+
+    def bury(self) -> None:
+        """Kill it and let go of what is left; only by the worker that speaks to it, and once is enough."""
+        self.kill()
         self._process.wait()
         self._line.close()
 

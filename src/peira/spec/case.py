@@ -64,6 +64,7 @@ class Case(_Problem, frozen=True, kw_only=True, gc=False):
 
 
 KEYS = Case.__struct_fields__
+PLAIN_INPUTS = (str, int, float, bool)
 
 
 def _label(name: str, value: object) -> str | None:
@@ -86,7 +87,7 @@ def _several(value: object) -> tuple[Any, ...]:
 
 
 def as_case(value: object) -> Case:
-    """Turn what stands for a case into one: a Case, (input, expected), a table of its fields, or a text."""
+    """The case that is meant by a Case, (input, expected), a table of its fields, a text or a number."""
     kind = type(value)
     if kind is tuple or kind is list:
         if len(value) != 2:  # type: ignore[arg-type]
@@ -94,11 +95,13 @@ def as_case(value: object) -> Case:
         return Case(value[0], value[1])  # type: ignore[index]
     if kind is Case:
         return value  # type: ignore[return-value]
-    if kind is str:
+    if kind in PLAIN_INPUTS:
         return Case(value)
     if kind is dict:
         return _from_table(value)  # type: ignore[arg-type]
-    raise Invalid(f": {value!r} is not a case; write Case(...), (input, expected), a table, or a text")
+    raise Invalid(
+        f": {value!r} is not a case; write Case(...), (input, expected), a table, a text or a number"
+    )
 
 
 def _from_table(table: Mapping[str, Any]) -> Case:

@@ -20,6 +20,7 @@ class Fields(TypedDict, total=False):
     rationale: str
     tags: Any
     notes: str
+    version: str
     cases: Any
     factors: Any
     blocks: Any

@@ -26,7 +26,7 @@ from peira.spec.modules import Decorated, Missing, attribute, is_reference, load
 from peira.spec.tables import read_cases, shortened
 from peira.spec.values import Value, join, read_value
 
-TEXT = ("name", "title", "description", "authors", "rationale", "tags", "notes")
+TEXT = ("name", "title", "description", "authors", "rationale", "tags", "notes", "version")
 KEYS = (
     *TEXT,
     *("cases", "factors", "blocks", "constraints", "design", "agent", "agents", "evaluators"),

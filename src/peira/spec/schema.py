@@ -40,7 +40,7 @@ def schema() -> Schema:
 def _properties() -> Schema:
     labelled = {"type": "object", "additionalProperties": _ref("Code"), "minProperties": 1}
     return {
-        **dict.fromkeys(("name", "title", "description", "rationale", "notes"), TEXT),
+        **dict.fromkeys(("name", "title", "description", "rationale", "notes", "version"), TEXT),
         **dict.fromkeys(("authors", "tags"), TEXTS),
         "cases": _either(_ref("Cases"), {"type": "object", "additionalProperties": _ref("Cases")}),
         "factors": _named("Factor"),

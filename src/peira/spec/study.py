@@ -33,6 +33,7 @@ class Study(Value, Decorated):
 
     `case_sets` and `agents` are by label; a sole unlabelled case set has the label "", a sole agent the name
     of its function. `labelled` says that agents were given by label, which makes the factor `agent`.
+    `version` stands for the agents' code: while it stays, edits make no new trials.
     A study of one function can be called as that function.
     """
 
@@ -43,6 +44,7 @@ class Study(Value, Decorated):
     rationale: str = ""
     tags: Texts = ()
     notes: str = ""
+    version: Name | None = None
     case_sets: SkipValidation[Mapping[str, tuple[Case, ...]]] = Field(default_factory=dict, repr=False)
     factors: tuple[Factor, ...] = ()
     blocks: tuple[Block, ...] = ()

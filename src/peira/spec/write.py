@@ -18,7 +18,10 @@ from peira.spec.values import Value
 if TYPE_CHECKING:
     from peira.spec.study import Study
 
-PLAIN = ("name", "title", "description", "authors", "rationale", "tags", "notes", "repeats", "seed")
+PLAIN = (
+    *("name", "title", "description", "authors", "rationale", "tags", "notes", "version"),
+    *("repeats", "seed"),
+)
 LISTS = ("outcomes", "hypotheses", "analysis_plans")
 TABLES = ("budget", "policy", "storage")
 

@@ -36,7 +36,7 @@ CONVERSATION = Request(
     ),
     tools=(TOOL,),
     schema={"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-    parameters={"temperature": 0.5, "max_tokens": 20, "stop": ["END"]},
+    parameters={"temperature": 0.5, "max_tokens": 20},
 )
 
 
@@ -170,7 +170,7 @@ class ModelSuite:
 
         async def give_up() -> Answer:
             late = asyncio.ensure_future(model.send(QUESTION))
-            while endpoint.sends() == 0:  # noqa: ASYNC110
+            while endpoint.sends() == 0:
                 await asyncio.sleep(0.02)
             late.cancel()
             with pytest.raises(asyncio.CancelledError):
