@@ -51,10 +51,15 @@ def provenance(study: str, plan: str, seed: int, generation: int, folder: Path, 
 
 
 def installed() -> dict[str, str]:
-    """Every installed package and its version."""
-    from importlib.metadata import distributions  # slow, and not needed before this
+    """Every installed package and its version.
 
-    return dict(sorted((d.name, d.version) for d in distributions() if d.name))
+    From the names of their folders: reading what each package says of itself takes a quarter of a second."""
+    found: dict[str, str] = {}
+    for folder in reversed(sys.path):
+        for info in Path(folder or ".").glob("*.dist-info"):
+            name, _, version = info.name.removesuffix(".dist-info").partition("-")
+            found[name] = version
+    return dict(sorted(found.items()))
 
 
 read_provenance = msgspec.json.Decoder(Provenance).decode
