@@ -43,15 +43,21 @@ def test_a_second_ctrl_c_cancels_what_runs(folder, spawn, under_way, peira):
     assert peira("status", "--json").document["counts"]["cancelled"] == 2
 
 
-def test_a_second_run_is_refused_and_does_nothing(spawn, under_way, ended, peira):
-    process = spawn("run", "slow.py", "--limit", "100")
-    under_way(4)
+def test_a_second_run_is_refused_and_does_nothing(folder, spawn, under_way, ended, peira):
+    (folder / "held.py").write_text(
+        "import time\nfrom pathlib import Path\nfrom peira import study\n@study(cases=['at once', 'held'])\n"
+        "def held(case):\n    while case.input == 'held' and not Path('go').exists():\n"
+        "        time.sleep(0.01)\n    return 1\n"
+    )
+    process = spawn("run", "held.py")
+    under_way(1)
     second = ended("run", "capitals.py")
     assert second.code == 4
     assert second.problems == [line for line in second.problems if line.startswith("peira: the store")]
     assert peira("verify").code == 4
+    (folder / "go").touch()
     process.communicate(timeout=30)
-    assert [run["study"] for run in peira("runs", "--json").document["runs"]] == ["slow"]
+    assert [run["study"] for run in peira("runs", "--json").document["runs"]] == ["held"]
 
 
 def test_a_run_that_waits_its_turn(spawn, under_way, ended, peira):

@@ -27,10 +27,13 @@ PLANS: dict[str, Any] = {}
 class Till:
     """A model that counts what it is paid for. What it does on its n-th send, PLANS says."""
 
-    def __init__(self, name: str) -> None:
-        self.name = f"till:{name}"
-        self.identity = {"till": name}
-        self._plan = PLANS.get(name, lambda n: None)
+    def __init__(self, model: str) -> None:
+        self.name = f"till:{model}"
+        self.identity = {"till": model}
+        self._plan = PLANS.get(model, lambda n: None)
+
+    def check(self) -> None:
+        return None
 
     async def send(self, request: Request) -> Answer:
         text = str(request.messages[-1]["content"])

@@ -22,7 +22,8 @@ def models_of(project: Project) -> Callable[[str], Model]:
             raise Invalid(
                 f"model {name!r}: write provider:name, or an alias of peira.toml{nearest(name, known)}"
             )
-        made: Model = registry.make("model", provider, name=rest, **options)
+        made: Model = registry.make("model", provider, model=rest, **options)
+        made.check()
         return made
 
     return make

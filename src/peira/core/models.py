@@ -102,6 +102,10 @@ class Model(Protocol):
         """What a call's identity knows of it: provider, model, defaults; never a key or secret."""
         ...
 
+    def check(self) -> None:
+        """Invalid if it cannot be asked as things are: a key that is not set, a file that is not there."""
+        ...
+
     async def send(self, request: Request) -> Answer:
         """Send once, never again by itself; CallFailed says what that means for the bill."""
         ...

@@ -28,6 +28,7 @@ from peira.testing.script import scripted, scripted_async, scripted_attempt
 
 if TYPE_CHECKING:
     from peira.testing.agents import AgentSuite
+    from peira.testing.models import ModelSuite
     from peira.testing.runners import RunnerSuite
     from peira.testing.stores import StoreSuite
 
@@ -36,6 +37,7 @@ __all__ = [
     "ManualClock",
     "MemoryChannel",
     "MemoryStore",
+    "ModelSuite",
     "RunnerSuite",
     "ScriptedDesk",
     "StoreSuite",
@@ -43,7 +45,12 @@ __all__ = [
     "scripted_async",
     "scripted_attempt",
 ]
-_SUITES = {"AgentSuite": "agents", "RunnerSuite": "runners", "StoreSuite": "stores"}
+_SUITES = {
+    "AgentSuite": "agents",
+    "ModelSuite": "models",
+    "RunnerSuite": "runners",
+    "StoreSuite": "stores",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,88 @@
+"""Where a model is served: a base URL, a key by name, headers, timeouts.
+
+A base URL may carry credentials and query values; they are sent, and are secrets everywhere else. A header
+"$NAME" is the environment variable of that name, left out if it is not set. Two endpoints are the same place
+if host and path are: on this machine the port does not count, because a local server that was started again
+is still the same.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+
+from peira.errors import Invalid
+from peira.models.http import DEFAULT, LOOPBACK, Timeouts
+from peira.models.secrets import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    base: str = field(repr=False)
+    key: Key
+    key_header: str = "authorization"
+    """`authorization` sends "Bearer KEY", any other the key alone."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    query: Mapping[str, str] = field(default_factory=dict)
+    timeouts: Timeouts = DEFAULT
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.base)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise Invalid(f'base URL: expected "https://host/path", not {_shown(self.base)!r}')
+
+    def url(self, path: str) -> str:
+        """The URL of a path below the base, with query and without credentials."""
+        parts = urlsplit(self.base)
+        query = urlencode({**dict(parse_qsl(parts.query)), **self.query})
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit((parts.scheme, host, parts.path.rstrip("/") + path, query, ""))
+
+    def sent_headers(self) -> dict[str, str]:
+        """What is sent beside the body, the key among it."""
+        sent = {"content-type": "application/json", **self._given_headers()}
+        if key := self.key.find():
+            sent[self.key_header] = f"Bearer {key}" if self.key_header == "authorization" else key
+        elif userinfo := urlsplit(self.base).netloc.rpartition("@")[0]:
+            sent["authorization"] = f"Basic {b64encode(unquote(userinfo).encode()).decode()}"
+        return sent
+
+    def _given_headers(self) -> dict[str, str]:
+        given = {
+            name: os.environ.get(value[1:], "") if value.startswith("$") else value
+            for name, value in self.headers.items()
+        }
+        return {name: value for name, value in given.items() if value}
+
+    def secrets(self) -> tuple[str, ...]:
+        """Everything that is sent and may be shown nowhere."""
+        found = [os.environ.get(value[1:], "") for value in self.headers.values() if value.startswith("$")]
+        return tuple(secret for secret in (self.key.find(), *found, *_held(self.base)) if secret)
+
+    @property
+    def place(self) -> str:
+        """The endpoint as an identity knows it: host and path, nothing secret."""
+        parts = urlsplit(self.base)
+        host = parts.hostname or ""
+        port = f":{parts.port}" if parts.port and host not in LOOPBACK else ""
+        return f"{'localhost' if host in LOOPBACK else host}{port}{parts.path.rstrip('/')}"
+
+
+@lru_cache(64)
+def _held(base: str) -> tuple[str, ...]:
+    """The secrets in a base URL: its password, its credentials as they are sent, its query values."""
+    parts = urlsplit(base)
+    values = tuple(value for _, value in parse_qsl(parts.query))
+    if not parts.password:
+        return values
+    credentials = b64encode(unquote(parts.netloc.rpartition("@")[0]).encode()).decode()
+    return (parts.password, unquote(parts.password), credentials, *values)
+
+
+def _shown(base: str) -> str:
+    """A mistaken base URL, as far as it can be shown."""
+    return base.rpartition("@")[2].partition("?")[0][:100]
