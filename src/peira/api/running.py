@@ -19,11 +19,12 @@ from peira.core.registry import nearest, registry
 from peira.engine.conduct import Conductor, Finished
 from peira.engine.control import ControlFolder
 from peira.engine.execution import Execution
-from peira.engine.opening import open_run
+from peira.engine.opening import open_run, recorded_before
 from peira.engine.progress import Progress
 from peira.engine.trials import EVALUATE, GENERATE, StudySource, class_of
 from peira.errors import Invalid
 from peira.plan.expand import Plan
+from peira.plan.manifest import keep
 from peira.report.live import display
 from peira.spec.limits import Policy
 from peira.spec.modules import reference
@@ -33,6 +34,7 @@ from peira.stores.sqlite import SqliteStore
 
 RUNNERS = ("local", "process")
 WORKERS = 8
+STAGES = (GENERATE, EVALUATE)
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Wishes:
     resources: Mapping[str, Any] = field(default_factory=dict)
     progress: bool | None = None
     wait: float | None = 0.0
-    stages: Sequence[str] = (GENERATE, EVALUATE)
+    stages: Sequence[str] = STAGES
 
     def problems(self) -> list[str]:
         found = []
@@ -121,8 +123,10 @@ def _conduct(
         control.clear()
     work_root = beside(store, "work")
     shutil.rmtree(work_root, ignore_errors=True)
-    run = open_run(plan, store, str(number), number, clock.now(), resumes)
-    source = StudySource(plan, store, wishes.stages, wishes.resources)
+    manifest = keep(plan, store.put)
+    recorded = recorded_before(manifest, plan.study.name, store) if len(wishes.stages) == len(STAGES) else {}
+    run = open_run(plan, manifest, store, str(number), number, clock.now(), resumes)
+    source = StudySource(plan, store, wishes.stages, wishes.resources, done=bool(recorded))
     execution = Execution(
         run,
         source,
@@ -132,6 +136,7 @@ def _conduct(
         work_root=work_root,
         inline=plan.study.storage.inline,
         models=models_of(project),
+        recorded=recorded,
         clock=clock,
     )
     if begun:

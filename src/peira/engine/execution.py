@@ -11,9 +11,10 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 from peira.core.clock import Clock, SystemClock
@@ -73,13 +74,16 @@ class Execution:
         work_root: Path,
         inline: int = INLINE,
         models: Callable[[str], Model] = no_models,
+        recorded: Mapping[str, int] = MappingProxyType({}),
         clock: Clock | None = None,
     ) -> None:
+        """`recorded` counts what is known to be in the store already, and will not come from the source."""
         self.run, self.source, self.store, self.policy = run, source, store, policy
         self.clock = clock or SystemClock()
         self.journal = Journal(store)
         self.ledger = Ledger(run, store, self.journal, policy, models)
         self.tally = Tally(source.unit)
+        self.tally.counts.update(recorded)
         self.stop: Stop | None = None
         self.fault: BaseException | None = None
         self._owner, self._work_root, self._inline = owner, work_root, inline

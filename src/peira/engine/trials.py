@@ -143,7 +143,9 @@ class StudySource:
         store: Store,
         stages: Sequence[str] = (GENERATE, EVALUATE),
         resources: Mapping[str, Any] = MappingProxyType({}),
+        done: bool = False,
     ) -> None:
+        """`done` says that all of it is recorded: there will be no tasks."""
         self._plan, self._store, self._stages, self._resources = plan, store, stages, resources
         self._order = iter(plan.layout.in_run_order())
         self._baselines = Baselines(plan.study.factors, plan.layout)
@@ -152,7 +154,7 @@ class StudySource:
         # One class for all agents: a mixture runs where blocking is allowed.
         self._cls = class_of(GENERATE, all(agent.asynchronous for agent in plan.agents.values()))
         self._classes = {d: class_of(EVALUATE, e.asynchronous) for d, e in plan.evaluators.items()}
-        self.closed = False
+        self.closed = done
 
     @property
     def size(self) -> int:

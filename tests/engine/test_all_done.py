@@ -1,0 +1,59 @@
+"""A plan that has ended with nothing failed is known as a whole: running it again asks about no task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from peira import Case, evaluate, exact, run, study
+from peira.stores.memory import MemoryStore
+from peira.stores.verify import verify
+
+
+class Asked(MemoryStore):
+    """Counts the tasks it is asked about."""
+
+    tasks = 0
+
+    def find(self, kind: Any, keys: Any) -> dict[str, Any]:
+        self.tasks += len(keys) if kind == "task" else 0
+        return super().find(kind, keys)
+
+
+def studied(fails: bool = False, **more: Any) -> Any:
+    def agent(case):  # type: ignore[no-untyped-def]
+        if fails and case.input == 3:
+            raise OSError("no")
+        return case.input
+
+    cases = [Case(i, expected=i) for i in range(10)]
+    return study(agent=agent, name="s", cases=cases, evaluators=[exact()], **more)
+
+
+def test_the_same_plan_again_is_answered_without_a_question() -> None:
+    store = Asked()
+    first = run(studied(), store=store, progress=False)
+    store.tasks = 0
+    again = run(studied(), store=store, progress=False)
+    assert store.tasks == 0
+    assert (again.counts["reused"], again.counts["scores reused"]) == (10, 10)
+    assert again.status == first.status == "completed"
+    assert str(again.table()) == str(first.table())
+    assert all(trial.reused for trial in again.trials)
+    assert verify(store) == []
+
+
+def test_what_failed_or_changed_is_looked_at() -> None:
+    store = Asked()
+    assert run(studied(fails=True), store=store, progress=False).counts["failed"] == 1
+    assert run(studied(fails=True), store=store, progress=False).counts["failed"] == 1
+    assert run(studied(), store=store, progress=False).counts["succeeded"] == 10
+    assert run(studied(repeats=2), store=store, progress=False).counts["succeeded"] == 10
+    assert run(studied(), store=store, progress=False, fresh=True).counts["succeeded"] == 10
+
+
+def test_other_evaluators_are_no_part_of_what_was_done() -> None:
+    store = Asked()
+    results = run(studied(), store=store, progress=False)
+    judged = evaluate(results, [lambda output: output > 4])
+    assert judged.counts["scores"] == 10
+    assert judged.table().rows[0]["mean"] == 0.5

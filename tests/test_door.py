@@ -1,0 +1,88 @@
+"""The one door: what is public is pinned, sorted, and there."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from inspect import isfunction
+from pathlib import Path
+
+import pytest
+
+import peira
+
+PUBLIC = [
+    "AnalysisPlan",
+    "Block",
+    "Budget",
+    "Case",
+    "Constraint",
+    "Design",
+    "Factor",
+    "Hypothesis",
+    "Level",
+    "Outcome",
+    "PeiraError",
+    "Policy",
+    "Reply",
+    "Results",
+    "Storage",
+    "Study",
+    "ask",
+    "ask_async",
+    "current_trial",
+    "evaluate",
+    "exact",
+    "generate",
+    "includes",
+    "match",
+    "numeric",
+    "open",
+    "plan",
+    "regex",
+    "run",
+    "step",
+    "study",
+    "submit",
+]
+
+
+def test_what_is_public_is_pinned_and_sorted() -> None:
+    assert peira.__all__ == sorted(PUBLIC)
+    assert set(PUBLIC) <= set(dir(peira))
+    for name in PUBLIC:
+        assert getattr(peira, name).__module__.startswith("peira"), name
+
+
+def test_what_checkers_see_is_what_is_there() -> None:
+    tree = ast.parse(Path(peira.__file__).read_text())
+    seen = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("peira.")
+        for alias in node.names
+    }
+    assert seen == peira._ROOM_OF
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = peira.nonsense  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["import peira.plan.expand", "from peira.plan import expand", "import peira.api", "import peira"],
+)
+def test_plan_is_the_function_whatever_was_imported_before(before: str) -> None:
+    code = f"{before}\nfrom peira import plan\nimport peira.plan.expand\nimport peira\n"
+    code += "assert callable(plan) and peira.plan is plan, peira.plan"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert isfunction(peira.plan)
+
+
+def test_importing_peira_opens_no_room() -> None:
+    code = "import sys, peira; print([m for m in sys.modules if m.startswith(('peira.', 'pydantic'))])"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
