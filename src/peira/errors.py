@@ -26,6 +26,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
+def carried(text: str) -> str:
+    """Text that UTF-8 can carry."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def message_of(problem: BaseException) -> str:
+    """What an exception says, whatever it is: some cannot even say that."""
+    try:
+        return carried(str(problem))
+    except Exception:
+        return "(its message could not be read)"
+
+
 class PeiraError(Exception):
     """The base of all peira errors; `exit_code` is what the command line answers."""
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from peira.core.ids import Json, own_copy, seed_of
+from peira.core.ids import Json, normalise, own_copy, seed_of
 from peira.core.models import Reply, Request
 from peira.errors import NotInTrial
 
@@ -114,24 +114,33 @@ class Trial(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     def log(self, name: str, /, **data: Json) -> None:
         """Note an observation: a timestamped event of this trial."""
-        self.channel.observe(name, data)
+        self.channel.observe(_text(name, "the name of a log"), data)
 
     def report(self, **metrics: float) -> None:
         """Report numbers beside the output (tokens, tool calls, a confidence)."""
-        self.channel.report({name: float(value) for name, value in metrics.items()}, {})
+        self.channel.report({_text(n, "a metric's name"): float(v) for n, v in metrics.items()}, {})
 
     def describe(self, **about: str) -> None:
         """Say what the agent is: kind, pattern, model, provider, request_id, trace."""
         unknown = sorted(set(about) - set(ABOUT))
         if unknown:
             raise TypeError(f"describe() takes {', '.join(ABOUT)}; not {', '.join(unknown)}")
-        self.channel.report({}, {name: str(value) for name, value in about.items()})
+        self.channel.report({}, {name: _text(value, name) for name, value in about.items()})
 
     def attach(self, name: str, data: bytes | str | Path, media: str = "") -> str:
         """Keep a file with the trial: bytes, text, or the file at a path."""
         if isinstance(data, Path):
             data = data.read_bytes()
-        return self.channel.attach(name, data.encode() if isinstance(data, str) else data, media)
+        if isinstance(data, str):
+            data = _text(data, "what is attached").encode()
+        return self.channel.attach(_text(name, "the name of a file"), bytes(data), _text(media, "media"))
+
+
+def _text(value: object, what: str) -> str:
+    """The text, if it is one that can be kept; said here, where the agent can still be blamed."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be text, not {value!r}")
+    return str(normalise(str(value), what))
 
 
 _current: ContextVar[Trial | None] = ContextVar("peira_trial", default=None)

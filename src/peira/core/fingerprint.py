@@ -9,6 +9,7 @@ reached code itself rebinds or fills: a cache that grew is no new code.
 
 from __future__ import annotations
 
+import os
 import types
 from collections import deque
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from peira.core.code.origin import OWN, own_file
 from peira.core.code.reach import MISSING, origin_of
 
 _ROUNDS = 5
+SECRET_LENGTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class _Walk:
         self._parts: set[tuple[str, str]] = set()
         self._unseen: set[str] = set()
         self._files: set[str] = set()
+        # A constant read from the environment is a key or a setting, not code: no digest of it is kept.
+        self._environment = {value for value in os.environ.values() if len(value) >= SECRET_LENGTH}
         self._numbers: dict[object, int] = {}
         self._queue: deque[tuple[str, object]] = deque()
         self._kept: list[object] = []  # objects are numbered by id, and an id lives as long as its object
@@ -99,6 +103,9 @@ class _Walk:
         if edge.value is MISSING:
             self._unseen.add(f"name {edge.label}")
             return "missing"
+        if isinstance(edge.value, str) and edge.value in self._environment:
+            self._unseen.add(f"environment value {edge.label}")
+            return "environment"
         digest = constant(edge.value) if origin_of(edge.value) != OWN else None
         if digest is None:
             return self._number(edge.label, bare(edge.value))

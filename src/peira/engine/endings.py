@@ -14,7 +14,7 @@ from peira.core.ids import canonical, normalise
 from peira.core.models import Reply
 from peira.engine.channel import AttemptChannel
 from peira.engine.payload import payload
-from peira.errors import Abandoned, Exhausted, InDoubt, Invalid, TooLarge
+from peira.errors import Abandoned, Exhausted, InDoubt, Invalid, TooLarge, carried, message_of
 from peira.spec.limits import Policy
 
 OWN_FOLDER = str(Path(__file__).resolve().parents[1])
@@ -67,12 +67,7 @@ def failure(problem: BaseException) -> Failure:
     frames = traceback.extract_tb(problem.__traceback__)
     shown = [f for f in frames if not f.filename.startswith(OWN_FOLDER)] or frames
     trace = getattr(problem, "trace", "") or "".join(traceback.format_list(shown))
-    return Failure(type(problem).__name__, _carry(str(problem))[:MOST_MESSAGE], _carry(trace)[-MOST_TRACE:])
-
-
-def _carry(text: str) -> str:
-    """Text that UTF-8 can carry."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return Failure(type(problem).__name__, message_of(problem)[:MOST_MESSAGE], carried(trace)[-MOST_TRACE:])
 
 
 def back_off(policy: Policy, tries: int, task: str) -> float:

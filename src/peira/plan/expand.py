@@ -104,6 +104,8 @@ def _predicate(where: str, layout: Layout) -> Any:
         try:
             return expression.evaluate({**blank, **facts})
         except ExpressionError as problem:
+            if expression.names - facts.keys():  # it asks about a factor that this agent does not take
+                return False
             raise Invalid(f"where: {problem}") from None
 
     return keeps

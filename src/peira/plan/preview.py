@@ -76,6 +76,17 @@ def _assigned(condition: Mapping[str, Json]) -> str:
     return ", ".join(f"{name}={value}" for name, value in condition.items())
 
 
+def _unseen(plan: Plan) -> list[str]:
+    """What the agents' code depends on and peira cannot look into: changes there make no new trials."""
+    lines = []
+    for label, agent in plan.agents.items():
+        seen = agent.fingerprint.unseen  # type: ignore[attr-defined]
+        unseen = [what for what in seen if not what.startswith("package ")]
+        if unseen:
+            lines.append(f"not seen in {label}: {', '.join(unseen)} (a change there makes no trial new)")
+    return lines
+
+
 def preview(plan: Plan, store: Readable | None) -> Preview:
     layout, counts = plan.layout, found(plan, store)
     before = last_manifest(plan.study.name, store)
@@ -99,5 +110,5 @@ def preview(plan: Plan, store: Readable | None) -> Preview:
         reused=counts.reused,
         retried=counts.failed,
         reasons=tuple(changes(plan, before, store, counts.new)),
-        notes=tuple(plan.study.unexecuted()),
+        notes=(*_unseen(plan), *plan.study.unexecuted()),
     )

@@ -9,62 +9,50 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
-import queue
 import random
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from peira.core.context import SeenCase, Trial, enter
 from peira.core.contracts import Agent
-from peira.core.ids import Json, normalise
-from peira.core.models import CallFailed, Reply, Request
+from peira.core.ids import normalise
+from peira.core.models import Reply
 from peira.core.registry import registry
-from peira.errors import Abandoned, InDoubt, Invalid, PeiraError
-from peira.runners.pipe import Answer, Ask, Broken, Do, Done, Ready, Setup, receive_in_child, send
+from peira.errors import Abandoned, Invalid, carried, message_of
+from peira.runners.pipe import Broken, Do, Done, Ready, Setup
+from peira.runners.pipe_channel import Line, PipeChannel
 from peira.sandbox import tree
 from peira.spec.modules import resolve_reference
 from peira.spec.study import Study
 
 PR_SET_CHILD_SUBREAPER = 36
-PROBLEMS: dict[str, Callable[[str], PeiraError]] = {"InDoubt": InDoubt, "CallFailed": CallFailed}
-_read_reply = msgspec.json.Decoder(Reply).decode
 
 
 def main() -> None:
-    line = Connection(int(sys.argv[1]))
-    setup = receive_in_child(line)
-    assert isinstance(setup, Setup)
+    line = Line(Connection(int(sys.argv[1])))
+    setup = line.setup
     _adopt_orphans()
-    inbox: queue.SimpleQueue[Do | Answer] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(line, inbox, setup.label), daemon=True).start()
+    threading.Thread(target=line.listen, args=(lambda: _end(setup.label),), daemon=True).start()
     sys.path[:] = setup.path
-    worker = _Worker(line, inbox, setup)
+    worker = _Worker(setup)
     worker.load()
-    send(line, Ready())
+    line.send(Ready())
     while True:
-        message = inbox.get()
-        if isinstance(message, Do):
-            send(line, worker.attempt(message))
-            _end_leftovers(setup.label)
+        do = line.work.get()
+        channel = PipeChannel(line, do.attempt)
+        channel.close(worker.attempt(do, channel))
+        _end_leftovers(setup.label)
 
 
-def _listen(line: Connection, inbox: queue.SimpleQueue[Any], label: str) -> None:
-    """Pass messages on; at the end of the pipe, end everything this process started, and itself."""
-    while True:
-        try:
-            inbox.put(receive_in_child(line))
-        except (EOFError, OSError):
-            tree.end(label, os.getpid())
-            os._exit(0)
+def _end(label: str) -> None:
+    """The owner is gone: end everything this process started, and itself."""
+    tree.end(label, os.getpid())
+    os._exit(0)
 
 
 def _adopt_orphans() -> None:
@@ -96,8 +84,7 @@ def _reap() -> None:
 
 
 class _Worker:
-    def __init__(self, line: Connection, inbox: queue.SimpleQueue[Any], setup: Setup) -> None:
-        self._channel = PipeChannel(line, inbox)
+    def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._agents: dict[str, Agent] = {}
 
@@ -107,18 +94,19 @@ class _Worker:
             with suppress(BaseException):
                 self._agent(label)
 
-    def attempt(self, do: Do) -> Done | Broken:
+    def attempt(self, do: Do, channel: PipeChannel) -> Done | Broken:
         try:
-            outcome = self._perform(do)
-            return Done(normalise(outcome.text if isinstance(outcome, Reply) else outcome, "output"))
+            outcome = self._perform(do, channel)
+            value = normalise(outcome.text if isinstance(outcome, Reply) else outcome, "output")
+            return Done(value, do.attempt)
         except BaseException as problem:  # whatever user code raises is how its attempt ended
             trace = "".join(traceback.format_tb(problem.__traceback__)[-5:])
             permanent = isinstance(problem, (Invalid, Abandoned))
-            return Broken(type(problem).__name__, _carry(problem), trace, permanent)
+            return Broken(type(problem).__name__, message_of(problem), carried(trace), permanent, do.attempt)
 
-    def _perform(self, do: Do) -> Any:
+    def _perform(self, do: Do, channel: PipeChannel) -> Any:
         agent = self._agent(do.work["agent"])
-        trial = _trial(do, self._channel)
+        trial = _trial(do, channel)
         _seed_globals(trial.seed)
         enter(trial)
         outcome = agent.invoke(trial)
@@ -130,10 +118,6 @@ class _Worker:
             fn = found.agents[label] if isinstance(found, Study) else found
             self._agents[label] = registry.make("agent", "function", fn=fn, label=label)
         return self._agents[label]
-
-
-def _carry(problem: BaseException) -> str:
-    return str(problem).encode("utf-8", "backslashreplace").decode()
 
 
 def _trial(do: Do, channel: PipeChannel) -> Trial:
@@ -159,53 +143,6 @@ def _seed_globals(seed: int) -> None:
 
 async def _complete(pending: Any) -> Any:
     return await pending
-
-
-class PipeChannel:
-    """The channel of an attempt in a child process: each call is asked of the parent."""
-
-    def __init__(self, line: Connection, inbox: queue.SimpleQueue[Any]) -> None:
-        self._line, self._inbox = line, inbox
-        self._one_at_a_time = threading.Lock()
-
-    def _ask(self, method: str, *arguments: Any) -> Any:
-        with self._one_at_a_time:
-            send(self._line, Ask(method, list(arguments)))
-            answer = self._inbox.get()
-        if answer.abandoned:
-            raise Abandoned("this attempt was abandoned: it may do nothing more")
-        if answer.problem:
-            raise PROBLEMS.get(answer.kind, Invalid)(answer.problem)
-        return answer.value
-
-    def recall(self, key: str) -> bytes | None:
-        known: bytes | None = self._ask("recall", key)
-        return known
-
-    def record(self, key: str, name: str, value: bytes) -> Future[None]:
-        self._ask("record", key, name, value)
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
-
-    def call(self, model: str, request: Request, key: str) -> Future[Reply]:
-        reply = _read_reply(self._ask("call", model, msgspec.to_builtins(request), key))
-        done: Future[Reply] = Future()
-        done.set_result(reply)
-        return done
-
-    def observe(self, name: str, data: Json) -> None:
-        self._ask("observe", name, normalise(data, f"log {name!r}"))
-
-    def report(self, metrics: Mapping[str, float], about: Mapping[str, str]) -> None:
-        self._ask("report", dict(metrics), dict(about))
-
-    def attach(self, name: str, data: bytes, media: str) -> str:
-        digest: str = self._ask("attach", name, data, media)
-        return digest
-
-    def workdir(self) -> Path:
-        return Path(self._ask("workdir"))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ class Do(msgspec.Struct, frozen=True, tag="do"):
 
     work: dict[str, Any]
     epoch: int
+    attempt: int
 
 
 class Answer(msgspec.Struct, frozen=True, tag="answer"):
@@ -39,6 +40,7 @@ class Ask(msgspec.Struct, frozen=True, tag="ask"):
 
     method: str
     arguments: list[Any]
+    attempt: int
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
@@ -49,6 +51,7 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
     """From the child: the attempt's output."""
 
     value: Json
+    attempt: int
 
 
 class Broken(msgspec.Struct, frozen=True, tag="broken"):
@@ -58,6 +61,7 @@ class Broken(msgspec.Struct, frozen=True, tag="broken"):
     message: str
     trace: str
     permanent: bool
+    attempt: int
 
 
 _to_child: msgspec.msgpack.Decoder[Setup | Do | Answer] = msgspec.msgpack.Decoder(Setup | Do | Answer)

@@ -22,7 +22,7 @@ from peira.core.codec import encode
 from peira.core.contracts import Attempt, Channel, Desk
 from peira.core.models import Reply, Request
 from peira.errors import Abandoned, AttemptFailed, InDoubt, Invalid, PeiraError, ProcessDied
-from peira.runners.pipe import Answer, Ask, Broken, Do, Done, Setup, receive, send
+from peira.runners.pipe import Answer, Ask, Broken, Do, Ready, Setup, receive, send
 from peira.sandbox import tree
 
 BATCH = 8
@@ -109,6 +109,7 @@ class _Worker:
 class _Child:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
+        self._number = 0
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -133,14 +134,19 @@ class _Child:
     def perform(self, attempt: Attempt, channel: Channel) -> Any:
         """The attempt's output; raises why there is none."""
         try:
-            send(self._line, Do(dict(attempt.work.portable()), attempt.epoch))
+            self._number += 1
+            send(self._line, Do(dict(attempt.work.portable()), attempt.epoch, self._number))
             while isinstance(message := receive(self._line), Ask):
-                send(self._line, _answer(message, channel))
+                # What an earlier attempt left behind may still ask; it is not this attempt's.
+                mine = message.attempt == self._number
+                send(self._line, _answer(message, channel) if mine else Answer(abandoned=True))
         except (EOFError, OSError):
             raise ProcessDied(self._death()) from None
+        if isinstance(message, Ready) or message.attempt != self._number:
+            self.bury()
+            raise ProcessDied("its process answered for another attempt, and was ended")
         if isinstance(message, Broken):
             raise _rebuilt(message)
-        assert isinstance(message, Done)
         return message.value
 
     def _death(self) -> str:
