@@ -100,6 +100,8 @@ def execute(study: StudyLike, wishes: Wishes, begun: Begun | None = None) -> Out
     }
     # Where there is no store yet, the plan comes first: what is refused makes none.
     planned = None if exists(where, project) else plan_of(study, None, project, **select)
+    if planned is not None and (wishes.runner or project.runner) == "process":
+        registry.make("runner", "process", agents=_places(planned), label="")  # refuses what cannot travel
     with owned(where, project, wishes.wait, _compression(study)) as store:
         plan = planned or plan_of(study, store, project, **select)
         run, finished = _conduct(plan, store, project, wishes, begun, str(study) if is_run_id(study) else "")
@@ -175,14 +177,19 @@ def _runners(plan: Plan, store: AnyStore, name: str, workers: int) -> dict[str, 
     awaiting = all(agent.asynchronous for agent in plan.agents.values())
     subject: Runner
     if name == "process":
-        places = {agent: reference(plan.study.agents[agent]) for agent in plan.agents}
-        subject = registry.make("runner", name, agents=places, label=label(store, incarnation(store)))
+        mark = label(store, incarnation(store))
+        subject = registry.make("runner", name, agents=_places(plan), label=mark)
     else:
         subject = _local(awaiting)
     runners: dict[str, tuple[Runner, int]] = {class_of(GENERATE, awaiting): (subject, workers)}
     for asynchronous in sorted({e.asynchronous for e in plan.evaluators.values()}):
         runners[class_of(EVALUATE, asynchronous)] = (_local(asynchronous), workers)
     return runners
+
+
+def _places(plan: Plan) -> dict[str, str | None]:
+    """Where each agent's code is, for other processes."""
+    return {agent: reference(plan.study.agents[agent]) for agent in plan.agents}
 
 
 def _local(asynchronous: bool) -> Runner:
