@@ -93,15 +93,20 @@ class _Worker:
         channel = self._desk.begin(attempt)
         if channel is None:
             return
+        outcome, failure = None, None
         try:
             outcome = child.perform(attempt, channel)
         except Exception as problem:  # the attempt's end, whatever it was
-            self._desk.end(attempt, None, problem)
-        else:
-            self._desk.end(attempt, outcome, None)
+            failure = problem
+        with self._moving:  # over before it is told: whoever gives it up now kills nobody
+            self._current = None
+        self._desk.end(attempt, outcome, failure)
 
     def _living_child(self) -> _Child:
-        if self._child is None or not self._child.alive:
+        if self._child is not None and not self._child.alive:
+            self._child.bury()
+            self._child = None
+        if self._child is None:
             self._child = _Child(self._setup)
         return self._child
 
@@ -110,6 +115,7 @@ class _Child:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._number = 0
+        self._killed = False
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -129,7 +135,7 @@ class _Child:
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return not self._killed and self._process.poll() is None
 
     def perform(self, attempt: Attempt, channel: Channel) -> Any:
         """The attempt's output; raises why there is none."""
@@ -160,6 +166,7 @@ class _Child:
 
     def kill(self) -> None:
         """End the process and everything it started; from any thread."""
+        self._killed = True
         tree.end(self._setup.label, self._process.pid)
 
     def bury(self) -> None:
