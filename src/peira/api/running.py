@@ -21,6 +21,7 @@ from peira.engine.control import ControlFolder
 from peira.engine.execution import Execution
 from peira.engine.opening import open_run, recorded_before
 from peira.engine.progress import Progress
+from peira.engine.stopping import Stop
 from peira.engine.trials import EVALUATE, GENERATE, StudySource, class_of
 from peira.errors import Invalid
 from peira.plan.expand import Plan
@@ -236,8 +237,6 @@ class Handle:
 
     def cancel(self) -> bool:
         """Stop now, running trials too; returns once that is done. False if it was over already."""
-        from peira.engine.stopping import Stop
-
         if self._over.is_set():
             return False
         self._execution.request(Stop.cancelled("its handle"))

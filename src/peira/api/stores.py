@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from peira.core.ids import digest_bytes
 from peira.engine.recovery import recover
 from peira.errors import Invalid, StoreInUse, Unknown
 from peira.sandbox import tree
@@ -90,8 +92,6 @@ def incarnation(store: AnyStore) -> int:
 
 def label(store: AnyStore, of: int) -> str:
     """What marks the processes that an owner of this store started."""
-    from peira.core.ids import digest_bytes
-
     path = str(store.path.resolve()) if isinstance(store, SqliteStore) else f"memory {id(store)}"
     return f"{digest_bytes(path.encode())[:16]}-{of}"
 
@@ -103,8 +103,6 @@ def _sweep(store: SqliteStore) -> None:
 
 def beside(store: AnyStore, name: str) -> Path:
     """A folder of the store's own."""
-    import tempfile
-
     if isinstance(store, SqliteStore):
         return store.path.with_name(f"{store.path.name}.{name}")
     return Path(tempfile.gettempdir()) / f"peira-{label(store, 1)}-{name}"

@@ -10,7 +10,6 @@ hundreds of thousands alive it would cost a quarter of the time.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
 
 import msgspec
 
@@ -290,6 +289,3 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 TERMINAL = frozenset(
     {State.succeeded, State.failed, State.cancelled, State.blocked, State.exhausted, State.in_doubt}
 )
-Terminal = Literal[
-    State.succeeded, State.failed, State.cancelled, State.blocked, State.exhausted, State.in_doubt
-]

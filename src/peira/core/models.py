@@ -62,6 +62,11 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return self.text
 
 
+def output_of(outcome: object) -> object:
+    """What an agent returned, as an output: a reply counts as its text."""
+    return outcome.text if isinstance(outcome, Reply) else outcome
+
+
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What was received, before anybody looks at it. `headers` are only those about limits and ids."""
 

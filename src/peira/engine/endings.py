@@ -11,7 +11,7 @@ import msgspec
 from peira.core.contracts import Ended
 from peira.core.events import NOTHING, Failure, Result, State
 from peira.core.ids import canonical, normalise
-from peira.core.models import Reply
+from peira.core.models import output_of
 from peira.engine.channel import AttemptChannel
 from peira.engine.payload import payload
 from peira.errors import Abandoned, Exhausted, InDoubt, Invalid, TooLarge, carried, message_of
@@ -46,7 +46,7 @@ def _state(problem: BaseException) -> State:
 def _succeeded(
     channel: AttemptChannel, took: float, outcome: object, limit: int
 ) -> tuple[Ended, tuple[bytes, ...]]:
-    value = normalise(outcome.text if isinstance(outcome, Reply) else outcome, "output")
+    value = normalise(output_of(outcome), "output")
     body = canonical(value)
     if len(body) > limit:
         raise TooLarge(f"output: {len(body)} bytes, more than the limit of {limit} (policy.output_limit)")

@@ -21,7 +21,7 @@ from typing import Any
 from peira.core.context import SeenCase, Trial, enter
 from peira.core.contracts import Agent
 from peira.core.ids import normalise
-from peira.core.models import Reply
+from peira.core.models import output_of
 from peira.core.registry import registry
 from peira.errors import Abandoned, Invalid, carried, message_of
 from peira.runners.pipe import Broken, Do, Done, Ready, Setup
@@ -96,9 +96,7 @@ class _Worker:
 
     def attempt(self, do: Do, channel: PipeChannel) -> Done | Broken:
         try:
-            outcome = self._perform(do, channel)
-            value = normalise(outcome.text if isinstance(outcome, Reply) else outcome, "output")
-            return Done(value, do.attempt)
+            return Done(normalise(output_of(self._perform(do, channel)), "output"), do.attempt)
         except BaseException as problem:  # whatever user code raises is how its attempt ended
             trace = "".join(traceback.format_tb(problem.__traceback__)[-5:])
             permanent = isinstance(problem, (Invalid, Abandoned))
