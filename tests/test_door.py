@@ -32,6 +32,7 @@ PUBLIC = [
     "ask",
     "ask_async",
     "current_trial",
+    "estimate",
     "evaluate",
     "exact",
     "generate",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from peira.analysis.results import Results
-    from peira.api import evaluate, generate, open, plan, run, submit
+    from peira.api import estimate, evaluate, generate, open, plan, run, submit
     from peira.core.asking import ask, ask_async
     from peira.core.context import current_trial
     from peira.core.models import Reply
@@ -48,6 +48,7 @@ __all__ = [
     "ask",
     "ask_async",
     "current_trial",
+    "estimate",
     "evaluate",
     "exact",
     "generate",
@@ -65,7 +66,7 @@ __all__ = [
 
 _ROOMS = {
     "peira.analysis.results": ("Results",),
-    "peira.api": ("evaluate", "generate", "open", "plan", "run", "submit"),
+    "peira.api": ("estimate", "evaluate", "generate", "open", "plan", "run", "submit"),
     "peira.core.asking": ("ask", "ask_async"),
     "peira.core.context": ("current_trial",),
     "peira.core.models": ("Reply",),

@@ -17,8 +17,8 @@
     └── NotInTrial                  ask, step, current_trial outside an agent
 
 Two signals are not errors, and user code must not catch them by accident, so they derive from
-BaseException: `Abandoned` (this attempt may do nothing more; `Exhausted` if a limit is why) and
-`Loading` (a `run` reached while a file is only being loaded).
+BaseException: `Abandoned` (this attempt may do nothing more; `Exhausted` if a limit is why, `Parked` if it
+will be made again after a wait) and `Loading` (a `run` reached while a file is only being loaded).
 """
 
 from __future__ import annotations
@@ -113,6 +113,14 @@ class Abandoned(BaseException):
 
 class Exhausted(Abandoned):
     """This attempt was ended by a limit."""
+
+
+class Parked(Abandoned):
+    """This attempt would have to wait so many seconds: its worker is freed, and it is made again then."""
+
+    def __init__(self, seconds: float, why: str) -> None:
+        super().__init__(why)
+        self.seconds = seconds
 
 
 class Loading(BaseException):

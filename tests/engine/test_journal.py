@@ -66,7 +66,7 @@ def test_ops_are_gathered_until_there_are_enough(journal: Journal, store: SlowSt
 
 def test_what_must_be_durable_takes_everything_earlier_along(journal: Journal, store: SlowStore) -> None:
     journal.add([op(1), op(2)])
-    sent = journal.send(op(3))
+    sent = journal.send([op(3)])
     journal.add([op(4)])
     journal.flush()
     assert store.groups == [["1", "2", "3"], ["4"]]

@@ -166,7 +166,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def give_back(self, data: st.DataObject) -> None:
         name = self._started(data)
-        self.scheduler.give_back(name)
+        self.scheduler.again(name)
         self.model.place(self.model.tasks[name])
 
     @some_started

@@ -5,7 +5,8 @@
 It prints its port, ends when its standard input does, and appends one line to BILLS for each answer that a
 provider would charge for. What it does at the next requests for a model is told by POST /script
 {"model", "turns": [...]} ("always": a turn for all others); without that it says the last message back.
-GET /log?model=NAME has what it was sent and what it billed.
+"most" is how many requests it takes at once: it answers 429 to the others. GET /log?model=NAME has what it
+was sent, how many it had at once at the most, and what it billed.
 
 A turn is what `scripted:` takes ({"text", ...} or {"fail", ...}), and: "status", "headers", "error" (a body),
 "echo" (the request's headers and URL in the error), "raw" (a body with "type" as content type), "first" (a
@@ -35,13 +36,16 @@ class Endpoint:
         self.turns: dict[str, deque[Turn]] = defaultdict(deque)
         self.always: dict[str, Turn] = {}
         self.seen: dict[str, list[Turn]] = defaultdict(list)
-        self.bills: dict[str, int] = defaultdict(int)
+        self.billed: dict[str, list[str]] = defaultdict(list)
+        self.most: dict[str, int] = {}
+        self.at_once: dict[str, int] = defaultdict(int)
+        self.peak: dict[str, int] = defaultdict(int)
         self.file = bills.open("a") if bills else None
 
-    def bill(self, model: str) -> None:
-        self.bills[model] += 1
+    def bill(self, body: Turn) -> None:
+        self.billed[body["model"]].append(said(body))
         if self.file:
-            self.file.write(f"{model}\n")
+            self.file.write(f"{body['model']}\n")
             self.file.flush()
 
     async def script(self, request: web.Request) -> web.Response:
@@ -49,25 +53,39 @@ class Endpoint:
         self.turns[told["model"]].extend(told.get("turns", ()))
         if "always" in told:
             self.always[told["model"]] = told["always"]
+        if "most" in told:
+            self.most[told["model"]] = told["most"]
         return web.json_response({})
 
     async def log(self, request: web.Request) -> web.Response:
         model = request.query["model"]
-        return web.json_response({"seen": self.seen[model], "bills": self.bills[model]})
+        billed, peak = self.billed[model], self.peak[model]
+        return web.json_response(
+            {"seen": self.seen[model], "bills": len(billed), "billed": billed, "peak": peak}
+        )
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         model = body["model"]
         headers = {name.lower(): value for name, value in request.headers.items()}
-        self.seen[model].append({"path": request.path_qs, "headers": headers, "body": body})
+        now = asyncio.get_running_loop().time()
+        self.seen[model].append({"path": request.path_qs, "headers": headers, "body": body, "at": now})
         turns = self.turns[model]
-        turn = turns.popleft() if turns else self.always.get(model, {"text": said(body)})
-        return await self.act(request, body, turn)
+        turn = turns.popleft() if turns else {"text": said(body), **self.always.get(model, {})}
+        self.at_once[model] += 1
+        try:
+            if self.at_once[model] > self.most.get(model, sys.maxsize):
+                turn = {"status": 429}
+            else:
+                self.peak[model] = max(self.peak[model], self.at_once[model])
+            return await self.act(request, body, turn)
+        finally:
+            self.at_once[model] -= 1
 
     async def act(self, request: web.Request, body: Turn, turn: Turn) -> web.StreamResponse:
         status = turn.get("status") or FAILS.get(turn.get("fail", ""), 200)
         if status not in UNBILLED and turn.get("bill", True):
-            self.bill(body["model"])
+            self.bill(body)
         await asyncio.sleep(turn.get("delay", 0))
         if status != 200:
             return refusal(request, status, turn)

@@ -89,7 +89,7 @@ def test_a_full_answer(endpoint, stream: bool) -> None:
         "Paris, of course",
         model=f"{endpoint.model}-served",
         finish="tool_calls",
-        usage=Usage(input=20, output=5, cached=8),
+        usage=Usage(input=20, output=5, cached=8, written=4),
         tool_calls=(ToolCall("call_1", "look_up", {"word": "Paris"}), ToolCall("call_2", "now", {})),
         reasoning="France has a capital",
         latency=reply.latency,

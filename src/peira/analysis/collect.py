@@ -76,12 +76,15 @@ class Collector:
             metadata=case.metadata,
             input=case.input,
             expected=case.expected,
+            calls=result.calls,
+            anchor=place.number >= self._layout.anchored,
         )
 
     def _score(self, name: str, task: Task | None) -> Score:
         if task is None:
             return Score(name, State.queued)
-        return Score(name, task.state, self._value(task.result), task.result.failure, task.result.took)
+        result = task.result
+        return Score(name, task.state, self._value(result), result.failure, result.took, result.metrics)
 
     def _value(self, result: Result) -> Json:
         if result.blob:

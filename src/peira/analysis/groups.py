@@ -26,6 +26,7 @@ ATTRIBUTES: Mapping[str, Callable[[TrialResult], Json]] = {
     "case": lambda trial: trial.case_id,
     "slice": lambda trial: trial.slice,
     "cluster": lambda trial: trial.cluster,
+    "served": lambda trial: trial.about.get("served"),
 }
 """What trials can be grouped by, beside the factors of their conditions."""
 
@@ -102,6 +103,8 @@ def gather(trials: Iterable[TrialResult], by: Sequence[str] = ()) -> Groups:
     factors: dict[str, None] = {}
     ranks: list[dict[str | bytes, int]] = [{} for _ in by]
     for trial in trials:
+        if trial.anchor:
+            continue
         factors.update(dict.fromkeys(trial.condition))
         labels = tuple(_label(trial, name) for name in by)
         key = tuple(map(_key, labels))

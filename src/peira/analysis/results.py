@@ -11,9 +11,10 @@ from typing import Any
 
 from peira.analysis.export import to_frame, write_csv, write_jsonl
 from peira.analysis.means import tabulate
+from peira.analysis.money import Bill, cost, spent
 from peira.analysis.table import Table
 from peira.analysis.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures
-from peira.core.events import Status
+from peira.core.events import Spent, Status
 from peira.core.ids import short
 
 
@@ -34,6 +35,7 @@ class Results:
         counts: Mapping[str, int],
         notes: Sequence[str] = (),
         store: Any = None,
+        spent: Sequence[Spent] = (),
     ) -> None:
         self._load = load
         self.store = store
@@ -42,6 +44,7 @@ class Results:
         self.status = status
         self.counts: Mapping[str, int] = MappingProxyType(dict(counts))
         self.notes = tuple(notes)
+        self.spent_by_model = tuple(spent)
 
     @cached_property
     def trials(self) -> list[TrialResult]:
@@ -60,6 +63,16 @@ class Results:
     def ok(self) -> bool:
         """Everything that was asked for succeeded."""
         return self.status == Status.completed and not any(self.counts.get(state) for state in FAILED)
+
+    @property
+    def cost(self) -> Bill:
+        """What its trials and scores cost when their calls were bought, in whichever run."""
+        return cost(self._stream())
+
+    @property
+    def spent(self) -> Bill:
+        """What was paid in this run, retries and judges included."""
+        return spent(self.spent_by_model)
 
     def table(self, *by: str, score: str | None = None, level: float = 0.95) -> Table:
         """Means with intervals, by factors, or by agent, case, slice or cluster; overall without names.

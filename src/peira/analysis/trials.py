@@ -25,11 +25,13 @@ class Score(msgspec.Struct, frozen=True):
     value: Json = None
     failure: Failure | None = None
     took: float = 0.0
+    metrics: Mapping[str, float] = NOTHING
 
 
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     """One trial with its scores. `reused` says that this run did not execute it; `reused_from` names the
-    trial whose result was taken over when a factor was added at its baseline."""
+    trial whose result was taken over when a factor was added at its baseline. An `anchor` is the study's
+    first trial again, run to see whether something drifts: it is in no mean."""
 
     id: str
     agent: str
@@ -52,6 +54,18 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, Json] = NOTHING
     input: Json = None
     expected: Json = None
+    calls: tuple[str, ...] = ()
+    anchor: bool = False
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars for its calls when they were bought; None if a price is unknown."""
+        return self.metrics.get("cost") if self.metrics.get("calls") else 0.0
+
+    @property
+    def spent(self) -> float | None:
+        """US dollars for its calls in this run: nothing, if it was recorded before."""
+        return 0.0 if self.reused or not self.metrics.get("calls") else self.metrics.get("spent")
 
     @property
     def unit(self) -> tuple[str, str]:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from peira.analysis.results import Results
+from peira.api.estimating import estimate_of
 from peira.api.look import Opened
 from peira.api.rescoring import with_evaluators
-from peira.api.running import Handle, Wishes, execute
+from peira.api.running import WORKERS, Handle, Wishes, execute
 from peira.api.stores import StoreLike, exists, reading
 from peira.api.studies import StudyLike, plan_of
 from peira.core.events import Status
+from peira.engine.opening import spent_before
 from peira.engine.trials import EVALUATE, GENERATE
+from peira.errors import Invalid
+from peira.plan.estimate import Estimate
+from peira.plan.history import found
 from peira.plan.preview import Preview, preview
 from peira.spec.limits import Policy
 from peira.spec.modules import refuse_while_loading
@@ -31,10 +38,45 @@ def plan(
     refuse_while_loading()
     project = Project.find()
     project.load_plugins()
-    if not exists(store, project):
-        return preview(plan_of(study, None, project, where=where, limit=limit, fresh=fresh), None)
-    with reading(store, project) as opened:
-        return preview(plan_of(study, opened, project, where=where, limit=limit, fresh=fresh), opened)
+    with _looking(store, project) as opened:
+        planned = plan_of(study, opened, project, where=where, limit=limit, fresh=fresh)
+        counts, workers = found(planned, opened), project.parallel or WORKERS
+        expected = estimate_of(planned, opened, project, workers, counts=counts)
+        before = spent_before(planned, opened, "") if opened else []
+        return preview(planned, opened, counts, expected, before)
+
+
+def estimate(
+    study: StudyLike,
+    *,
+    store: StoreLike = None,
+    parallel: int | None = None,
+    where: str = "",
+    limit: int | None = None,
+    fresh: bool = False,
+    assume: Mapping[str, Any] | None = None,
+) -> Estimate:
+    """What a run would take: calls, tokens, cost and time, each from low to high, and where that is from.
+
+    From what earlier runs of the study took, else from the lengths of the prompts. `assume` says it better:
+    `calls` and `seconds` of a trial, `input_tokens` and `output_tokens` of a call, the `model` that is asked.
+    What is not known is None, and never 0. Runs nothing.
+    """
+    refuse_while_loading()
+    if parallel is not None and parallel < 1:
+        raise Invalid(f"parallel: must be at least 1, not {parallel}")
+    project = Project.find()
+    project.load_plugins()
+    workers = parallel or project.parallel or WORKERS
+    with _looking(store, project) as opened:
+        planned = plan_of(study, opened, project, where=where, limit=limit, fresh=fresh)
+        counts = found(planned, opened)
+        return estimate_of(planned, opened, project, workers, assume=assume, counts=counts)
+
+
+def _looking(store: StoreLike, project: Project) -> AbstractContextManager[Any]:
+    """The store, to be looked at; None if there is none yet."""
+    return reading(store, project) if exists(store, project) else nullcontext()
 
 
 def run(
@@ -49,6 +91,7 @@ def run(
     fresh: bool = False,
     resources: Mapping[str, Any] | None = None,
     progress: bool | None = None,
+    log: str | Path | None = None,
 ) -> Results:
     """Run a study through all its stages, and return its results.
 
@@ -56,8 +99,9 @@ def run(
     loop for `async def`) or "process". `where` and `limit` run a part; `fresh` asks everything anew,
     beside what there is. `resources` are handed to agents and are no part of identity. A first Ctrl-C
     lets running trials finish, a second cancels them; either way KeyboardInterrupt follows, all recorded.
+    `log` is a file to which each event is appended as it happens, as a line of JSON.
     """
-    wishes = Wishes(store, parallel, runner, policy, where, limit, fresh, resources or {}, progress)
+    wishes = Wishes(store, parallel, runner, policy, where, limit, fresh, resources or {}, progress, log=log)
     return _run(study, wishes)
 
 
@@ -99,7 +143,7 @@ def submit(study: StudyLike, **wishes: Any) -> Handle:
 
 
 def open(store: StoreLike = None) -> Opened:
-    """Look at stored work: `.runs()`, `.results(run)`, `.events(run, after=)`."""
+    """Look at stored work: `.runs()`, `.results(run)`, `.events(run, after=)`, `.calls(run=)`."""
     refuse_while_loading()
     return Opened(store)
 
@@ -108,6 +152,7 @@ __all__ = [
     "Handle",
     "Opened",
     "StudyLike",
+    "estimate",
     "evaluate",
     "execute",
     "generate",

@@ -9,18 +9,18 @@ from typing import Any
 from peira.analysis.collect import Collector
 from peira.analysis.results import Results
 from peira.analysis.trials import TrialResult
+from peira.api.calls import CallRecord, ModelCall, calls_of, find_call, record_of, tally_of
+from peira.api.resolving import Settled, settle
+from peira.api.seen import UNDER_WAY, as_seen
 from peira.api.stores import AnyStore, StoreLike, locate, reading
 from peira.api.studies import find_run
-from peira.core.contracts import RunQuery
+from peira.core.contracts import CallQuery, RunQuery, Tally
 from peira.core.events import Record, Status
 from peira.core.state import Run, replace
 from peira.engine.trials import EVALUATE, GENERATE
 from peira.errors import Unknown
 from peira.plan.manifest import Manifest, read
 from peira.spec.project import Project
-from peira.stores.sqlite import SqliteStore
-
-UNDER_WAY = (Status.planned, Status.running)
 
 
 class Opened:
@@ -70,6 +70,26 @@ class Opened:
             found: list[Record] = store.events(self._find(store, run).id, after, limit)
             return found
 
+    def calls(self, query: CallQuery | None = None, **filters: Any) -> list[ModelCall]:
+        """Calls of models, last asked first; filters are run, model, state, task, prefix, limit."""
+        with self._reading() as store:
+            return calls_of(store, query or CallQuery(**filters))
+
+    def tally(self, query: CallQuery | None = None, **filters: Any) -> Tally:
+        """What those calls come to, all of them, whatever the limit."""
+        with self._reading() as store:
+            return tally_of(store, query or CallQuery(**filters))
+
+    def call(self, key: str) -> CallRecord:
+        """Everything about the call whose key starts so: request, answer, events."""
+        with self._reading() as store:
+            return record_of(store, find_call(store, key))
+
+    def resolve(self, how: str, *keys: str, model: str = "", by: str = "") -> Settled:
+        """Settle calls, for the next run: `resend` those in doubt (without keys, all of them), or `discard`
+        answers that are bad. This writes, so nobody else may own the store."""
+        return settle(how, keys, model=model, by=by, store=self._where)
+
     def blob(self, digest: str) -> bytes:
         with self._reading() as store:
             data: bytes = store.get(digest)
@@ -83,14 +103,6 @@ class Opened:
     def study_size(self, study: str) -> int:
         with self._reading() as store:
             return sum(store.size(run.id) for run in store.runs(RunQuery(study=study, limit=1_000_000)))
-
-
-def as_seen(run: Run, store: AnyStore) -> Run:
-    """The run as it stands now: one whose owner is gone is interrupted, whatever it last wrote."""
-    if run.status not in UNDER_WAY or not isinstance(store, SqliteStore):
-        return run
-    alive = (store.owner() or {}).get("incarnation") == run.incarnation if store.readonly else True
-    return run if alive else replace(run, status=Status.interrupted)
 
 
 def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
@@ -110,6 +122,7 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
         counts=plain_counts(run.counts),
         notes=manifest.notes,
         store=where,
+        spent=run.spent,
     )
 
 

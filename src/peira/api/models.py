@@ -1,34 +1,124 @@
-"""Which model is meant by a name: an alias of the project file, or provider:name."""
+"""Which model is meant by a name: one that the project file describes, or provider:name.
+
+    [models.fast]                              # asked for as "fast"
+    model = "openai:gpt-5-mini"                # without it, the name itself is the model
+    parameters = {temperature = 0}
+    limits = {requests_per_minute = 500, tokens_per_minute = 200_000, concurrency = 20}
+    price = {input = 0.25, output = 2.0}       # dollars for a million tokens
+    fallbacks = ["anthropic:claude-haiku-4-5"]
+
+Everything else in such a table is an option of the provider (base_url, key, headers, timeouts, stream).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from peira.core.models import Model
+from peira.core.models import Limits, Model, Named
 from peira.core.registry import nearest, registry
-from peira.errors import Invalid
+from peira.errors import Invalid, Unknown
+from peira.models.prices import price_of
+from peira.spec.limits import Budget
 from peira.spec.project import Project
 
-
-def models_of(project: Project) -> Callable[[str], Model]:
-    """A function from names to models; Invalid names what is wrong with one."""
-
-    def make(name: str) -> Model:
-        options = _alias(project, name)
-        provider, colon, rest = str(options.pop("model", name)).partition(":")
-        if not colon or not rest:
-            known = [*project.models, *(f"{p}:..." for p in registry.names("model"))]
-            raise Invalid(
-                f"model {name!r}: write provider:name, or an alias of peira.toml{nearest(name, known)}"
-            )
-        made: Model = registry.make("model", provider, model=rest, **options)
-        made.check()
-        return made
-
-    return make
+LIMITS = {"requests_per_minute": "requests", "tokens_per_minute": "tokens", "concurrency": "concurrency"}
 
 
-def _alias(project: Project, name: str) -> dict[str, Any]:
+def models_of(project: Project) -> Callable[[str], Named]:
+    """A function from names to models; Invalid or Unknown names what is wrong with one."""
+    return lambda name: named(project, name)
+
+
+def named(project: Project, name: str) -> Named:
+    """The model of that name. Nothing is sent, and no key is looked for: that is its `check`."""
+    options = _described(project, name)
+    limits, price = options.pop("limits", {}), options.pop("price", None)
+    fallbacks = options.pop("fallbacks", ())
+    provider, model = _parsed(project, name, str(options.pop("model", name)))
+    made: Model = registry.make("model", provider, model=model, **options)
+    return Named(
+        name,
+        made,
+        _limits(name, limits),
+        price_of(provider, model, price),
+        _fallbacks(project, name, fallbacks),
+    )
+
+
+def _described(project: Project, name: str) -> dict[str, Any]:
     found = project.models.get(name, {})
     return dict(found) if isinstance(found, Mapping) else {"model": found}
+
+
+def _parsed(project: Project, name: str, full: str) -> tuple[str, str]:
+    provider, colon, model = full.partition(":")
+    known = registry.names("model")
+    if not colon:
+        names = [*project.models, *(f"{p}:..." for p in known)]
+        raise Invalid(f"model {name!r}: write provider:name, or a name of peira.toml{nearest(name, names)}")
+    if provider not in known:
+        raise Unknown(f"no provider {provider!r} in model {full!r}{nearest(provider, known)}")
+    if not model and provider != "scripted":
+        raise Invalid(f'model {full!r} names no model; write "{provider}:NAME"')
+    return provider, model
+
+
+def _limits(name: str, given: object) -> Limits:
+    if not isinstance(given, Mapping):
+        raise Invalid(f"model {name!r}: limits: must be a table of {', '.join(LIMITS)}, not {given!r}")
+    problems = [
+        f"model {name!r}: limits: no {key!r}{nearest(key, LIMITS)}" for key in given if key not in LIMITS
+    ]
+    for key, value in given.items():
+        whole = key == "concurrency"
+        if key in LIMITS and (type(value) not in ((int,) if whole else (int, float)) or not value > 0):
+            kind = "a whole number" if whole else "a number"
+            problems.append(f"model {name!r}: limits.{key}: must be {kind} above 0, not {value!r}")
+    if problems:
+        raise Invalid(problems)
+    return Limits(**{LIMITS[key]: value for key, value in given.items()})
+
+
+def _fallbacks(project: Project, name: str, given: object) -> tuple[str, ...]:
+    if not isinstance(given, (list, tuple)) or not all(isinstance(one, str) for one in given):
+        raise Invalid(f"model {name!r}: fallbacks: must be a list of models, not {given!r}")
+    for one in given:
+        _parsed(project, one, str(_described(project, one).get("model", one)))
+    return tuple(given)
+
+
+def problems_of(project: Project, names: Iterable[str]) -> list[str]:
+    """What stands in the way of asking these models and their fallbacks, and what is wrong with any that
+    the project file describes: every problem, one line each."""
+    problems: list[str] = []
+    asked = list(dict.fromkeys(names))
+    for name in asked:  # grows while it is walked
+        try:
+            found = named(project, name)
+            asked += [one for one in found.fallbacks if one not in asked]
+            found.model.check()
+        except (Invalid, Unknown) as problem:
+            problems += getattr(problem, "problems", None) or [str(problem)]
+    for name in project.models.keys() - set(asked):
+        try:
+            named(project, name)
+        except (Invalid, Unknown) as problem:
+            problems += getattr(problem, "problems", None) or [str(problem)]
+    return list(dict.fromkeys(problems))
+
+
+def is_model(project: Project, value: object) -> bool:
+    """Whether a value looks like the name of a model here."""
+    if not isinstance(value, str):
+        return False
+    provider, colon, model = value.partition(":")
+    return value in project.models or bool(colon and model and provider in registry.names("model"))
+
+
+def by_model(project: Project, budget: Budget) -> Budget:
+    """The budget with its models by their full names."""
+    if not budget.per_model:
+        return budget
+    full = {named(project, name).model.name: allowance for name, allowance in budget.per_model.items()}
+    return budget.model_copy(update={"per_model": full})

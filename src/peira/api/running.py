@@ -5,12 +5,16 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from peira.analysis.results import Results
+from peira.api.estimating import estimate_of
 from peira.api.look import results_of
-from peira.api.models import models_of
+from peira.api.models import by_model, models_of
+from peira.api.preflight import check_models
 from peira.api.stores import AnyStore, StoreLike, beside, exists, incarnation, label, locate, owned
 from peira.api.studies import StudyLike, is_run_id, plan_of
 from peira.core.clock import SystemClock
@@ -19,7 +23,9 @@ from peira.core.registry import nearest, registry
 from peira.engine.conduct import Conductor, Finished
 from peira.engine.control import ControlFolder
 from peira.engine.execution import Execution
-from peira.engine.opening import open_run, recorded_before
+from peira.engine.log import Log
+from peira.engine.log import problems_of as log_problems
+from peira.engine.opening import open_run, recorded_before, spent_before
 from peira.engine.progress import Progress
 from peira.engine.stopping import Stop
 from peira.engine.trials import EVALUATE, GENERATE, StudySource, class_of
@@ -27,6 +33,7 @@ from peira.errors import Invalid
 from peira.plan.expand import Plan
 from peira.plan.manifest import keep
 from peira.report.live import display
+from peira.report.telemetry import telling
 from peira.spec.limits import Policy
 from peira.spec.modules import reference
 from peira.spec.project import Project
@@ -53,6 +60,8 @@ class Wishes:
     progress: bool | None = None
     wait: float | None = 0.0
     stages: Sequence[str] = STAGES
+    log: str | Path | None = None
+    batch: bool = False
 
     def problems(self) -> list[str]:
         found = []
@@ -64,6 +73,8 @@ class Wishes:
             found.append("resources: cannot be handed to other processes; use runner='local'")
         if isinstance(self.policy, Mapping):
             found += policy_problems(self.policy)
+        if self.log is not None:
+            found += log_problems(self.log)
         return found
 
 
@@ -101,11 +112,20 @@ def execute(study: StudyLike, wishes: Wishes, begun: Begun | None = None) -> Out
     }
     # Where there is no store yet, the plan comes first: what is refused makes none.
     planned = None if exists(where, project) else plan_of(study, None, project, **select)
-    if planned is not None and (wishes.runner or project.runner) == "process":
-        registry.make("runner", "process", agents=_places(planned), label="")  # refuses what cannot travel
-    with owned(where, project, wishes.wait, _compression(study)) as store:
+    if planned is not None:
+        check_models(planned, project, None)
+        if (wishes.runner or project.runner) == "process":
+            registry.make(
+                "runner", "process", agents=_places(planned), label=""
+            )  # refuses what cannot travel
+    watched = telling(project.telemetry == "otel")
+    with watched, owned(where, project, wishes.wait, _compression(study)) as store:
         plan = planned or plan_of(study, store, project, **select)
-        run, finished = _conduct(plan, store, project, wishes, begun, str(study) if is_run_id(study) else "")
+        if planned is None:
+            check_models(plan, project, store)
+        resumes = str(study) if is_run_id(study) else ""
+        with nullcontext() if wishes.log is None else Log(wishes.log) as log:
+            run, finished = _conduct(plan, store, project, wishes, begun, resumes, log)
         results = results_of(where, store, run)
     return Outcome(results, finished)
 
@@ -115,7 +135,13 @@ def _compression(study: StudyLike) -> str:
 
 
 def _conduct(
-    plan: Plan, store: AnyStore, project: Project, wishes: Wishes, begun: Begun | None, resumes: str
+    plan: Plan,
+    store: AnyStore,
+    project: Project,
+    wishes: Wishes,
+    begun: Begun | None,
+    resumes: str,
+    log: Log | None,
 ) -> tuple[str, Finished]:
     workers = wishes.parallel or project.parallel or WORKERS
     runners = _runners(plan, store, wishes.runner or project.runner, workers)
@@ -128,7 +154,8 @@ def _conduct(
     shutil.rmtree(work_root, ignore_errors=True)
     manifest = keep(plan, store.put)
     recorded = recorded_before(manifest, plan.study.name, store) if len(wishes.stages) == len(STAGES) else {}
-    run = open_run(plan, manifest, store, str(number), number, clock.now(), resumes)
+    expected = None if recorded else estimate_of(plan, store, project, workers, stages=wishes.stages)
+    run = open_run(plan, manifest, store, str(number), number, clock.now(), resumes, expected)
     source = StudySource(plan, store, wishes.stages, wishes.resources, done=bool(recorded))
     execution = Execution(
         run,
@@ -139,9 +166,14 @@ def _conduct(
         work_root=work_root,
         inline=plan.study.storage.inline,
         models=models_of(project),
+        batch=wishes.batch,
+        budget=by_model(project, plan.study.budget),
+        before=spent_before(plan, store, run),
         recorded=recorded,
         clock=clock,
     )
+    if log:
+        log.follow(store, run)
     if begun:
         begun(run, execution)
     try:

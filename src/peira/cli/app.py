@@ -16,17 +16,21 @@ from peira.core.registry import nearest
 COMMANDS = {
     "init": ("init", "Write a first study, a project file and a schema for editors."),
     "plan": ("run", "Say what a run would do, and what of it is new. Runs nothing."),
+    "estimate": ("estimate", "Say what a run would take: calls, tokens, cost, time. Runs nothing."),
     "run": ("run", "Run a study, or go on with it: what is recorded is not done again."),
     "score": ("run", "Judge the outputs there are; never calls the agent."),
     "runs": ("look", "List the runs in a store, newest first."),
     "status": ("look", "Say where a run stands."),
     "show": ("show", "Show the results of a run, its trials, or one of them."),
     "events": ("look", "List what happened in a run, in order."),
+    "calls": ("calls", "List the calls of models, last asked first, and what they cost."),
+    "resolve": ("resolve", "Settle calls in doubt, or discard answers that are bad."),
+    "batch": ("batch", "Say where batches stand, or fetch the answers of those that are over."),
     "watch": ("look", "Follow a run live, from any terminal, until it ends."),
     "cancel": ("keep", "Stop a run, wherever it is running, and say what was stopped."),
     "verify": ("keep", "Check a store: replay its events, check every digest."),
     "doctor": ("doctor", "Check that peira can work here."),
-    "demo": ("demo", "See it work: a small study, its plug pulled half-way, resumed."),
+    "demo": ("demo", "See it work: a small factorial study of a real model."),
 }
 """Each command's room, and what it does in one line (the first of its help)."""
 

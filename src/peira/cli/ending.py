@@ -9,8 +9,10 @@ import msgspec
 
 from peira.analysis.results import Results
 from peira.analysis.table import Table
+from peira.api.estimating import account_of
 from peira.api.look import Opened
 from peira.api.running import Outcome
+from peira.cli.bill import money, money_document
 from peira.cli.output import counted, means
 from peira.core.ids import short
 
@@ -38,6 +40,7 @@ def summary(results: Results) -> dict[str, Any]:
         "store": str(results.store),
         "counts": dict(results.counts),
         "notes": list(results.notes),
+        **money_document(account_of(results.store, results.run_id)),
     }
 
 
@@ -51,7 +54,12 @@ def text(results: Results, reason: str) -> str:
 
 def headline(results: Results, reason: str = "") -> str:
     why = f" ({reason})" if reason and reason != results.status else ""
-    return f"{results.study}: {results.status}{why}, run {short(results.run_id)}\n{tally(results.counts)}"
+    lines = [
+        f"{results.study}: {results.status}{why}, run {short(results.run_id)}",
+        tally(results.counts),
+        money(account_of(results.store, results.run_id)),
+    ]
+    return "\n".join(filter(None, lines))
 
 
 def tally(counts: Mapping[str, int]) -> str:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from peira.api.estimating import account_of
 from peira.api.follow import Follower
 from peira.api.look import Opened
+from peira.cli.bill import money_document
 from peira.cli.options import Json, RunName, Store
 from peira.cli.output import Output, counted, encoded, grid, moment, note
-from peira.cli.told import described, lasted, recorded, run_document, standing, status_of, told
+from peira.cli.told import described, lasted, run_document, standing, status_of, told
 from peira.core.clock import seconds
 from peira.core.contracts import RunQuery
 from peira.core.events import Record, Status
 from peira.core.ids import short
 from peira.core.state import Run
+from peira.engine.log import recorded
 from peira.errors import Invalid
 from peira.report.live import display
 
@@ -89,8 +92,14 @@ def status(run: RunName = "", store: Store = None, as_json: Json = False) -> Non
     out, opened = Output(as_json), Opened(store)
     follower = Follower(store, opened.run(run).id)
     size = opened.size(follower.run.id)
-    out.document({**run_document(follower.run), "progress": standing(follower), "bytes": size})
+    out.document(_document(follower, size, store))
     out.text(described(follower, size, store))
+
+
+def _document(follower: Follower, size: int, store: str | None) -> dict[str, Any]:
+    run, progress = follower.run, standing(follower)
+    account = money_document(account_of(store, run.id))
+    return {**run_document(run), "progress": progress, "bytes": size, **account}
 
 
 def events(
@@ -157,7 +166,7 @@ def watch(run: RunName = "", store: Store = None, as_json: Json = False) -> int:
     follower = Follower(store, opened.run(run).id)
     _follow(follower)
     size = opened.size(follower.run.id)
-    out.document({**run_document(follower.run), "progress": standing(follower), "bytes": size})
+    out.document(_document(follower, size, store))
     out.text(described(follower, size, store))
     return int(follower.run.status is not Status.completed)
 

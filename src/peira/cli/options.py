@@ -51,6 +51,10 @@ RetryFailed = Annotated[
 Wait = Annotated[
     bool, typer.Option("--wait", help="Wait while another process uses the store, instead of giving up.")
 ]
+Log = Annotated[
+    str | None,
+    typer.Option("--log", metavar="FILE", help="Append every event to this file, a JSON line each."),
+]
 Progress = Annotated[bool | None, typer.Option("--progress/--quiet", help="Show how far it is.")]
 
 

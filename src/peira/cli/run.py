@@ -14,6 +14,7 @@ from peira.cli.options import (
     Fresh,
     Json,
     Limit,
+    Log,
     Parallel,
     Progress,
     RetryFailed,
@@ -79,7 +80,11 @@ def run(
     detached: Annotated[
         bool, typer.Option("--detach", help="Leave it running without this terminal, and return.")
     ] = False,
+    batch: Annotated[
+        bool, typer.Option("--batch", help="Hand calls in as batches: answered later, for half the price.")
+    ] = False,
     wait: Wait = False,
+    log: Log = None,
     store: Store = None,
     as_json: Json = False,
     progress: Progress = None,
@@ -109,6 +114,8 @@ def run(
         fresh=fresh,
         progress=progress,
         wait=None if wait else 0.0,
+        log=log,
+        batch=batch,
         stages=_stages(stage),
     )
     study = chosen(study, store)
@@ -126,6 +133,7 @@ def score(
     limit: Limit = None,
     retry_failed: RetryFailed = None,
     wait: Wait = False,
+    log: Log = None,
     store: Store = None,
     as_json: Json = False,
     progress: Progress = None,
@@ -149,6 +157,7 @@ def score(
         limit=limit,
         progress=progress,
         wait=None if wait else 0.0,
+        log=log,
         stages=(EVALUATE,),
     )
     return _ended(execute(chosen(study, store), wishes, _started(progress)), store, ctx.obj, out)

@@ -8,16 +8,18 @@ from typing import Any
 import msgspec
 
 from peira.analysis.trials import Score, TrialResult, named
+from peira.api.estimating import account_of
 from peira.api.follow import Follower
 from peira.api.look import plain_counts
+from peira.cli.bill import money
 from peira.cli.ending import tally
 from peira.cli.output import command, fitted, moment
 from peira.core.clock import stamp
-from peira.core.codec import encode
 from peira.core.events import Record, State, Status
 from peira.core.ids import canonical, short
 from peira.core.registry import nearest
 from peira.core.state import Run
+from peira.engine.log import recorded
 from peira.errors import Invalid
 from peira.report.live import describe, duration
 
@@ -76,6 +78,7 @@ def described(follower: Follower, size: int, store: str | None) -> str:
         else describe(progress),
         "begun": moment(run.planned),
         "took": lasted(progress.elapsed) if run.started else "-",
+        "money": money(account_of(store, run.id)),
         "tags": ", ".join(run.tags),
         "kept": f"{size:,} bytes",
         "next": _next(run, store),
@@ -89,12 +92,6 @@ def _next(run: Run, store: str | None) -> str:
     if run.status in (Status.interrupted, Status.stopped, Status.cancelled):
         return f"{command('run', run.id, store)}  (goes on where it stopped)"
     return command("show", run.id, store) + (" --failures" if run.status is Status.failures else "")
-
-
-def recorded(record: Record) -> dict[str, Any]:
-    """An event as plain values: number, time, kind, then what it says."""
-    body = msgspec.json.decode(encode(record.event))
-    return {"seq": record.seq, "at": stamp(record.at), **body}
 
 
 def told(record: Record) -> str:

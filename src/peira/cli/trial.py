@@ -9,9 +9,10 @@ import msgspec
 from peira.analysis.export import record
 from peira.api.trial import TrialRecord
 from peira.cli.output import Output, moment
-from peira.cli.told import pairs, recorded, scored, shown
+from peira.cli.told import pairs, scored, shown
 from peira.core.events import State
 from peira.core.ids import short
+from peira.engine.log import recorded
 
 
 def show_trial(found: TrialRecord, out: Output) -> None:

@@ -147,6 +147,21 @@ _current: ContextVar[Trial | None] = ContextVar("peira_trial", default=None)
 enter = _current.set
 
 
+_judged: ContextVar[Channel | None] = ContextVar("peira_judged", default=None)
+judge = _judged.set
+
+
+def current_channel() -> Channel:
+    """The line to the engine of the agent or the evaluator that this code is running in."""
+    trial = _current.get()
+    channel = _judged.get() if trial is None else trial.channel
+    if channel is None:
+        raise NotInTrial(
+            "ask() was called outside a trial: it works in agents and evaluators that peira runs"
+        )
+    return channel
+
+
 def current_trial() -> Trial:
     """The trial this code is running in."""
     trial = _current.get()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -12,6 +12,10 @@ from peira.core.context import Channel as Channel
 from peira.core.context import Trial
 from peira.core.events import AnyEvent, Record, Result, State, TaskSpec
 from peira.core.ids import Json
+from peira.core.queries import CallQuery as CallQuery
+from peira.core.queries import RunQuery as RunQuery
+from peira.core.queries import Tally as Tally
+from peira.core.space import Point, Space
 from peira.core.state import Call, Run, Task
 from peira.errors import Fenced
 
@@ -62,25 +66,23 @@ class Store(Protocol):
         ...
 
 
-class RunQuery(msgspec.Struct, frozen=True):
-    """Which runs to list; newest first."""
-
-    study: str = ""
-    status: str = ""
-    tag: str = ""
-    since: float = 0.0
-    until: float = 0.0
-    prefix: str = ""
-    limit: int = 50
-
-
 class Catalogue(Protocol):
     """What is in a store, for people and for `verify`. Read only."""
 
     def runs(self, query: RunQuery) -> list[Run]: ...
 
+    def calls(self, query: CallQuery) -> list[Call]: ...
+
+    def tally(self, query: CallQuery) -> Tally:
+        """Of all calls that the query names, whatever its limit."""
+        ...
+
     def active(self) -> list[Task]:
         """Every task that is running, waiting or cancelling."""
+        ...
+
+    def queued(self, cls: str) -> list[Task]:
+        """The tasks of a class that are queued, oldest first."""
         ...
 
     def history(self) -> Iterator[Record]:
@@ -173,11 +175,12 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
 
 
 class Attempt(msgspec.Struct, frozen=True, gc=False):
-    """One try at a task."""
+    """One try at a task. `draw` counts the failed tries whose answers it does not replay."""
 
     spec: TaskSpec
     epoch: int
     work: Any
+    draw: int = 0
 
     @property
     def key(self) -> tuple[str, int]:
@@ -264,4 +267,10 @@ class Design(Protocol):
 
     name: str
 
-    def conditions(self, factors: Mapping[str, Sequence[Json]], seed: int) -> Iterable[dict[str, Json]]: ...
+    def size(self, space: Space) -> int:
+        """How many different runs it has there, without making them; Invalid if it cannot be laid out."""
+        ...
+
+    def points(self, space: Space, seed: int) -> Iterator[Point]:
+        """Its runs, the same for the same seed."""
+        ...

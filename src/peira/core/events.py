@@ -70,7 +70,8 @@ class Artifact(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Result(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What an attempt left behind. `output` is canonical JSON; a large one is the blob named by `blob`."""
+    """What an attempt left behind. `output` is canonical JSON; a large one is the blob named by `blob`.
+    `calls` are the keys of the calls whose answers it used."""
 
     took: float = 0.0
     output: msgspec.Raw = NOTHING
@@ -80,6 +81,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     artifacts: tuple[Artifact, ...] = ()
     about: dict[str, str] = {}
     unseen: str = ""
+    calls: tuple[str, ...] = ()
 
 
 class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -96,6 +98,21 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     payload: str = ""
 
 
+class Spent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a run spent on one model: sends that may have been billed, answers, tokens, US dollars.
+
+    `unpriced` of the answers have no known price, and `doubtful` of the sends brought no answer."""
+
+    model: str
+    sends: int = 0
+    answers: int = 0
+    input: int = 0
+    output: int = 0
+    money: float = 0.0
+    unpriced: int = 0
+    doubtful: int = 0
+
+
 class RunPlanned(Event, frozen=True, tag="run.planned", gc=False):
     """A run was opened on a manifest (the blob of this digest)."""
 
@@ -106,6 +123,7 @@ class RunPlanned(Event, frozen=True, tag="run.planned", gc=False):
     provenance: str = ""
     resumes: str = ""
     version: int = VERSION
+    generation: int = 0
 
 
 class RunStarted(Event, frozen=True, tag="run.started", gc=False):
@@ -119,6 +137,19 @@ class RunFinished(Event, frozen=True, tag="run.finished", gc=False):
     status: Status
     counts: dict[str, int] = {}
     reason: str = ""
+    spent: tuple[Spent, ...] = ()
+
+
+class RunNoted(Event, frozen=True, tag="run.noted", gc=False):
+    """Something people should know of, while it ran: a model was paused, a fallback was asked."""
+
+    text: str
+
+
+class RunReopened(Event, frozen=True, tag="run.reopened", gc=False):
+    """Something that this run counted as done is to be done again: an answer it used was voided."""
+
+    key: str
 
 
 class RunInterrupted(Event, frozen=True, tag="run.interrupted", gc=False):
@@ -203,7 +234,10 @@ class StepRecorded(Event, frozen=True, tag="step.recorded", gc=False):
 
 
 class CallIntended(Event, frozen=True, tag="call.intended", gc=False):
-    """A model is about to be asked, for the `send`-th time; `request` is a blob. Durable before the send."""
+    """A model is about to be asked, for the `send`-th time; `request` is a blob. Durable before the send.
+
+    With a `batch` (a task of that id) it is handed in with others, and no attempt waits: whoever asked will
+    ask again when the answer is there."""
 
     task: str
     epoch: int
@@ -212,15 +246,22 @@ class CallIntended(Event, frozen=True, tag="call.intended", gc=False):
     request: str
     place: str
     send: int = 1
+    batch: str = ""
 
 
 class CallAnswered(Event, frozen=True, tag="call.answered", gc=False):
-    """What came back, as received. Not fenced: an answer that was paid for is kept, however late."""
+    """What came back, as received. Not fenced: an answer that was paid for is kept, however late.
+
+    Tokens are as the provider counted them, -1 where it did not; `cost` is in US dollars, -1 if unknown."""
 
     task: str
     key: str
     answer: msgspec.Raw = NOTHING
     blob: str = ""
+    input: int = -1
+    output: int = -1
+    cost: float = -1.0
+    served: str = ""
 
 
 class CallLost(Event, frozen=True, tag="call.lost", gc=False):
@@ -230,6 +271,16 @@ class CallLost(Event, frozen=True, tag="call.lost", gc=False):
     key: str
     why: str
     doubt: bool = False
+
+
+class CallSettled(Event, frozen=True, tag="call.settled", gc=False):
+    """Somebody decided about a call: one in doubt may be sent again (`resend`), or a recorded answer is bad
+    and void (`discard`), and the task that used it is to be done again."""
+
+    task: str
+    key: str
+    how: str
+    by: str = ""
 
 
 class Observed(Event, frozen=True, tag="trial.observed", gc=False):
@@ -258,6 +309,8 @@ AnyEvent = (
     RunPlanned
     | RunStarted
     | RunFinished
+    | RunNoted
+    | RunReopened
     | RunInterrupted
     | CommandTaken
     | TasksQueued
@@ -271,6 +324,7 @@ AnyEvent = (
     | CallIntended
     | CallAnswered
     | CallLost
+    | CallSettled
     | Observed
     | Attached
     | Reported

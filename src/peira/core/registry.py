@@ -3,14 +3,18 @@
 A distribution offers an entry point in the group `peira`, naming a function that takes this registry
 and calls `add` or `hook`. Nothing is imported before something is first looked up.
 
-Hooks are methods of any object given to `hook`, called by name with keywords:
+Hooks are methods of any object given to `hook`, called by name with those of these facts that they take:
 
-    run_began(run)            run_ended(run, status)
-    trial_began(task)         trial_ended(task, state)
-    stage_began(run, stage)   stage_ended(run, stage)
-    attempt_began(task, epoch)  attempt_ended(task, epoch, state)
+    run_began(run)                          run_ended(run, status)
+    stage_began(run, stage)                 stage_ended(run, stage)
+    trial_began(task)                       trial_ended(task, state)
+    attempt_began(run, task, epoch, attempt)    attempt_ended(run, task, epoch, state)
+    call_began(run, task, epoch, key, model, request)
+    call_ended(run, task, epoch, key, model, reply, problem, status)
 
-A hook that raises is reported once and never fails a trial.
+A call is told of once for each time that a model is really asked: `reply` is None if that brought none,
+`problem` says why, and `status` is what the provider answered with. A hook that raises is reported once and
+never fails a trial.
 """
 
 from __future__ import annotations
@@ -18,9 +22,10 @@ from __future__ import annotations
 import difflib
 import logging
 import threading
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
+from peira.core.signature import Wants, wants
 from peira.errors import Invalid, Unknown
 
 GROUP = "peira"
@@ -33,14 +38,26 @@ HOOKS = (
     "trial_ended",
     "attempt_began",
     "attempt_ended",
+    "call_began",
+    "call_ended",
 )
 log = logging.getLogger("peira")
+
+
+class Hook(NamedTuple):
+    method: Callable[..., None]
+    wants: Wants
+
+    def __call__(self, facts: Mapping[str, object]) -> None:
+        if not self.wants.anything:
+            facts = {name: fact for name, fact in facts.items() if name in self.wants.names}
+        self.method(**facts)
 
 
 class Registry:
     def __init__(self) -> None:
         self._made: dict[tuple[str, str], Callable[..., Any]] = {}
-        self._hooks: dict[str, tuple[Callable[..., None], ...]] = {}
+        self._hooks: dict[str, tuple[Hook, ...]] = {}
         self._loaded = False
         self._loading = threading.RLock()
         self._complained: set[str] = set()
@@ -58,35 +75,39 @@ class Registry:
         if not found:
             raise Invalid(f"{type(listener).__name__} has none of the hooks {', '.join(HOOKS)}")
         for name in found:
-            self._hooks[name] = (*self._hooks.get(name, ()), getattr(listener, name))
+            method = getattr(listener, name)
+            self._hooks[name] = (*self._hooks.get(name, ()), Hook(method, wants(method)))
         self.listening = True
 
     def unhook(self, listener: object) -> None:
-        for name, called in self._hooks.items():
-            self._hooks[name] = tuple(c for c in called if getattr(c, "__self__", None) is not listener)
+        for name, hooks in self._hooks.items():
+            self._hooks[name] = tuple(h for h in hooks if getattr(h.method, "__self__", None) is not listener)
         self.listening = any(self._hooks.values())
 
     def call(self, name: str, **facts: object) -> None:
         """Tell every listener; one that raises is named in the log, once."""
-        for called in self._hooks.get(name, ()):
+        for hook in self._hooks.get(name, ()):
             try:
-                called(**facts)
+                hook(facts)
             except Exception as problem:
-                self._complain(f"{getattr(called, '__qualname__', called)}", problem)
+                self._complain(f"{getattr(hook.method, '__qualname__', hook.method)}", problem)
 
     def _complain(self, who: str, problem: Exception) -> None:
         if who not in self._complained:
             self._complained.add(who)
             log.warning("hook %s failed and is ignored: %s: %s", who, type(problem).__name__, problem)
 
-    def make(self, kind: str, name: str, /, **config: object) -> Any:
-        """The plug-in, made with its configuration."""
+    def look(self, kind: str, name: str) -> Callable[..., Any]:
+        """What makes the plug-in of this kind and name."""
         self.load()
         try:
-            make = self._made[kind, name]
+            return self._made[kind, name]
         except KeyError:
             raise Unknown(f"no {kind} {name!r}{nearest(name, self.names(kind))}") from None
-        return make(**config)
+
+    def make(self, kind: str, name: str, /, **config: object) -> Any:
+        """The plug-in, made with its configuration."""
+        return self.look(kind, name)(**config)
 
     def names(self, kind: str) -> list[str]:
         self.load()

@@ -14,14 +14,22 @@ from typing import Any, Protocol
 import msgspec
 
 from peira.core import events as ev
-from peira.core.events import TERMINAL, Record, Result, State, Status
+from peira.core.events import TERMINAL, Record, Result, Spent, State, Status
 from peira.errors import Fenced
 
 replace = msgspec.structs.replace
 NO_RESULT = Result()
 CLAIMABLE = {State.queued, *TERMINAL} - {State.succeeded}
 """What is under way, or has a result, is not begun again."""
-_RUN_EVENTS = (ev.RunPlanned, ev.RunStarted, ev.RunFinished, ev.RunInterrupted, ev.CommandTaken)
+_RUN_EVENTS = (
+    ev.RunPlanned,
+    ev.RunStarted,
+    ev.RunFinished,
+    ev.RunNoted,
+    ev.RunReopened,
+    ev.RunInterrupted,
+    ev.CommandTaken,
+)
 
 
 class Task(msgspec.Struct, frozen=True, gc=False):
@@ -67,12 +75,16 @@ class Run(msgspec.Struct, frozen=True):
     finished: float = 0.0
     counts: dict[str, int] = {}
     reason: str = ""
+    generation: int = 0
+    spent: tuple[Spent, ...] = ()
+    reopened: bool = False
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
     """A recorded step, or a call of a model, as projected.
 
-    States: `recorded` (a step); `intended`, `answered`, `lost` (not billed), `in_doubt` (a call)."""
+    States: `recorded` (a step); `intended`, `answered`, `lost` (not billed, or free to be sent again),
+    `in_doubt`, `void` (a call). Tokens and cost are -1 where they are not known; `run` asked last."""
 
     key: str
     task: str
@@ -84,6 +96,12 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     request: str = ""
     sends: int = 0
     why: str = ""
+    run: str = ""
+    input: int = -1
+    output: int = -1
+    cost: float = -1.0
+    served: str = ""
+    batch: str = ""
 
 
 class View(Protocol):
@@ -102,7 +120,7 @@ _TOUCHES: dict[type, Callable[[Any], tuple[str, ...]]] = {
     ev.TaskReused: attrgetter("task", "source"),
     **{kind: lambda event: () for kind in (*_RUN_EVENTS, ev.CallAnswered, ev.CallLost)},
 }
-_CALL_EVENTS = (ev.StepRecorded, ev.CallIntended, ev.CallAnswered, ev.CallLost)
+_CALL_EVENTS = (ev.StepRecorded, ev.CallIntended, ev.CallAnswered, ev.CallLost, ev.CallSettled)
 
 
 def touched(event: ev.AnyEvent) -> tuple[str, ...]:
@@ -155,6 +173,7 @@ def _(event: ev.RunPlanned, view: View, record: Record) -> None:
         tags=event.tags,
         provenance=event.provenance,
         resumes=event.resumes,
+        generation=event.generation,
     )
 
 
@@ -180,6 +199,7 @@ def _(event: ev.RunFinished, view: View, record: Record) -> None:
         status=event.status,
         counts=event.counts,
         reason=event.reason,
+        spent=event.spent,
         finished=record.at,
     )
 
@@ -196,8 +216,13 @@ def _run(view: View, record: Record, allowed: set[Status], **changes: object) ->
     view.runs[run.id] = replace(run, **changes)
 
 
-@_means(ev.CommandTaken)
-def _(event: ev.CommandTaken, view: View, record: Record) -> None:
+@_means(ev.RunReopened)
+def _(event: ev.RunReopened, view: View, record: Record) -> None:
+    view.runs[record.run] = replace(view.runs[record.run], reopened=True)
+
+
+@_means(ev.CommandTaken, ev.RunNoted)
+def _(event: ev.CommandTaken | ev.RunNoted, view: View, record: Record) -> None:
     """Kept in the log only."""
 
 
@@ -320,7 +345,8 @@ def _(event: ev.StepRecorded, view: View, record: Record) -> None:
 
 @_means(ev.CallIntended)
 def _(event: ev.CallIntended, view: View, record: Record) -> None:
-    _held(view, event.task, event.epoch)
+    if not event.batch:
+        _held(view, event.task, event.epoch)
     row = view.calls.get(event.key)
     if event.send != (row.sends if row else 0) + 1 or (row is not None and row.state == "answered"):
         raise Fenced(f"call {event.key} is {row.state if row else 'new'}: send {event.send} cannot follow")
@@ -332,6 +358,8 @@ def _(event: ev.CallIntended, view: View, record: Record) -> None:
         model=event.model,
         request=event.request,
         sends=event.send,
+        run=record.run,
+        batch=event.batch,
     )
 
 
@@ -340,7 +368,17 @@ def _(event: ev.CallAnswered, view: View, record: Record) -> None:
     row = view.calls.get(event.key)
     if row is None or row.state == "answered":
         raise Fenced(f"call {event.key} waits for no answer")
-    view.calls[event.key] = replace(row, state="answered", value=event.answer, blob=event.blob, why="")
+    view.calls[event.key] = replace(
+        row,
+        state="answered",
+        value=event.answer,
+        blob=event.blob,
+        why="",
+        input=event.input,
+        output=event.output,
+        cost=event.cost,
+        served=event.served,
+    )
 
 
 @_means(ev.CallLost)
@@ -350,3 +388,18 @@ def _(event: ev.CallLost, view: View, record: Record) -> None:
         raise Fenced(f"call {event.key} is not on its way")
     state = "in_doubt" if event.doubt else "lost"
     view.calls[event.key] = replace(row, state=state, why=event.why)
+
+
+@_means(ev.CallSettled)
+def _(event: ev.CallSettled, view: View, record: Record) -> None:
+    row = view.calls.get(event.key)
+    allowed = {"resend": ("intended", "in_doubt"), "discard": ("answered",)}[event.how]
+    if row is None or row.state not in allowed:
+        raise Fenced(f"call {event.key} is {row.state if row else 'unknown'}: nothing to {event.how}")
+    if event.how == "resend":
+        view.calls[event.key] = replace(row, state="lost", why=f"settled by {event.by}")
+        return
+    view.calls[event.key] = replace(row, state="void", why=f"discarded by {event.by}")
+    task = view.tasks.get(event.task)
+    if task is not None and task.state in TERMINAL:
+        view.tasks[task.id] = replace(task, state=State.queued, owner="", not_before=0.0, result=NO_RESULT)

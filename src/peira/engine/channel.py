@@ -10,7 +10,8 @@ import math
 import shutil
 from collections import Counter
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +22,8 @@ from peira.core.contracts import Attempt, Op, Outcome, Store
 from peira.core.events import AnyEvent, Artifact, Attached, Observed, Reported, StepRecorded
 from peira.core.ids import Json, canonical, digest, digest_bytes, normalise, short
 from peira.core.models import Reply, Request
+from peira.engine.budget import Account
+from peira.engine.buying import Asked
 from peira.engine.journal import Journal
 from peira.engine.ledger import Ledger
 from peira.engine.payload import INLINE, payload
@@ -32,6 +35,11 @@ class AttemptChannel:
     _folder: Path | None = None
     _open = True
     _ordinals: Counter[str] | None = None
+    _asked: set[Future[Reply]] | None = None
+    _account: Account | None = None
+    _served: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    bought = replayed = 0
     metrics: Mapping[str, float] = MappingProxyType({})
     about: Mapping[str, str] = MappingProxyType({})
     artifacts: tuple[Artifact, ...] = ()
@@ -68,30 +76,45 @@ class AttemptChannel:
 
     def call(self, model: str, request: Request, key: str) -> Future[Reply]:
         self._check()
-        work = self._attempt.work
-        ordinal = f"key={digest(key)}" if key else self._ordinal(model, request)
-        reply = self._ledger.ask(self._attempt, work.scope(), work.place, ordinal, model, request)
+        if self._ordinals is None or self._asked is None:
+            self._ordinals, self._asked = Counter(), set()
+            self._account = self._ledger.reserve.trial()
+        work, body = self._attempt.work, canonical(msgspec.to_builtins(request))
+        ordinal = f"key={digest(key)}" if key else self._ordinal(model, body)
+        if self._attempt.draw:
+            ordinal = f"{ordinal} draw={self._attempt.draw}"
+        asked = Asked(self._attempt, work.scope(), work.stage, ordinal, request, body, self._account)
+        reply = self._ledger.ask(model, asked)
+        self._asked.add(reply)
         reply.add_done_callback(self._count)
         return reply
 
-    def _ordinal(self, model: str, request: Request) -> str:
+    def _ordinal(self, model: str, body: bytes) -> str:
         """Which one it is among equal requests of this attempt."""
-        self._ordinals = self._ordinals or Counter()
-        same = digest([model, msgspec.to_builtins(request)])
+        assert self._ordinals is not None
+        same = f"{model} {digest_bytes(body)}"
         self._ordinals[same] += 1
         return str(self._ordinals[same])
 
-    def _count(self, reply: Future[Reply]) -> None:
-        """Add a call's tokens to what the trial reports."""
-        if reply.cancelled() or reply.exception():
+    def _count(self, done: Future[Reply]) -> None:
+        """Add a call's tokens and cost to what the trial reports."""
+        assert self._asked is not None
+        self._asked.discard(done)
+        if done.cancelled() or done.exception():
+            self.bought += 1
             return
-        usage, metrics = reply.result().usage, self.metrics
-        self.metrics = {
-            **metrics,
-            "calls": metrics.get("calls", 0.0) + 1,
-            "input_tokens": metrics.get("input_tokens", 0.0) + (usage.input or 0),
-            "output_tokens": metrics.get("output_tokens", 0.0) + (usage.output or 0),
-        }
+        reply = done.result()
+        self.calls += (reply.call,)
+        self.bought += not reply.replayed
+        self.replayed += reply.replayed
+        self._served = tuple(dict.fromkeys((*self._served, reply.served)))
+        self.about = {**self.about, "served": ", ".join(self._served)}
+        self.metrics = added(self.metrics, reply, self._attempt.draw)
+
+    @property
+    def only_replayed(self) -> bool:
+        """It used recorded answers and nothing else: another attempt would see the same."""
+        return bool(self.replayed) and not self.bought
 
     def observe(self, name: str, data: Json) -> None:
         body = canonical(normalise(data, f"log {name!r}"))
@@ -119,8 +142,11 @@ class AttemptChannel:
         return self._folder
 
     def close(self) -> None:
-        """Nothing more through here; the private folder goes with it."""
+        """Nothing more through here, and nobody waits here any more; the private folder goes with it."""
         self._open = False
+        for reply in list(self._asked or ()):
+            with suppress(InvalidStateError):  # it has just come
+                reply.set_exception(Abandoned("this attempt was abandoned: it may do nothing more"))
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -134,7 +160,24 @@ class AttemptChannel:
 
     def _write(self, event: AnyEvent, blobs: tuple[bytes, ...]) -> Future[list[Outcome]]:
         self._check()
-        return self._journal.send(Op(self._run, (event,), blobs))
+        return self._journal.send([Op(self._run, (event,), blobs)])
+
+
+def added(metrics: Mapping[str, float], reply: Reply, draw: int = 0) -> dict[str, float]:
+    """A trial's metrics with one more call. `cost` is what its calls cost when they were bought, `spent` what
+    was paid now; both are left out for good once a price is unknown."""
+    usage, known = reply.usage, not metrics.get("calls") or "cost" in metrics
+    more: dict[str, float] = {
+        "calls": 1,
+        "input_tokens": usage.input or 0,
+        "output_tokens": usage.output or 0,
+    }
+    if known and reply.cost is not None:
+        more |= {"cost": reply.cost, "spent": 0.0 if reply.replayed else reply.cost}
+    total = {**metrics, **{name: metrics.get(name, 0.0) + n for name, n in more.items()}}
+    if reply.cost is None:
+        total = {name: n for name, n in total.items() if name not in ("cost", "spent")}
+    return total | ({"redraws": float(draw)} if draw else {})
 
 
 def _pass_on(written: Future[list[Outcome]], done: Future[Any]) -> None:

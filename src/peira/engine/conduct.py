@@ -90,8 +90,14 @@ class Conductor:
         if self._time_limit is not None and elapsed > self._time_limit:
             late = elapsed > self._time_limit + GRACE
             self._execution.request(Stop.limit(f"{self._time_limit:g} s are over (budget.time)", now=late))
+        while self._execution.notices:
+            self._notice(self._execution.notices.popleft())
         if self._on_progress:
             self._on_progress(self._execution.progress())
+
+    def _notice(self, text: str) -> None:
+        if self._on_notice:
+            self._on_notice(text)
 
     def _obey(self, command: Command) -> None:
         if command.command == CANCEL and command.run == self._execution.run:
@@ -107,9 +113,9 @@ class Conductor:
         """First Ctrl-C: finish what runs. Second: cancel that, too."""
         if not self._signals:
             return
-        if self._on_notice and self._execution.stop is None:
+        if self._execution.stop is None:
             running = self._execution.progress().running
-            self._on_notice(f"stopping: {running} running will be finished (Ctrl-C again cancels them)")
+            self._notice(f"stopping: {running} running will be finished (Ctrl-C again cancels them)")
         self._execution.request(Stop.interrupted(now=self._signals > 1))
 
     def _stop(self) -> None:
@@ -122,7 +128,7 @@ class Conductor:
         execution = self._execution
         execution.journal.drain()
         finished = self._ending()
-        event = RunFinished(finished.status, finished.counts, finished.reason)
+        event = RunFinished(finished.status, finished.counts, finished.reason, execution.ledger.spent)
         reach("engine.before_finish")
         execution.journal.write([Op(execution.run, (event,))])
         execution.finish_stages()
@@ -132,9 +138,11 @@ class Conductor:
         return finished
 
     def _ending(self) -> Finished:
-        counts, stop = self._counts(), self._execution.stop
+        counts, stop = self._counts(), self._execution.stop or self._execution.starved
         if stop is not None:
             return Finished(stop.status, counts, stop.reason, stop.exit_code)
+        if reached := self._execution.ledger.reserve.reached:
+            return Finished(Status.stopped, counts, "; ".join(reached), 3)
         if self._execution.tally.failures:
             return Finished(Status.failures, counts, "", 1)
         return Finished(Status.completed, counts, "", 0)
@@ -146,7 +154,7 @@ class Conductor:
         if size is None:
             return counts
         missing = size - execution.tally.of(execution.source.unit)
-        if missing and not execution.stop:
+        if missing and not (execution.stop or execution.starved):
             raise StoreDamaged(f"{missing} of {size} tasks have no end: this is a defect of peira")
         if missing:
             counts[f"{execution.source.unit}.{LEFT}"] = (

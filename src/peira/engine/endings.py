@@ -14,7 +14,17 @@ from peira.core.ids import canonical, normalise
 from peira.core.models import output_of
 from peira.engine.channel import AttemptChannel
 from peira.engine.payload import payload
-from peira.errors import Abandoned, Exhausted, InDoubt, Invalid, TooLarge, carried, message_of
+from peira.errors import (
+    Abandoned,
+    Exhausted,
+    InDoubt,
+    Invalid,
+    ProcessDied,
+    TimedOut,
+    TooLarge,
+    carried,
+    message_of,
+)
 from peira.spec.limits import Policy
 
 OWN_FOLDER = str(Path(__file__).resolve().parents[1])
@@ -23,16 +33,24 @@ MOST_TRACE = 8000
 
 
 def ended(
-    channel: AttemptChannel, took: float, outcome: object, problem: BaseException | None, limit: int
+    channel: AttemptChannel,
+    took: float,
+    outcome: object,
+    problem: BaseException | None,
+    limit: int,
+    redraw: bool = False,
 ) -> tuple[Ended, tuple[bytes, ...], bool]:
-    """How the attempt ended, the blobs its result names, and whether trying again could help."""
+    """How the attempt ended, the blobs its result names, and whether trying again could help: not if it
+    was refused, and not if it had only recorded answers to work with, unless they are drawn again."""
     if problem is None:
         try:
             return (*_succeeded(channel, took, outcome, limit), False)
         except (Invalid, TooLarge) as refusal:
             problem = refusal
     end = Ended(_state(problem), _result(channel, took, NOTHING, "", failure(problem)))
-    return end, (), not isinstance(problem, (Invalid, TooLarge, Abandoned, InDoubt))
+    helps = not isinstance(problem, (Invalid, TooLarge, Abandoned, InDoubt))
+    same = channel.only_replayed and not redraw and not isinstance(problem, (TimedOut, ProcessDied))
+    return end, (), helps and not same
 
 
 def _state(problem: BaseException) -> State:
@@ -59,7 +77,8 @@ def _result(
 ) -> Result:
     """What is kept of an attempt, with all that was reported during it."""
     metrics, about = dict(channel.metrics), dict(channel.about)
-    return Result(round(took, 6), output, blob, why, metrics, channel.artifacts, about)
+    took = round(took, 6)
+    return Result(took, output, blob, why, metrics, channel.artifacts, about, calls=channel.calls)
 
 
 def failure(problem: BaseException) -> Failure:

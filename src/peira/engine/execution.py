@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -19,9 +19,18 @@ from typing import Protocol
 
 from peira.core.clock import Clock, SystemClock
 from peira.core.contracts import Attempt, Ended, Op, Source, Store
-from peira.core.events import Result, State, TaskFinished, TaskRetried, TasksClaimed, TasksReleased
+from peira.core.events import (
+    Result,
+    RunNoted,
+    Spent,
+    State,
+    TaskFinished,
+    TaskRetried,
+    TasksClaimed,
+    TasksReleased,
+)
 from peira.core.failpoints import reach
-from peira.core.models import Model
+from peira.core.models import Named
 from peira.core.registry import registry
 from peira.engine.channel import AttemptChannel
 from peira.engine.endings import back_off, ended
@@ -32,8 +41,8 @@ from peira.engine.payload import INLINE
 from peira.engine.progress import Progress, Tally, shared
 from peira.engine.scheduler import Entry, Scheduler
 from peira.engine.stopping import Stop, most_failures
-from peira.errors import Invalid, StoreDamaged, TimedOut
-from peira.spec.limits import Policy
+from peira.errors import Invalid, Parked, StoreDamaged, TimedOut
+from peira.spec.limits import Budget, Policy
 
 GROUP = 128
 GATHERING = 0.01
@@ -58,7 +67,7 @@ class Active:
     retry: bool = False
 
 
-def no_models(name: str) -> Model:
+def no_models(name: str) -> Named:
     raise Invalid(f"model {name!r}: this run was given no models")
 
 
@@ -73,18 +82,37 @@ class Execution:
         owner: str,
         work_root: Path,
         inline: int = INLINE,
-        models: Callable[[str], Model] = no_models,
+        models: Callable[[str], Named] = no_models,
+        batch: bool = False,
+        budget: Budget | None = None,
+        before: Iterable[Spent] = (),
         recorded: Mapping[str, int] = MappingProxyType({}),
         clock: Clock | None = None,
     ) -> None:
-        """`recorded` counts what is known to be in the store already, and will not come from the source."""
+        """`recorded` counts what is known to be in the store already, and will not come from the source;
+        `before` is what earlier runs spent of the budget."""
         self.run, self.source, self.store, self.policy = run, source, store, policy
         self.clock = clock or SystemClock()
         self.journal = Journal(store)
-        self.ledger = Ledger(run, store, self.journal, policy, models)
+        self.ledger = Ledger(
+            run,
+            store,
+            self.journal,
+            policy,
+            models,
+            owner=owner,
+            batch=batch,
+            budget=budget,
+            before=before,
+            wake=self.wake,
+            say=self.say,
+            halt=self.starve,
+        )
+        self.notices: deque[str] = deque()
         self.tally = Tally(source.unit)
         self.tally.counts.update(recorded)
         self.stop: Stop | None = None
+        self.starved: Stop | None = None
         self.fault: BaseException | None = None
         self._owner, self._work_root, self._inline = owner, work_root, inline
         self._scheduler = Scheduler()
@@ -129,7 +157,7 @@ class Execution:
 
     def _unblock(self) -> bool:
         """Once nothing more can come, what still waits for a need will wait in vain: it is blocked."""
-        if not (self._scheduler.stuck and self.source.closed and not self._intake.busy):
+        if not (self._scheduler.stuck and self._intake.dry and not self._intake.busy):
             return False
         self._scheduler.give_up_waiting()
         self._intake.note_blocked()
@@ -140,13 +168,18 @@ class Execution:
         for entry in entries:
             entry.epoch += 1
             entry.tries += 1
+            entry.attempts += 1
             groups.setdefault((entry.spec.kind, entry.spec.cls), []).append(entry)
         ops = [Op(self.run, (self._claimed(*key, group),)) for key, group in groups.items()]
         for refusal in self.journal.write(ops):
             if refusal:
                 raise StoreDamaged(f"a task of this run was claimed elsewhere: {refusal}")
         reach("engine.after_claim")
-        return [Attempt(entry.spec, entry.epoch, entry.offer.work) for entry in entries]
+        return [Attempt(entry.spec, entry.epoch, entry.offer.work, self._draw(entry)) for entry in entries]
+
+    def _draw(self, entry: Entry) -> int:
+        """How many draws failed before; a crash is no failure, and replays what it has."""
+        return entry.attempts - entry.interruptions - 1 if self.policy.redraw else 0
 
     def _claimed(self, kind: str, cls: str, entries: list[Entry]) -> TasksClaimed:
         epochs = tuple(entry.epoch for entry in entries)
@@ -178,17 +211,23 @@ class Execution:
             registry.call("stage_began", run=self.run, stage=kind)
         if kind == self.source.unit and self._scheduler.started[task].tries == 1:
             registry.call("trial_began", task=task)
-        registry.call("attempt_began", task=task, epoch=epoch)
+        registry.call("attempt_began", run=self.run, task=task, epoch=epoch, attempt=attempt)
 
     def end(self, attempt: Attempt, outcome: object, problem: BaseException | None) -> float:
         """Take note of how an attempt ended; returns how long it took. Nothing, if it was abandoned."""
         active = self._active.pop(attempt.key, None)
-        return 0.0 if active is None else self._close(active, outcome, problem)
+        if active is None:
+            return 0.0
+        if isinstance(problem, Parked):
+            active.channel.close()
+            self.back([attempt], problem.seconds)
+            return self.clock.monotonic() - active.began
+        return self._close(active, outcome, problem)
 
     def _close(self, active: Active, outcome: object, problem: BaseException | None) -> float:
         took = self.clock.monotonic() - active.began
         active.ended, active.blobs, active.retry = ended(
-            active.channel, took, outcome, problem, self.policy.output_limit
+            active.channel, took, outcome, problem, self.policy.output_limit, self.policy.redraw
         )
         active.channel.close()
         reach("engine.before_end")
@@ -198,17 +237,30 @@ class Execution:
                 self._settle()
         return took
 
-    def back(self, attempts: list[Attempt]) -> None:
-        """Attempts that were taken and will not begin."""
+    def back(self, attempts: list[Attempt], wait: float = 0.0) -> None:
+        """Attempts that were taken and will not begin, or that are to be made again after a wait."""
         if not attempts:
             return
         with self._changed:
             tasks, epochs = zip(*(attempt.key for attempt in attempts), strict=True)
             self.journal.add([Op(self.run, (TasksReleased(tasks, epochs),))])
             for attempt in attempts:
-                self._scheduler.started[attempt.spec.id].tries -= 1
-                self._scheduler.give_back(attempt.spec.id)
+                entry = self._scheduler.started[attempt.spec.id]
+                entry.tries -= 1
+                entry.attempts -= 1
+                self._scheduler.again(attempt.spec.id, self.clock.monotonic() + wait if wait else 0.0)
             self._changed.notify_all()
+
+    def wake(self, tasks: Iterable[str]) -> None:
+        """What these tasks waited for is there."""
+        with self._changed:
+            self._scheduler.hasten(set(tasks))
+            self._changed.notify_all()
+
+    def say(self, text: str) -> None:
+        """Tell people, now and in the log."""
+        self.journal.add([Op(self.run, (RunNoted(text),))])
+        self.notices.append(text)
 
     # Settling ends, with the lock held
 
@@ -248,7 +300,8 @@ class Execution:
     def _tell(self, settling: Active) -> None:
         if registry.listening:
             task, epoch = settling.attempt.key
-            registry.call("attempt_ended", task=task, epoch=epoch, state=settling.ended.state.value)
+            state = settling.ended.state.value
+            registry.call("attempt_ended", run=self.run, task=task, epoch=epoch, state=state)
 
     def _check_failures(self) -> None:
         failed = self.tally.failures
@@ -287,6 +340,15 @@ class Execution:
             for key in list(self._active):
                 self._abandon(key, stop.signal)
 
+    def starve(self, why: str) -> None:
+        """The budget is used up: begin no more units; what follows from ended ones is still done."""
+        with self._changed:
+            if self.starved is None:
+                self.starved = Stop.limit(why)
+                self._intake.starved = True
+                self._scheduler.drop(self.source.unit)
+            self._wake()
+
     def _abandon(self, key: tuple[str, int], why: BaseException) -> None:
         """End an attempt from outside: its channel closes and its worker is freed."""
         active = self._active.pop(key, None)
@@ -311,7 +373,7 @@ class Execution:
             return True
         if self.stop:
             return not self._scheduler.started
-        return self.source.closed and self._scheduler.idle and not self._intake.busy
+        return self._intake.dry and self._scheduler.idle and not self._intake.busy
 
     def wait(self, timeout: float) -> bool:
         """Wait until it is over, at most so long; raises what went wrong with the store or the engine."""

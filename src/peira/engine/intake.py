@@ -45,6 +45,7 @@ class Intake:
         self._asking = False
         self._just_ended: dict[str, Ended] = {}
         self.offers: list[Offer] = []
+        self.starved = False
         self._final = () if policy.retry_failed else (State.failed, State.exhausted)
 
     @property
@@ -52,7 +53,12 @@ class Intake:
         """There is a good number of offers to admit, or workers may run out of tasks."""
         if len(self.offers) >= ENOUGH:
             return True
-        return not self._source.closed and len(self._scheduler) < LOW
+        return not self.dry and len(self._scheduler) < LOW
+
+    @property
+    def dry(self) -> bool:
+        """No further units will come: the source has none, or nothing is left to do them with."""
+        return self.starved or self._source.closed
 
     @property
     def busy(self) -> bool:
@@ -63,7 +69,7 @@ class Intake:
         if self._asking:
             return False
         offers, self.offers = self.offers[:CHUNK], self.offers[CHUNK:]
-        if not offers and len(self._scheduler) < MOST_AT_HAND and not self._source.closed:
+        if not offers and len(self._scheduler) < MOST_AT_HAND and not self.dry:
             offers = list(self._source.more(CHUNK))
         if offers:
             self._admit(offers, lock)
@@ -119,15 +125,18 @@ class Intake:
         """Reuse its result, leave its failure alone, give it up, or schedule it."""
         if row is not None and self._over(row):
             self._reuse(offer, Ended(row.state, row.result))
-        elif not self._source.performs(offer.spec.kind):
+        elif not self._source.performs(offer.spec.kind) or self._hungry(offer):
             self._tally.add(offer.spec.kind, LEFT)
         elif row is None:
             self._scheduler.offer(Entry(offer), needs)
         elif row.interruptions >= self._policy.interruptions:
             self._give_up(offer, row)
         else:
-            entry = Entry(offer, row.epoch, row.interruptions, not_before=self._wait_left(row))
+            entry = Entry(offer, row.epoch, row.interruptions, row.attempts, not_before=self._wait_left(row))
             self._scheduler.offer(entry, needs)
+
+    def _hungry(self, offer: Offer) -> bool:
+        return self.starved and offer.spec.kind == self._source.unit
 
     def _over(self, row: Task) -> bool:
         """It is not to be done again: it succeeded, its failure is left alone, or it ended in this run."""

@@ -34,10 +34,10 @@ class Journal:
         if full:
             self.flush()
 
-    def send(self, op: Op) -> Future[list[Outcome]]:
-        """Queue an op behind all earlier ones, at once; its outcome is the future's last."""
+    def send(self, ops: Sequence[Op]) -> Future[list[Outcome]]:
+        """Queue ops behind all earlier ones, at once; their outcomes are the future's last."""
         with self._lock:
-            self._gathered.append(op)
+            self._gathered += ops
             return self._hand_over()
 
     def write(self, ops: Sequence[Op]) -> list[Outcome]:

@@ -3,120 +3,218 @@
 A recorded answer is never bought again: a call is known by its model, its request, and its place (the
 trial's scope, the stage, the ordinal among equal requests), not by the agent's code. What cannot be
 known, whether a send that brought no answer was billed, is in doubt: it is sent again, the resend
-recorded first, or held, as the policy says.
+recorded first, or held, as the policy says. A model that cannot answer is replaced by its fallbacks, if it
+has any; an answer that any of them gave earlier is used before anything is bought.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 
-from peira.core.codec import encode
-from peira.core.contracts import Attempt, Op, Outcome, Store
-from peira.core.events import AnyEvent, CallAnswered, CallIntended, CallLost
-from peira.core.ids import canonical, compose, digest, digest_bytes
-from peira.core.models import Answer, CallFailed, Model, Reply, Request
+from peira.core.contracts import Store
+from peira.core.events import Spent
+from peira.core.mailbox import Mailbox
+from peira.core.models import CallFailed, Named, Reply
 from peira.core.state import Call
+from peira.engine.batching import Batcher
+from peira.engine.budget import Reserve, Share
+from peira.engine.buying import Asked, Buyer, read_answer
+from peira.engine.gate import Gate
 from peira.engine.journal import Journal
-from peira.engine.payload import payload
 from peira.errors import Abandoned, InDoubt
-from peira.spec.limits import Policy
+from peira.spec.limits import Budget, Policy
 
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
-_read_answer = msgspec.json.Decoder(Answer).decode
+LAST_WAIT = 5.0
+"""How long answers that are on their way may take when the run ends."""
+
+
+_Question = tuple[Sequence[Named], Asked, Future[Reply]]
 
 
 class Ledger:
     """The calls of one run. They are made on an event loop of their own, whoever asks."""
 
     def __init__(
-        self, run: str, store: Store, journal: Journal, policy: Policy, models: Callable[[str], Model]
+        self,
+        run: str,
+        store: Store,
+        journal: Journal,
+        policy: Policy,
+        models: Callable[[str], Named],
+        *,
+        owner: str = "",
+        batch: bool = False,
+        budget: Budget | None = None,
+        before: Iterable[Spent] = (),
+        wake: Callable[[Sequence[str]], None] = lambda tasks: None,
+        say: Callable[[str], None] = lambda text: None,
+        halt: Callable[[str], None] = lambda why: None,
     ) -> None:
-        self._run, self._store, self._journal = run, store, journal
-        self._policy, self._make = policy, models
-        self._models: dict[str, Model] = {}
+        """`batch` hands calls in with many others; `wake` is told whose answers have come. `before` is what
+        earlier runs of the study spent; `halt` is told when the budget is used up."""
+        self._store, self._policy, self._make, self._say = store, policy, models, say
+        self._named: dict[str, Named] = {}
+        self._gates: dict[str, Gate] = {}
+        self._said: set[tuple[str, str]] = set()
+        self._asking: dict[str, asyncio.Task[Any]] = {}
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._questions: Mailbox[_Question] | None = None
+        self._under_way: set[asyncio.Task[None]] = set()
         self._thread: threading.Thread | None = None
+        self._looking: list[tuple[Sequence[str], asyncio.Future[dict[str, Call]]]] = []
+        self.reserve = Reserve(budget or Budget(), before)
+        self._buyer = Buyer(run, journal, policy, self.reserve, halt)
+        self._batcher = Batcher(run, owner, store, self._buyer, self._known_as, say=say, wake=wake)
+        self._batch = batch
 
-    def ask(
-        self, attempt: Attempt, scope: str, place: str, ordinal: str, name: str, request: Request
-    ) -> Future[Reply]:
+    @property
+    def spent(self) -> tuple[Spent, ...]:
+        """What this run spent so far, by model."""
+        return self._buyer.spent()
+
+    def ask(self, name: str, asked: Asked) -> Future[Reply]:
         """The reply to a request at this place: recorded before, or bought now."""
-        model = self._model(name)
-        key = compose("call", digest(model.identity), digest(_plain(request)), scope, digest(place), ordinal)
-        return asyncio.run_coroutine_threadsafe(
-            self._ask(attempt, key, place, model, request), self._running()
-        )
+        named = self._known_as(name)
+        chain = (named, *map(self._known_as, named.fallbacks))
+        reply: Future[Reply] = Future()
+        self._box().post((chain, asked, reply))
+        return reply
 
-    def _model(self, name: str) -> Model:
+    def _known_as(self, name: str) -> Named:
         with self._lock:
-            if name not in self._models:
-                self._models[name] = self._make(name)
-            return self._models[name]
+            if name not in self._named:
+                found = self._make(name)
+                found.model.check()
+                self._named[name] = found
+            return self._named[name]
 
-    def _running(self) -> asyncio.AbstractEventLoop:
+    def _box(self) -> Mailbox[_Question]:
         with self._lock:
-            if self._loop is None:
+            if self._questions is None:
                 self._loop = asyncio.new_event_loop()
+                self._questions = Mailbox(self._loop, self._begin)
                 self._thread = threading.Thread(
                     target=self._loop.run_forever, name="peira-calls", daemon=True
                 )
                 self._thread.start()
-            return self._loop
+            return self._questions
 
-    async def _ask(self, attempt: Attempt, key: str, place: str, model: Model, request: Request) -> Reply:
-        known: Call | None = (await asyncio.to_thread(self._store.find, "call", [key])).get(key)
-        if known is not None and known.state == "answered":
-            return model.read(self._recorded(known))
-        if known is not None and known.state in ("intended", "in_doubt") and self._policy.in_doubt == "hold":
-            raise InDoubt(
-                f"a call of {model.name} may have been billed and its answer is unknown: it is held"
-            )
-        sends = known.sends if known else 0
-        return model.read(await self._buy(attempt, key, place, model, request, sends))
+    def _begin(self, question: _Question) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(*question))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
 
-    def _recorded(self, call: Call) -> Answer:
-        return _read_answer(self._store.get(call.blob) if call.blob else bytes(call.value))
-
-    async def _buy(
-        self, attempt: Attempt, key: str, place: str, model: Model, request: Request, sends: int
-    ) -> Answer:
-        """Send until there is an answer; every send is recorded before it is made."""
-        body = canonical(_plain(request))
-        task, epoch = attempt.key
-        for tried in range(1, self._policy.call_tries + 1):
-            intent = CallIntended(task, epoch, key, model.name, digest_bytes(body), place, sends + tried)
-            await self._write(intent, (body,))
-            try:
-                answer = await model.send(request)
-            except CallFailed as problem:
-                await self._write(CallLost(task, key, str(problem), problem.doubt))
-                await self._bear(problem, tried)
+    async def _serve(self, chain: Sequence[Named], asked: Asked, reply: Future[Reply]) -> None:
+        outcome: Reply | BaseException
+        try:
+            outcome = await self._one_by_one(chain, asked)
+        except asyncio.CancelledError:
+            outcome = Abandoned("the run is over")
+        except BaseException as problem:  # whoever asked is told
+            outcome = problem
+        with suppress(InvalidStateError):  # whoever asked waits no more
+            if isinstance(outcome, Reply):
+                reply.set_result(outcome)
             else:
-                inline, blob, blobs = payload(encode(answer))
-                await self._write(CallAnswered(task, key, inline, blob), blobs)
-                return answer
-        raise AssertionError("unreachable: the last failure is raised")
+                reply.set_exception(outcome)
 
-    async def _bear(self, problem: CallFailed, tried: int) -> None:
-        """Wait before the next send, or raise: what will not help, what is held, what was tried enough."""
-        if problem.doubt and self._policy.in_doubt == "hold":
-            raise InDoubt(str(problem)) from problem
-        if not (problem.free or problem.doubt) or tried == self._policy.call_tries:
-            raise problem
-        wait = FIRST_WAIT * 2 ** (tried - 1) if problem.retry_after is None else problem.retry_after
-        await asyncio.sleep(min(wait, LONGEST_WAIT))
+    async def _one_by_one(self, chain: Sequence[Named], asked: Asked) -> Reply:
+        """Who needs a call that is on its way already, for another attempt or another agent, waits for it."""
+        keys, here = asked.keys(chain), asyncio.current_task()
+        assert here is not None
+        while (other := self._asking.get(keys[0])) is not None:
+            await asyncio.wait([other])
+        self._asking[keys[0]] = here
+        try:
+            return await self._ask(chain, keys, asked)
+        finally:
+            del self._asking[keys[0]]
 
-    async def _write(self, event: AnyEvent, blobs: tuple[bytes, ...] = ()) -> None:
-        written: Future[list[Outcome]] = self._journal.send(Op(self._run, (event,), blobs))
-        refusal = (await asyncio.wrap_future(written))[-1]
-        if refusal is not None:
-            raise Abandoned(str(refusal))
+    async def _ask(self, chain: Sequence[Named], keys: Sequence[str], asked: Asked) -> Reply:
+        rows = await self._find(keys)
+        for named, key in zip(chain, keys, strict=True):
+            if key in rows and rows[key].state == "answered":
+                return self._replay(named, rows[key], asked)
+        for named, key in zip(chain, keys, strict=True):
+            self._held(named, rows.get(key))
+        await self._batched(chain[0], asked, keys[0], rows.get(keys[0]))
+        for named, after, key in zip(chain, [*chain[1:], None], keys, strict=True):
+            row = rows.get(key)
+            try:
+                return await self._buyer.buy(named, self._gate(named), asked, key, row.sends if row else 0)
+            except CallFailed as problem:
+                if after is None:
+                    raise
+                self._say_once(named.name, after.name, problem)
+        raise AssertionError("unreachable: the last one answers, or raises")
+
+    async def _batched(self, named: Named, asked: Asked, key: str, row: Call | None) -> None:
+        """Parked, if the call is in a batch, or goes into one."""
+        if row is not None and row.state == "intended" and row.batch:
+            await self._batcher.wait(named, row.batch)
+        if self._batch:
+            await self._batcher.ask(named, asked, key, row.sends if row else 0)
+
+    def _held(self, named: Named, row: Call | None) -> None:
+        doubtful = row is not None and row.state in ("intended", "in_doubt") and not row.batch
+        if row is not None and doubtful and self._policy.in_doubt == "hold":
+            raise InDoubt(
+                f"a call of {named.name} may have been billed and its answer is unknown: it is held "
+                f"(peira resolve {row.key[:12]})"
+            )
+
+    def _replay(self, named: Named, row: Call, asked: Asked) -> Reply:
+        raw = self._store.get(row.blob) if row.blob else bytes(row.value)
+        cost = None if row.cost < 0 else row.cost
+        reply = msgspec.structs.replace(
+            named.model.read(read_answer(raw)), cost=cost, served=named.name, replayed=True, call=row.key
+        )
+        if asked.account is not None:
+            asked.account.take(Share(cost or 0.0, reply.usage.total))
+        return reply
+
+    def _gate(self, named: Named) -> Gate:
+        if named.name not in self._gates:
+            now = asyncio.get_running_loop().time
+            self._gates[named.name] = Gate(named.name, named.limits, now, self._say)
+        return self._gates[named.name]
+
+    def _say_once(self, name: str, instead: str, problem: CallFailed) -> None:
+        if (name, instead) not in self._said:
+            self._said.add((name, instead))
+            self._say(f"{name} cannot answer, {instead} is asked instead: {problem}")
+
+    # Many are asked for at the same moment: the store is asked once for all of them.
+
+    async def _find(self, keys: Sequence[str]) -> dict[str, Call]:
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[dict[str, Call]] = loop.create_future()
+        self._looking.append((keys, found))
+        if len(self._looking) == 1:
+            loop.call_soon(lambda: loop.create_task(self._look()))
+        return await found
+
+    async def _look(self) -> None:
+        looking, self._looking = self._looking, []
+        wanted = [key for keys, _ in looking for key in keys]
+        try:
+            rows = await asyncio.to_thread(self._store.find, "call", wanted)
+        except Exception as problem:
+            for _, found in looking:
+                if not found.done():
+                    found.set_exception(problem)
+            return
+        for _, found in looking:
+            if not found.done():
+                found.set_result(rows)
 
     def close(self) -> None:
         """End the loop; an answer that is still on its way is recorded first, if it comes soon."""
@@ -128,12 +226,13 @@ class Ledger:
         self._loop.close()
 
     async def _end(self) -> None:
-        under_way = asyncio.all_tasks() - {asyncio.current_task()}
-        if under_way:
-            await asyncio.wait(under_way, timeout=5)
-        for model in self._models.values():
-            await model.close()
-
-
-def _plain(request: Request) -> object:
-    return msgspec.to_builtins(request)
+        for gate in self._gates.values():
+            gate.turn_away(lambda _: Abandoned("the run is over"))
+        if self._under_way:
+            _, late = await asyncio.wait(set(self._under_way), timeout=LAST_WAIT)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        await self._batcher.close()
+        for named in self._named.values():
+            await named.model.close()

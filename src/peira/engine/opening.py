@@ -4,28 +4,47 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from peira.core.codec import encode
 from peira.core.contracts import Op, RunQuery, Store
-from peira.core.events import RunPlanned, RunStarted, Status
+from peira.core.events import (
+    CallAnswered,
+    CallIntended,
+    CallLost,
+    RunPlanned,
+    RunStarted,
+    Spent,
+    Status,
+)
 from peira.core.failpoints import reach
 from peira.core.ids import compose, digest_bytes
+from peira.core.state import Run
 from peira.engine.progress import LEFT, REUSED
 from peira.engine.trials import GENERATE
+from peira.plan.estimate import Estimate
 from peira.plan.expand import Plan
 from peira.plan.history import Readable
 from peira.plan.manifest import read
 from peira.plan.provenance import provenance
 
+MOST_RUNS = 10_000
+
 
 def open_run(
-    plan: Plan, manifest: str, store: Store, owner: str, incarnation: int, now: float, resumes: str = ""
+    plan: Plan,
+    manifest: str,
+    store: Store,
+    owner: str,
+    incarnation: int,
+    now: float,
+    resumes: str = "",
+    estimate: Estimate | None = None,
 ) -> str:
     """Write the opening events, durably; returns the new run's id."""
     study = digest_bytes(encode(read(manifest, store.get).snapshot))
-    origin = provenance(study, manifest, plan.layout.seed, plan.layout.generation, Path.cwd(), now)
+    origin = provenance(study, manifest, plan.layout.seed, plan.layout.generation, Path.cwd(), now, estimate)
     run = compose("run", manifest, uuid.uuid4().hex)
     planned = RunPlanned(
         manifest=manifest,
@@ -34,6 +53,7 @@ def open_run(
         tags=tuple(plan.study.tags),
         provenance=store.put(encode(origin)),
         resumes=resumes,
+        generation=plan.layout.generation,
     )
     store.commit([Op(run, (planned,)), Op(run, (RunStarted(owner, incarnation),))]).result()
     reach("engine.after_plan")
@@ -45,7 +65,7 @@ def recorded_before(manifest: str, study: str, store: Readable) -> dict[str, int
 
     Equal plans have equal trials and scores, and what has succeeded stays so: there is nothing to ask."""
     for run in store.runs(RunQuery(study=study, status=Status.completed, limit=100)):
-        if run.manifest == manifest and run.counts.get(f"{GENERATE}.{LEFT}", 0) == 0:
+        if run.manifest == manifest and not run.reopened and not run.counts.get(f"{GENERATE}.{LEFT}"):
             return _all_reused(run.counts)
     return {}
 
@@ -57,3 +77,37 @@ def _all_reused(counts: Mapping[str, int]) -> dict[str, int]:
         if dot:
             reused[f"{kind}.{REUSED}"] += n
     return dict(reused)
+
+
+def spent_before(plan: Plan, store: Readable, run: str) -> list[Spent]:
+    """What earlier runs of the study spent, in this generation; only looked up if the budget counts it."""
+    budget = plan.study.budget
+    if not budget.bounded and not any(allowance.bounded for allowance in budget.per_model.values()):
+        return []
+    earlier = store.runs(RunQuery(study=plan.study.name, limit=MOST_RUNS))
+    ours = [one for one in earlier if one.id != run and one.generation == plan.layout.generation]
+    return [spent for one in ours for spent in _spent(store, one)]
+
+
+def _spent(store: Readable, run: Run) -> Sequence[Spent]:
+    return call_by_call(store, run.id) if run.status is Status.interrupted else run.spent
+
+
+def call_by_call(store: Readable, run: str) -> list[Spent]:
+    """What a run spent that did not come to its end. What it sent and did not hear of is doubtful."""
+    spent: list[Spent] = []
+    sent: dict[str, str] = {}
+    after = 0
+    while records := store.events(run, after):
+        after = records[-1].seq
+        for event in (record.event for record in records):
+            if isinstance(event, CallIntended):
+                sent[event.key] = event.model
+            elif isinstance(event, CallAnswered):
+                tokens = max(0, event.input), max(0, event.output)
+                money, model = max(0.0, event.cost), sent.pop(event.key, "")
+                spent.append(Spent(model, 1, 1, *tokens, money, int(event.cost < 0)))
+            elif isinstance(event, CallLost):
+                model = sent.pop(event.key, "")
+                spent += [Spent(model, 1, doubtful=1)] if event.doubt else []
+    return [*spent, *(Spent(model, 1, doubtful=1) for model in sent.values())]

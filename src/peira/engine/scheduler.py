@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from types import MappingProxyType
@@ -24,12 +24,13 @@ from peira.core.events import TERMINAL, State, TaskSpec
 
 @dataclass(slots=True)
 class Entry:
-    """A task at hand: the epoch of its last attempt, and how often it was tried in this run."""
+    """A task at hand: the epoch of its last attempt, how often it was tried ever, and in this run."""
 
     offer: Offer
     spec: TaskSpec = field(init=False)
     epoch: int = 0
     interruptions: int = 0
+    attempts: int = 0
     tries: int = 0
     sharers: int = 0
     not_before: float = 0.0
@@ -106,6 +107,15 @@ class Scheduler:
             self._ready(entry)
         return self._later[0][0] if self._later else None
 
+    def hasten(self, tasks: Container[str]) -> None:
+        """Make ready those of these tasks that wait for a later time."""
+        hastened = [item for item in self._later if item[2].spec.id in tasks]
+        self._later = [item for item in self._later if item[2].spec.id not in tasks]
+        heapq.heapify(self._later)
+        for _, _, entry in sorted(hastened, key=lambda item: item[1]):
+            entry.not_before = 0.0
+            self._ready(entry)
+
     def ready(self, cls: str) -> int:
         """How many tasks of the class could start now."""
         if self._suspects:
@@ -135,12 +145,8 @@ class Scheduler:
             else:
                 yield plain.popleft()
 
-    def give_back(self, task: str) -> None:
-        """Started, but never begun: ready again."""
-        self._ready(self.started.pop(task))
-
-    def again(self, task: str, not_before: float) -> None:
-        """Its attempt failed; another follows, not before the given time."""
+    def again(self, task: str, not_before: float = 0.0) -> None:
+        """Its attempt failed, or never began; another follows, not before the given time."""
         entry = self.started.pop(task)
         entry.not_before = not_before
         self._ready(entry)
@@ -179,6 +185,23 @@ class Scheduler:
     def stuck(self) -> bool:
         """All that is at hand waits for needs that are not: nothing here will ever meet them."""
         return bool(self._waiting) and len(self._waiting) == len(self._known)
+
+    def drop(self, kind: str) -> None:
+        """Forget the tasks of a kind that have not started and need no other: they are not done now."""
+        for queue in (*self._plain.values(), self._suspects):
+            kept = [entry for entry in queue if not self._dropped(entry, kind)]
+            queue.clear()
+            queue.extend(kept)
+        for heap in self._urgent.values():
+            heap[:] = [item for item in heap if not self._dropped(item[2], kind)]
+            heapq.heapify(heap)
+        self._later = [item for item in self._later if not self._dropped(item[2], kind)]
+        heapq.heapify(self._later)
+
+    def _dropped(self, entry: Entry, kind: str) -> bool:
+        if entry.spec.kind == kind:
+            del self._known[entry.spec.id]
+        return entry.spec.kind == kind
 
     def give_up_waiting(self) -> None:
         """Block what waits for needs that nobody can meet any more."""

@@ -6,7 +6,6 @@ comes into being when its trial's output is known, because that output is part o
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -16,7 +15,7 @@ from typing import Any
 import msgspec
 
 from peira.core.codec import decode
-from peira.core.context import Channel, SeenCase, Trial, enter
+from peira.core.context import Channel, SeenCase, Trial, enter, judge
 from peira.core.contracts import Agent, Ended, Evaluator, Offer, Store
 from peira.core.events import State, TaskSpec
 from peira.core.ids import Json, own_copy
@@ -52,7 +51,7 @@ class Generate:
         self.asynchronous = agent.asynchronous
         self._scope = scope
 
-    place = GENERATE
+    stage = GENERATE
 
     def scope(self) -> str:
         """What its calls are known by."""
@@ -108,17 +107,30 @@ class JudgedTrial(msgspec.Struct, frozen=True):
 class Evaluate:
     """Let an evaluator judge an output."""
 
-    def __init__(self, evaluator: Evaluator, place: Place, trial: str, output: Output) -> None:
+    def __init__(
+        self, evaluator: Evaluator, place: Place, trial: str, output: Output, scope: Callable[[], str]
+    ) -> None:
         self.evaluator, self.place, self.trial, self.output = evaluator, place, trial, output
         self.asynchronous = evaluator.asynchronous
+        self.scope = scope
+
+    @property
+    def stage(self) -> str:
+        return f"{EVALUATE} {self.evaluator.name}"
 
     def perform(self, channel: Channel, epoch: int) -> Any:
         facts = {name: self._fact(name) for name in self.evaluator.takes}
-        verdict = self.evaluator.judge(facts)
-        return self._await(verdict) if inspect.isawaitable(verdict) else score_value(verdict)
+        if self.asynchronous:
+            return self._await(channel, facts)
+        judge(channel)
+        try:
+            return score_value(self.evaluator.judge(facts))
+        finally:
+            judge(None)
 
-    async def _await(self, verdict: Any) -> Any:
-        return score_value(await verdict)
+    async def _await(self, channel: Channel, facts: Mapping[str, Any]) -> Any:
+        judge(channel)
+        return score_value(await self.evaluator.judge(facts))
 
     def _fact(self, name: str) -> Any:
         place = self.place
@@ -183,13 +195,13 @@ class StudySource:
         place = self._at_hand.pop(trial, None)
         if place is None or ended.state is not State.succeeded or EVALUATE not in self._stages:
             return []
-        output = Output(ended, self._store)
+        output, scope = Output(ended, self._store), partial(self._plan.layout.scope, place)
         return [
             Offer(
-                TaskSpec(score, EVALUATE, self._classes[judge]),
-                Evaluate(self._plan.evaluators[judge], place, trial, output),
+                TaskSpec(score, EVALUATE, self._classes[evaluator]),
+                Evaluate(self._plan.evaluators[evaluator], place, trial, output, scope),
             )
-            for judge, score in self._judging.scores(place, trial, output_digest(ended.result))
+            for evaluator, score in self._judging.scores(place, trial, output_digest(ended.result))
         ]
 
 

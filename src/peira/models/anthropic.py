@@ -147,11 +147,11 @@ def _tool(tool: Body) -> Body:
 
 
 def _usage(usage: Body) -> Usage:
-    """`input` counts everything that was read, as other providers count it; the cached part is beside it."""
-    counts = [usage.get(name) for name in ("input_tokens", "cache_creation_input_tokens")]
+    """`input` counts everything that was read, as other providers do; the cached parts are beside it."""
+    fresh, written = usage.get("input_tokens"), usage.get("cache_creation_input_tokens")
     cached = usage.get("cache_read_input_tokens")
-    total = None if counts[0] is None else sum(n or 0 for n in [*counts, cached])
-    return Usage(input=total, output=usage.get("output_tokens"), cached=cached)
+    total = None if fresh is None else sum(n or 0 for n in (fresh, written, cached))
+    return Usage(input=total, output=usage.get("output_tokens"), cached=cached, written=written)
 
 
 class _Blocks:

@@ -13,6 +13,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from peira.errors import Invalid
@@ -35,10 +36,10 @@ class Endpoint:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Invalid(f'base URL: expected "https://host/path", not {_shown(self.base)!r}')
 
-    def url(self, path: str) -> str:
+    def url(self, path: str, more: Mapping[str, str] = MappingProxyType({})) -> str:
         """The URL of a path below the base, with query and without credentials."""
         parts = urlsplit(self.base)
-        query = urlencode({**dict(parse_qsl(parts.query)), **self.query})
+        query = urlencode({**dict(parse_qsl(parts.query)), **self.query, **more})
         host = parts.netloc.rpartition("@")[2]
         return urlunsplit((parts.scheme, host, parts.path.rstrip("/") + path, query, ""))
 

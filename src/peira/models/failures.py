@@ -23,6 +23,7 @@ from peira.models.secrets import scrub
 from peira.models.waiting import retry_after
 
 FREE = frozenset({409, 425, 429, 503, 529})
+BUSY = frozenset({429, 503, 529})
 IN_DOUBT = frozenset({408})
 NO_MONEY = ("insufficient_quota", "billing_hard_limit_reached", "insufficient balance")
 
@@ -40,6 +41,7 @@ def refused(
         doubt=status in IN_DOUBT or (status >= 500 and not free),
         retry_after=retry_after(headers) if free else None,
         status=status,
+        busy=free and status in BUSY,
     )
 
 

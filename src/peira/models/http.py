@@ -23,6 +23,7 @@ from peira.core.models import Answer, CallFailed
 from peira.models.failures import lost, refused, senseless, unsent
 from peira.models.secrets import HIDDEN
 from peira.models.stream import Gather, StreamBroken, gathered
+from peira.models.waiting import retry_after
 
 if TYPE_CHECKING:
     import aiohttp
@@ -52,7 +53,8 @@ DEFAULT = Timeouts()
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """What is to be sent. `headers` and `secrets` are asked for at the last moment and kept nowhere."""
+    """What is to be sent: a GET without a body, else a POST. `headers` and `secrets` are asked for at the
+    last moment and kept nowhere."""
 
     url: str = field(repr=False)
     body: bytes = field(repr=False)
@@ -61,6 +63,8 @@ class Post:
     timeouts: Timeouts = DEFAULT
     gather: Gather | None = None
     """What makes one body of a stream's events; None if the answer comes in one piece."""
+    most: int = MAX_BODY
+    """How many bytes an answer may have."""
 
     @property
     def path(self) -> str:
@@ -125,9 +129,10 @@ async def _outcome(post: Post, session: aiohttp.ClientSession) -> Answer | CallF
 async def _exchange(post: Post, session: aiohttp.ClientSession) -> Answer | CallFailed:
     began = time.perf_counter()
     first: float | None = None
-    async with session.post(
+    async with session.request(
+        "POST" if post.body else "GET",
         post.url,
-        data=post.body,
+        data=post.body or None,
         headers=post.headers() | (ONE_USE if post.gather else {}),
         timeout=_limits(post.timeouts),
         allow_redirects=False,
@@ -137,24 +142,25 @@ async def _exchange(post: Post, session: aiohttp.ClientSession) -> Answer | Call
         if not response.ok or response.status >= 300:
             return refused(post.path, response.status, headers, await _beginning(response), post.secrets())
         if post.gather is not None and "event-stream" in response.content_type:
-            body, spoke = await gathered(response.content, post.gather, MAX_BODY)
+            body, spoke = await gathered(response.content, post.gather, post.most)
             first = None if spoke is None else spoke - began
         else:
-            body = await _whole(response)
-    if len(body) > MAX_BODY:
-        return senseless(post.path, f"an answer of more than {MAX_BODY} bytes", response.status)
+            body = await _whole(response, post.most)
+    if len(body) > post.most:
+        return senseless(post.path, f"an answer of more than {post.most} bytes", response.status)
     secrets = post.secrets()
     for secret in secrets:
         body = body.replace(secret.encode(), HIDDEN.encode())
-    return Answer(response.status, body, time.perf_counter() - began, first, kept(headers, secrets))
+    took = time.perf_counter() - began
+    return Answer(response.status, body, took, first, kept(headers, secrets), retry_after(headers))
 
 
-async def _whole(response: aiohttp.ClientResponse) -> bytes:
+async def _whole(response: aiohttp.ClientResponse, most: int) -> bytes:
     parts, size = [], 0
     async for part in response.content.iter_any():
         parts.append(part)
         size += len(part)
-        if size > MAX_BODY:
+        if size > most:
             response.close()
             break
     return b"".join(parts)

@@ -4,15 +4,18 @@ endpoint it is sent to. The providers hold only their differences, which are the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Protocol
 
 import msgspec
 
 from peira.core.ids import Json
-from peira.core.models import Answer, CallFailed, Reply, Request
+from peira.core.models import Answer, Batches, CallFailed, Reply, Request
+from peira.models.batches import OpenAIBatches
 from peira.models.endpoint import Endpoint
 from peira.models.failures import provider_message, senseless
 from peira.models.http import Post, release, send
+from peira.models.message_batches import AnthropicBatches
 from peira.models.stream import Gather
 
 
@@ -66,9 +69,7 @@ class ServedModel:
         self._endpoint.key.check(self.name)
 
     async def send(self, request: Request) -> Answer:
-        if self._defaults:
-            request = msgspec.structs.replace(request, parameters={**self._defaults, **request.parameters})
-        body = self._written(request)
+        body = self._written(self._with_defaults(request), self._stream)
         post = Post(
             self._url,
             msgspec.json.encode(body),
@@ -79,14 +80,31 @@ class ServedModel:
         )
         return await send(post, self)
 
-    def _written(self, request: Request) -> dict[str, Json]:
+    def _with_defaults(self, request: Request) -> Request:
+        if not self._defaults:
+            return request
+        return msgspec.structs.replace(request, parameters={**self._defaults, **request.parameters})
+
+    def _written(self, request: Request, stream: bool) -> dict[str, Json]:
         try:
-            return self._form.write(self._model, request, stream=self._stream)
+            return self._form.write(self._model, request, stream=stream)
         except KeyError as missing:
             raise CallFailed(f"{self.name}: not sent: a message or part without {missing}") from None
 
     def read(self, answer: Answer) -> Reply:
         return read_body(self._form, self._form.path(self._model), answer)
+
+    @cached_property
+    def batches(self) -> Batches:
+        """Its provider's batch endpoint."""
+
+        def write(request: Request) -> dict[str, Json]:
+            return self._written(self._with_defaults(request), stream=False)
+
+        path = self._form.path(self._model)
+        if path.endswith("/messages"):
+            return AnthropicBatches(self._endpoint, write, self)
+        return OpenAIBatches(self._endpoint, write, path, self)
 
     async def close(self) -> None:
         await release(self)

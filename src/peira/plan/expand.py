@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,9 @@ from peira.core.ids import Json, digest
 from peira.core.registry import nearest, registry
 from peira.errors import Invalid, OverBudget
 from peira.plan import subset
-from peira.plan.layout import Condition, Layout, PlannedCase
+from peira.plan.assign import assign
+from peira.plan.conditions import Condition, shown_names
+from peira.plan.layout import Layout, PlannedCase
 from peira.spec.case import Case, case_ids, seen_digest
 from peira.spec.evaluators import as_evaluator
 from peira.spec.limits import Budget
@@ -23,7 +25,8 @@ WHERE_NAMES = ("agent", "case", "slice", "cluster", "repeat")
 
 @dataclass(frozen=True)
 class Plan:
-    """A layout with its live parts."""
+    """A layout with its live parts. `refused` are the conditions that constraints exclude: all `refusals` of
+    them, or the first few."""
 
     study: Study
     layout: Layout
@@ -31,6 +34,7 @@ class Plan:
     evaluators: Mapping[str, Evaluator]
     common: tuple[str, ...]
     refused: tuple[Condition, ...] = ()
+    refusals: int = 0
     where: str = ""
     limit: int | None = None
 
@@ -44,16 +48,25 @@ def expand(study: Study, *, generation: int = 0, where: str = "", limit: int | N
     judges = _Judges()
     common = judges.add(study.resolved_evaluators())
     case_sets = {label: _planned(cases, judges) for label, cases in study.case_sets.items()}
-    conditions = list(_conditions(study, agents))
-    admitted = tuple(c for c in conditions if not c.reasons)
-    layout = Layout(admitted, case_sets, study.repeats, study.seed, generation)
+    found = assign(study, agents)
+    layout = Layout(
+        found.admitted,
+        case_sets,
+        study.repeats,
+        study.seed,
+        generation,
+        order=study.order,
+        anchors=study.anchors,
+        sequences=found.sequences,
+    )
     plan = Plan(
         study=study,
         layout=layout,
         agents=agents,
         evaluators=judges.known,
         common=common,
-        refused=tuple(c for c in conditions if c.reasons),
+        refused=found.refused,
+        refusals=found.refusals,
         where=where,
         limit=limit,
     )
@@ -94,7 +107,7 @@ def _predicate(where: str, layout: Layout) -> Any:
         expression = Expression(where)
     except ExpressionError as problem:
         raise Invalid(f"where: {problem}") from None
-    known = {*WHERE_NAMES, *(name for c in layout.conditions for name in c.shown)}
+    known = {*WHERE_NAMES, *shown_names(layout.conditions)}
     unknown = sorted(expression.names - known)
     if unknown:
         raise Invalid(f"where: no {name!r} in this study{nearest(name, known)}" for name in unknown)
@@ -141,43 +154,3 @@ def _planned(cases: Sequence[Case], judges: _Judges) -> list[PlannedCase]:
         )
         for case, id in zip(cases, case_ids(cases), strict=True)
     ]
-
-
-def _conditions(study: Study, agents: Mapping[str, Agent]) -> Iterator[Condition]:
-    """Every condition, those of one block together; an inadmissible one carries its reasons."""
-    found = [c for agent in agents.values() for c in _of_agent(study, agent)]
-    if study.blocks:
-        found.sort(key=lambda c: c.block)
-    yield from found
-
-
-def _of_agent(study: Study, agent: Agent) -> Iterator[Condition]:
-    taken = [f for f in study.factors if agent.takes is None or f.name in agent.takes]
-    levels: dict[str, list[Json]] = {
-        block.name: [level.value for level in block.levels] for block in study.blocks
-    }
-    levels |= {factor.name: [level.value for level in factor.levels] for factor in taken}
-    design = registry.make("design", study.design.name, **study.design.parameters)
-    agent_digest = digest(agent.identity)
-    for assignment in design.conditions(levels, study.seed):
-        for label in study.case_sets:
-            yield _condition(study, agent.label, agent_digest, assignment, label)
-
-
-def _condition(
-    study: Study, agent: str, agent_digest: str, factors: dict[str, Json], cases: str
-) -> Condition:
-    factors = {**factors, "cases": cases} if cases else factors
-    shown = {"agent": agent, **factors} if study.labelled else factors
-    broken = [c for c in study.constraints if c.names <= shown.keys() and not c.admits(shown)]
-    return Condition(
-        agent=agent,
-        agent_digest=agent_digest,
-        factors=factors,
-        digest=digest(factors),
-        cases=cases,
-        block=" ".join(digest(factors[b.name])[:8] for b in study.blocks),
-        shown=shown,
-        reasons=tuple(c.reason for c in broken if c.severity == "error"),
-        warnings=tuple(c.reason for c in broken if c.severity == "warning"),
-    )

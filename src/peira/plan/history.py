@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
 from peira.core.contracts import Catalogue, RunQuery, Store
 from peira.core.events import State
-from peira.core.ids import Json, digest
+from peira.core.ids import digest
 from peira.core.state import Task
 from peira.plan.baseline import Baselines
+from peira.plan.conditions import values_of
 from peira.plan.expand import Plan
-from peira.plan.layout import Layout
+from peira.plan.layout import Layout, Place
 from peira.plan.manifest import Manifest, layout_of, read
 
 CHUNK = 500
@@ -39,28 +40,37 @@ class Found:
 
 def found(plan: Plan, store: Readable | None) -> Found:
     """Count the planned trials that have a result, that failed before, and that are new."""
-    layout = plan.layout
     if store is None:
-        return Found(new=len(layout))
-    baselines = Baselines(plan.study.factors, layout)
-    counts: Counter[str] = Counter()
-    places = layout.places()
+        return Found(new=len(plan))
+    tasks = (task for _, _, task in recorded(plan, store, plan.layout.places()))
+    counts = Counter(task.state if task else None for task in tasks)
+    reused, failed = counts[State.succeeded], counts[State.failed]
+    return Found(reused, failed, counts.total() - reused - failed)
+
+
+def recorded(
+    plan: Plan, store: Readable | None, places: Iterator[Place]
+) -> Iterator[tuple[Place, str, Task | None]]:
+    """Each of these places with its trial's id and row: its own, or else that of a trial that lends its
+    result; None if there is neither."""
+    layout, baselines = plan.layout, Baselines(plan.study.factors, plan.layout)
     while chunk := list(islice(places, CHUNK)):
-        ids = {layout.trial_id(place): place for place in chunk}
-        rows = store.find("task", list(ids))
-        former = [baselines.former(place) for id, place in ids.items() if id not in rows]
-        wanted = [id for ids in former for id, _ in ids]
-        lent = store.find("task", wanted) if wanted else {}
-        taken_over = sum(any(_lends(lent.get(id), added) for id, added in ids) for ids in former)
-        states = [task.state for task in rows.values()]
-        counts["reused"] += states.count(State.succeeded) + taken_over
-        counts["failed"] += states.count(State.failed)
-        counts["new"] += len(chunk) - states.count(State.succeeded) - states.count(State.failed) - taken_over
-    return Found(**counts)
+        ids = [layout.trial_id(place) for place in chunk]
+        rows = store.find("task", ids) if store else {}
+        former = {id: baselines.former(place) for id, place in zip(ids, chunk, strict=True) if id not in rows}
+        wanted = [one for formers in former.values() for one, _ in formers]
+        lent = store.find("task", wanted) if store and wanted else {}
+        for id, place in zip(ids, chunk, strict=True):
+            yield place, id, rows.get(id) or _lender(former[id], lent)
 
 
-def _lends(row: Task | None, added: str) -> bool:
-    return row is not None and row.state is State.succeeded and row.lent in ("", added)
+def _lender(former: Iterable[tuple[str, str]], rows: Mapping[str, Task]) -> Task | None:
+    """The first of the former identities that has a result to lend for what was added to it."""
+    for id, added in former:
+        row = rows.get(id)
+        if row is not None and row.state is State.succeeded and row.lent in ("", added):
+            return row
+    return None
 
 
 def last_manifest(study: str, store: Readable | None) -> Manifest | None:
@@ -126,7 +136,7 @@ def _cases(layout: Layout, old: Layout) -> Iterator[str]:
 
 
 def _levels(layout: Layout, old: Layout) -> Iterator[str]:
-    was, now = _values(old), _values(layout)
+    was, now = values_of(old.conditions), values_of(layout.conditions)
     for factor, values in now.items():
         if factor not in was:
             yield f"factor {factor} added"
@@ -137,14 +147,6 @@ def _levels(layout: Layout, old: Layout) -> Iterator[str]:
     for factor in was:
         if factor not in now:
             yield f"factor {factor} removed"
-
-
-def _values(layout: Layout) -> dict[str, dict[str, Json]]:
-    values: dict[str, dict[str, Json]] = {}
-    for condition in layout.conditions:
-        for factor, value in condition.factors.items():
-            values.setdefault(factor, {})[digest(value)] = value
-    return values
 
 
 def _count(things: list[str], what: str) -> str:

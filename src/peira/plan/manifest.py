@@ -6,16 +6,20 @@ written (a snapshot), the layout, the code of the user's own modules, and points
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from peira.core.codec import encode
 from peira.core.contracts import Evaluator
 from peira.core.ids import Json
+from peira.plan.conditions import Condition, Crossed, Grid, agents_of
 from peira.plan.expand import Plan, choose
-from peira.plan.layout import Condition, Layout, PlannedCase
+from peira.plan.layout import Layout, PlannedCase
+from peira.plan.sequence import Sequences
 from peira.plan.sources import own_sources
 from peira.spec.limits import Budget
 from peira.spec.load import snapshot
@@ -60,6 +64,14 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     cases_inline: bool = False
     notes: tuple[str, ...] = ()
     version: int = 1
+    refusals: int = 0
+    order: str = "random"
+    anchors: int = 0
+    sequences: Sequences = ()
+    crossed: tuple[Grid, ...] = ()
+    crossed_with: tuple[str, ...] = ()
+    labelled: bool = False
+    kept: str = ""
 
 
 _decode_manifest = msgspec.json.Decoder(Manifest).decode
@@ -79,12 +91,17 @@ def keep(plan: Plan, put: Put) -> str:
         agents=_agent_parts(plan),
         evaluators=tuple(_evaluator_part(digest, e) for digest, e in plan.evaluators.items()),
         common=plan.common,
-        conditions=tuple(layout.conditions),
+        conditions=() if isinstance(layout.conditions, Crossed) else tuple(layout.conditions),
         case_sets={label: put(encode(cases)) for label, cases in layout.case_sets.items()},
         repeats=layout.repeats,
         seed=layout.seed,
         generation=layout.generation,
         refused=plan.refused,
+        refusals=plan.refusals,
+        order=layout.order,
+        anchors=layout.anchors,
+        sequences=layout.sequences,
+        **_crossed(layout.conditions, put),
         where=plan.where,
         limit=plan.limit,
         sources={path: put(Path(path).read_bytes()) for path in own_sources(plan)},
@@ -92,8 +109,29 @@ def keep(plan: Plan, put: Put) -> str:
     return put(encode(manifest))
 
 
+def _crossed(conditions: Sequence[Condition], put: Put) -> dict[str, Any]:
+    """Conditions that are too many to list, as their levels and the places of the admissible ones."""
+    if not isinstance(conditions, Crossed):
+        return {}
+    kept = "" if conditions.kept is None else put(conditions.kept.tobytes())
+    return {
+        "crossed": conditions.grids,
+        "crossed_with": conditions.cases,
+        "labelled": conditions.labelled,
+        "kept": kept,
+    }
+
+
+def conditions_of(manifest: Manifest, get: Get) -> Sequence[Condition]:
+    """The conditions of a stored plan."""
+    if not manifest.crossed:
+        return manifest.conditions
+    kept = array("Q", get(manifest.kept)) if manifest.kept else None
+    return Crossed(manifest.crossed, manifest.crossed_with, manifest.labelled, kept)
+
+
 def _agent_parts(plan: Plan) -> tuple[AgentPart, ...]:
-    digests = {c.agent: c.agent_digest for c in (*plan.layout.conditions, *plan.refused)}
+    digests = agents_of(plan.layout.conditions) | agents_of(plan.refused)
     return tuple(
         AgentPart(
             label=label,
@@ -125,7 +163,16 @@ def layout_of(manifest: Manifest, get: Get) -> Layout:
     sets: Mapping[str, Sequence[PlannedCase]] = {
         label: _decode_cases(get(digest)) for label, digest in manifest.case_sets.items()
     }
-    layout = Layout(manifest.conditions, sets, manifest.repeats, manifest.seed, manifest.generation)
+    layout = Layout(
+        conditions_of(manifest, get),
+        sets,
+        manifest.repeats,
+        manifest.seed,
+        manifest.generation,
+        order=manifest.order,
+        anchors=manifest.anchors,
+        sequences=manifest.sequences,
+    )
     if not (manifest.where or manifest.limit is not None or "budget" in manifest.snapshot):
         return layout
     budget = Budget(**manifest.snapshot.get("budget", {}))

@@ -11,9 +11,12 @@ from pathlib import Path
 import msgspec
 
 from peira.core.clock import stamp
+from peira.plan.estimate import Estimate
 
 
 class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`estimate` is what the run was expected to take when it was opened."""
+
     study: str
     plan: str
     seed: int
@@ -27,9 +30,18 @@ class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
     command: list[str]
     git_commit: str = ""
     git_dirty: bool | None = None
+    estimate: Estimate | None = None
 
 
-def provenance(study: str, plan: str, seed: int, generation: int, folder: Path, now: float) -> Provenance:
+def provenance(
+    study: str,
+    plan: str,
+    seed: int,
+    generation: int,
+    folder: Path,
+    now: float,
+    estimate: Estimate | None = None,
+) -> Provenance:
     """`study` and `plan` are digests. Nothing of the environment's values is kept, only what is installed."""
     packages = installed()
     commit = _git(folder, "rev-parse", "HEAD")
@@ -47,6 +59,7 @@ def provenance(study: str, plan: str, seed: int, generation: int, folder: Path, 
         command=[Path(sys.argv[0]).name] if sys.argv else [],
         git_commit=commit,
         git_dirty=bool(_git(folder, "status", "--porcelain")) if commit else None,
+        estimate=estimate,
     )
 
 

@@ -39,6 +39,7 @@ def rebuild(manifest: Manifest, get: Get, folder: Path, *, agents: bool = True) 
         evaluators={evaluator_digest(e): e for e in (*study.resolved_evaluators(), *own)},
         common=manifest.common,
         refused=manifest.refused,
+        refusals=manifest.refusals,
         where=manifest.where,
         limit=manifest.limit,
     )

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from peira.core.ids import Json, digest
-from peira.plan.layout import Condition, Layout, Place
+from peira.plan.conditions import Condition
+from peira.plan.layout import Layout, Place
 from peira.plan.order import shuffled
 
 
@@ -36,18 +37,18 @@ def limited(layout: Layout, most: int) -> Layout:
 def _rounds(layout: Layout) -> Iterator[dict[int, int]]:
     """Each round: the number of a condition -> the index of its trial in this round."""
     allowed = None if layout.chosen is None else set(layout.chosen)
-    starts = [0, *layout._ends[:-1]]
     orders = {
         label: list(shuffled(len(cases), layout.seed, "subset")) for label, cases in layout.case_sets.items()
     }
     longest = max(map(len, orders.values()), default=0)
-    for repeat in range(layout.repeats):
+    most = max((c.replicates for c in layout.conditions), default=1)
+    for repeat in range(layout.repeats * most):
         for nth in range(longest):
             cells = {}
             for at, condition in enumerate(layout.conditions):
                 order = orders[condition.cases]
-                if nth < len(order):
-                    index = starts[at] + order[nth] * layout.repeats + repeat
+                if nth < len(order) and repeat < layout.repeats * condition.replicates:
+                    index = layout.start(at) + order[nth] * layout.repeats * condition.replicates + repeat
                     if allowed is None or index in allowed:
                         cells[at] = index
             if cells:

@@ -100,7 +100,8 @@ class _Worker:
         except BaseException as problem:  # whatever user code raises is how its attempt ended
             trace = "".join(traceback.format_tb(problem.__traceback__)[-5:])
             permanent = isinstance(problem, (Invalid, Abandoned))
-            return Broken(type(problem).__name__, message_of(problem), carried(trace), permanent, do.attempt)
+            name, wait = type(problem).__name__, getattr(problem, "seconds", 0.0)
+            return Broken(name, message_of(problem), carried(trace), permanent, do.attempt, wait)
 
     def _perform(self, do: Do, channel: PipeChannel) -> Any:
         agent = self._agent(do.work["agent"])

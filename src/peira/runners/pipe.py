@@ -55,13 +55,15 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
 
 
 class Broken(msgspec.Struct, frozen=True, tag="broken"):
-    """From the child: why there is no output. `permanent` failures are not worth another try."""
+    """From the child: why there is no output. `permanent` failures are not worth another try; `wait` is how
+    long a parked attempt wants to be left."""
 
     name: str
     message: str
     trace: str
     permanent: bool
     attempt: int
+    wait: float = 0.0
 
 
 _to_child: msgspec.msgpack.Decoder[Setup | Do | Answer] = msgspec.msgpack.Decoder(Setup | Do | Answer)

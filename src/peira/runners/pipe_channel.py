@@ -19,7 +19,7 @@ import msgspec
 
 from peira.core.ids import Json, normalise
 from peira.core.models import CallFailed, Reply, Request
-from peira.errors import Abandoned, InDoubt, Invalid, PeiraError
+from peira.errors import Abandoned, Exhausted, InDoubt, Invalid, Parked, PeiraError
 from peira.runners.pipe import Answer, Ask, Do, Setup, receive_in_child, send
 
 PROBLEMS: dict[str, Callable[[str], PeiraError]] = {"InDoubt": InDoubt, "CallFailed": CallFailed}
@@ -88,7 +88,7 @@ class PipeChannel:
     def _ask(self, method: str, *arguments: Any) -> Any:
         answer = self._line.ask(lambda: self._question(method, arguments))
         if answer.abandoned:
-            raise Abandoned("this attempt was abandoned: it may do nothing more")
+            raise _signal(answer)
         if answer.problem:
             raise PROBLEMS.get(answer.kind, Invalid)(answer.problem)
         return answer.value
@@ -121,6 +121,15 @@ class PipeChannel:
 
     def workdir(self) -> Path:
         return Path(self._ask("workdir"))
+
+
+def _signal(answer: Answer) -> Abandoned:
+    """Why the attempt may do nothing more."""
+    if answer.kind == Parked.__name__:
+        return Parked(float(answer.value), answer.problem)
+    if answer.kind == Exhausted.__name__:
+        return Exhausted(answer.problem)
+    return Abandoned("this attempt was abandoned: it may do nothing more")
 
 
 def _resolved(value: Any) -> Future[Any]:

@@ -21,7 +21,16 @@ import msgspec
 from peira.core.codec import encode
 from peira.core.contracts import Attempt, Channel, Desk
 from peira.core.models import Reply, Request
-from peira.errors import Abandoned, AttemptFailed, InDoubt, Invalid, PeiraError, ProcessDied
+from peira.errors import (
+    Abandoned,
+    AttemptFailed,
+    Exhausted,
+    InDoubt,
+    Invalid,
+    Parked,
+    PeiraError,
+    ProcessDied,
+)
 from peira.runners.pipe import Answer, Ask, Broken, Do, Ready, Setup, receive, send
 from peira.sandbox import tree
 
@@ -93,10 +102,11 @@ class _Worker:
         channel = self._desk.begin(attempt)
         if channel is None:
             return
-        outcome, failure = None, None
+        outcome: Any = None
+        failure: BaseException | None = None
         try:
             outcome = child.perform(attempt, channel)
-        except Exception as problem:  # the attempt's end, whatever it was
+        except (Exception, Abandoned) as problem:  # the attempt's end, whatever it was
             failure = problem
         with self._moving:  # over before it is told: whoever gives it up now kills nobody
             self._current = None
@@ -183,8 +193,9 @@ def _answer(ask: Ask, channel: Channel) -> Answer:
             value = value.result()
         if isinstance(value, Reply):
             value = encode(value)
-    except Abandoned:
-        return Answer(abandoned=True)
+    except Abandoned as signal:
+        wait = getattr(signal, "seconds", None)
+        return Answer(wait, abandoned=True, problem=str(signal), kind=type(signal).__name__)
     except PeiraError as problem:
         return Answer(problem=str(problem), kind=type(problem).__name__)
     return Answer(value if value is None or isinstance(value, bytes) else str(value))
@@ -197,10 +208,14 @@ def _arguments(ask: Ask) -> list[Any]:
     return [model, msgspec.convert(request, Request), key]
 
 
-def _rebuilt(broken: Broken) -> AttemptFailed:
+def _rebuilt(broken: Broken) -> BaseException:
     """The child's exception as one of ours, under the name it had there."""
     if broken.name == InDoubt.__name__:
         return InDoubt(broken.message)
+    if broken.name == Exhausted.__name__:
+        return Exhausted(broken.message)
+    if broken.name == Parked.__name__:
+        return Parked(broken.wait, broken.message)
     base = _PermanentFailure if broken.permanent else AttemptFailed
     problem = type(broken.name, (base,), {})(broken.message)
     problem.trace = broken.trace

@@ -31,6 +31,8 @@ class Fields(TypedDict, total=False):
     evaluators: Any
     repeats: int
     seed: int
+    order: str
+    anchors: int
     outcomes: Any
     hypotheses: Any
     analysis_plans: Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from peira.core.ids import Json, digest
 from peira.core.registry import nearest
+from peira.core.space import Dimension, Scale
 from peira.errors import Invalid
 from peira.spec.values import Name, Plain, Table, Value, join, read_value
 
@@ -103,24 +104,41 @@ class _Varying(Value):
 
 
 class Factor(_Varying):
-    """What is varied. `baseline` is the value that stands for "as before the factor was added".
+    """What is varied: among `levels`, or over a range from `low` to `high` (both may be given).
 
-    `kind` is recorded with the study; every kind is crossed by the design.
+    `scale` says what the levels are to each other; without it, a range is continuous and levels are
+    categorical. `log` spaces a range evenly in its logarithm. `baseline` is the value that stands for "as
+    before the factor was added". `dear` marks a factor that is dear to change: designs with whole plots set
+    it once for each. `within` names the factor it is nested in: its levels are then other ones in each level
+    of that. A factor of the `kind` blocked is a block; every other kind is the design's to set.
     """
 
+    levels: Levels = ()
     kind: Literal["manipulated", "measured", "blocked", "nuisance"] = "manipulated"
     baseline: Plain = None
     description: str = ""
+    scale: Literal["categorical", "ordinal", "continuous", "integer"] | None = None
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+    dear: bool = False
+    within: str = ""
 
     if TYPE_CHECKING:
 
         def __init__(
             self,
             name: str,
-            levels: Iterable[Any],
+            levels: Iterable[Any] = ...,
             kind: str = ...,
             baseline: Json = None,
             description: str = ...,
+            scale: str | None = None,
+            low: float | None = None,
+            high: float | None = None,
+            log: bool = False,
+            dear: bool = False,
+            within: str = "",
         ) -> None: ...
 
     @model_validator(mode="before")
@@ -134,11 +152,59 @@ class Factor(_Varying):
         return raw
 
     @model_validator(mode="after")
+    def _varies(self) -> Factor:
+        """Every problem of the range and the scale, at once."""
+        if problems := list(self._range_problems()):
+            raise Invalid(problems)
+        return self
+
+    def _range_problems(self) -> Iterator[str]:
+        if (self.low is None) != (self.high is None):
+            yield f"{'low' if self.low is None else 'high'}: is missing; a range has both ends"
+        elif self.low is not None and self.high is not None and not self.low < self.high:
+            yield f"high: must be more than low, {self.low:g}, not {self.high:g}"
+        if not self.ranged and not self.levels:
+            yield "levels: there are none; give levels, or a range with low and high"
+        if self.log and (not self.ranged or (self.low or 0) <= 0):
+            yield "log: needs a range that begins above 0"
+        if self.ranged and self.scale in ("categorical", "ordinal"):
+            yield f"scale: a range is continuous or integer, not {self.scale}"
+        numeric = all(type(level.value) in (int, float) for level in self.levels)
+        if self.scale in ("continuous", "integer") and not numeric:
+            yield f"scale: {self.scale} levels are numbers"
+        if self.ranged and numeric and not all(self._inside(level.value) for level in self.levels):
+            yield "levels: some lie outside the range from low to high"
+
+    def _inside(self, value: float) -> bool:
+        return self.low is not None and self.high is not None and self.low <= value <= self.high
+
+    @property
+    def ranged(self) -> bool:
+        return self.low is not None and self.high is not None
+
+    @property
+    def dimension(self) -> Dimension:
+        """The factor as designs see it."""
+        scale: Scale = self.scale or ("continuous" if self.ranged else "categorical")
+        return Dimension(
+            name=self.name,
+            levels=self.values,
+            scale=scale,
+            low=self.low,
+            high=self.high,
+            log=self.log,
+            baseline=self.baseline_level.value if self.baseline_level else self.baseline,
+            dear=self.dear,
+            parent=self.within,
+        )
+
+    @model_validator(mode="after")
     def _known_baseline(self) -> Factor:
         marked = [level for level in self.levels if level.baseline]
         if len(marked) > 1 or any(digest(level.value) != digest(self.baseline) for level in marked):
             raise Invalid("baseline: there is more than one")
-        if self.baseline is not None and self.baseline_level is None:
+        in_range = type(self.baseline) in (int, float) and self.ranged and self._inside(self.baseline)
+        if self.baseline is not None and self.baseline_level is None and not in_range:
             hint = nearest(str(self.baseline), [str(value) for value in self.values])
             raise Invalid(f"baseline: {self.baseline!r} is not one of the levels{hint}")
         return self

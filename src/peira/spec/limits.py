@@ -2,22 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 from peira.errors import Invalid
-from peira.spec.values import Duration, Value
+from peira.spec.values import Duration, Value, join, read_value
 
 MiB = 1024 * 1024
 
 
-class Budget(Value):
-    """What a run may use. A larger plan is refused before it starts, or reduced to a balanced subset."""
+class Allowance(Value):
+    """What may be spent on models: US dollars, tokens as the providers count them, calls that are sent."""
+
+    money: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    tokens: int | None = Field(default=None, ge=1)
+    calls: int | None = Field(default=None, ge=1)
+
+    @property
+    def bounded(self) -> bool:
+        return not (self.money is None and self.tokens is None and self.calls is None)
+
+
+def _allowance(raw: Any) -> Allowance:
+    allowance: Allowance = read_value(Allowance, raw)
+    return allowance
+
+
+def _allowances(raw: Any) -> dict[str, Allowance]:
+    if not isinstance(raw, Mapping):
+        raise Invalid(f"must be a table of models and what may be spent on each, not {raw!r}")
+    problems, read = [], {}
+    for name, said in raw.items():
+        try:
+            read[str(name)] = _allowance(said)
+        except Invalid as error:
+            problems += [join(f".{name}", problem) for problem in error.problems]
+    if problems:
+        raise Invalid(problems)
+    return read
+
+
+class Budget(Allowance):
+    """What a study may use.
+
+    A plan with more trials is refused before it starts, or reduced to a balanced subset; `time` is for one
+    run. `money`, `tokens` and `calls` are for all runs of the study together, retries and judges included;
+    `per_model` says it for single models, `per_trial` for each trial. Who reaches one stops as exhausted,
+    and goes on when it is raised.
+    """
 
     trials: int | None = Field(default=None, ge=1)
     time: Duration | None = Field(default=None, gt=0)
     excess: Literal["refuse", "subset"] = "refuse"
+    per_model: Annotated[
+        dict[str, Allowance],
+        BeforeValidator(_allowances, json_schema_input_type=dict[str, Allowance]),
+    ] = Field(default_factory=dict)
+    per_trial: Annotated[Allowance, BeforeValidator(_allowance, json_schema_input_type=Allowance)] = Field(
+        default_factory=Allowance
+    )
 
 
 def _failures(value: Any) -> int | float | None:
@@ -34,6 +79,8 @@ class Policy(Value):
     failed. `interruptions` is how often a trial may be cut off by the death of its process before it fails.
     `in_doubt` is what becomes of a call that may have been billed and brought no answer: `resend` it (the
     resend is recorded first), or `hold` the trial. `call_tries` is how often a call is sent at the most.
+    A retry replays the answers it has; with `redraw` it asks anew instead (counted as `redraws`: asking
+    until it parses biases what is measured).
     """
 
     retries: int = Field(default=0, ge=0)
@@ -48,6 +95,7 @@ class Policy(Value):
     interruptions: int = Field(default=3, ge=1)
     in_doubt: Literal["resend", "hold"] = "resend"
     call_tries: int = Field(default=6, ge=1)
+    redraw: bool = False
 
 
 class Storage(Value):

@@ -33,7 +33,7 @@ class Project(Value):
     """The settings of a project; `folder` is where its file lies, or the working folder if there is none.
 
     `models` are aliases of models, carried as they are written. `plugins` are functions, as module:function,
-    that are given the registry.
+    that are given the registry. `telemetry` "otel" sends spans of every run to OpenTelemetry.
     """
 
     folder: Path = Field(default_factory=Path.cwd)
@@ -42,6 +42,7 @@ class Project(Value):
     parallel: int | None = Field(default=None, ge=1)
     runner: Name = "local"
     progress: Annotated[Literal["auto", "plain", "none"], BeforeValidator(_progress)] = "auto"
+    telemetry: Literal["none", "otel"] = "none"
     policy: Annotated[Policy, BeforeValidator(lambda raw: read_value(Policy, raw))] = Field(
         default_factory=Policy
     )

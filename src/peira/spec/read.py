@@ -30,7 +30,18 @@ TEXT = ("name", "title", "description", "authors", "rationale", "tags", "notes",
 KEYS = (
     *TEXT,
     *("cases", "factors", "blocks", "constraints", "design", "agent", "agents", "evaluators"),
-    *("repeats", "seed", "outcomes", "hypotheses", "analysis_plans", "budget", "policy", "storage"),
+    *(
+        "repeats",
+        "seed",
+        "order",
+        "anchors",
+        "outcomes",
+        "hypotheses",
+        "analysis_plans",
+        "budget",
+        "policy",
+        "storage",
+    ),
 )
 T = TypeVar("T")
 
@@ -49,7 +60,7 @@ class Reader:
         """The fields of the study, those that could be read."""
         unknown = [key for key in raw if key not in KEYS]
         self.problems += [f"{key}: is not a part of a study{nearest(str(key), KEYS)}" for key in unknown]
-        fields = {key: raw[key] for key in (*TEXT, "repeats", "seed") if key in raw}
+        fields = {key: raw[key] for key in (*TEXT, "repeats", "seed", "order", "anchors") if key in raw}
         fields["case_sets"] = self.case_sets(raw.get("cases"))
         fields |= self.agents(raw)
         fields["evaluators"] = self.evaluators(raw.get("evaluators"), "evaluators")

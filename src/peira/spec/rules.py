@@ -133,7 +133,8 @@ def _constraints(study: Study, wanted: Mapping[str, Wants], names: _Names) -> It
             yield f"constraints[{i}]: it names no factor, in {constraint.text!r}"
         elif not unknown and not constraint.names & names.broken and not (constraint.open and names.broken):
             sound.append(constraint)
-    if sound:
+    ranges = {factor.name for factor in study.factors if not factor.levels}
+    if sound and not any(constraint.open or constraint.names & ranges for constraint in sound):
         yield from _conditions_left(study, sound, wanted, names)
 
 
@@ -201,7 +202,7 @@ def _aims(study: Study, names: _Names, evaluators: frozenset[str]) -> Iterator[s
             f"{path}.outcome", "outcome", [h.outcome] if h.outcome else [], measured | names.broken
         )
         yield from _unknown(f"{path}.factor", "factor", [h.factor] if h.factor else [], names.known)
-        if h.factor in names.levels:
+        if names.levels.get(h.factor):
             there = {digest(value) for value in names.levels[h.factor]}
             for level in h.levels:
                 if digest(level) not in there:

@@ -51,6 +51,8 @@ def _properties() -> Schema:
         "evaluators": _either(_ref("Evaluator"), _list(_ref("Evaluator"))),
         "repeats": {"type": "integer", "minimum": 1},
         "seed": {"type": "integer"},
+        "order": {"enum": ["random", "interleaved", "given"]},
+        "anchors": {"type": "integer", "minimum": 0},
         "outcomes": _list(_ref("Outcome")),
         "hypotheses": _list(_ref("Hypothesis")),
         "analysis_plans": _list(_ref("AnalysisPlan")),

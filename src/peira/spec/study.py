@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, SkipValidation, ValidationError
 
@@ -33,7 +33,9 @@ class Study(Value, Decorated):
 
     `case_sets` and `agents` are by label; a sole unlabelled case set has the label "", a sole agent the name
     of its function. `labelled` says that agents were given by label, which makes the factor `agent`.
-    `version` stands for the agents' code: while it stays, edits make no new trials.
+    `version` stands for the agents' code: while it stays, edits make no new trials. `order` is how trials are
+    run: at random (within blocks), interleaved (in rounds of all conditions), or as given. `anchors` is how
+    often the first trial is run again through the run, to see whether what is measured drifts.
     A study of one function can be called as that function.
     """
 
@@ -50,6 +52,8 @@ class Study(Value, Decorated):
     blocks: tuple[Block, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     design: Design = Field(default_factory=Design)
+    order: Literal["random", "interleaved", "given"] = "random"
+    anchors: int = Field(default=0, ge=0)
     agents: SkipValidation[Mapping[str, Any]] = Field(default_factory=dict)
     labelled: bool = False
     evaluators: SkipValidation[tuple[Any, ...]] = ()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PLAIN = (
     *("name", "title", "description", "authors", "rationale", "tags", "notes", "version"),
-    *("repeats", "seed"),
+    *("repeats", "seed", "order", "anchors"),
 )
 LISTS = ("outcomes", "hypotheses", "analysis_plans")
 TABLES = ("budget", "policy", "storage")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal
 
 from peira.core.clock import Clock, SystemClock
-from peira.core.contracts import Op, Outcome, RunQuery
-from peira.core.events import Record, State, TasksClaimed
+from peira.core.contracts import CallQuery, Op, Outcome, RunQuery, Tally
+from peira.core.events import CallIntended, Record, State, TasksClaimed
 from peira.core.ids import digest_bytes
 from peira.core.state import Call, Run, Task
 from peira.errors import Unknown
@@ -84,9 +85,36 @@ class MemoryStore:
             newest = sorted(self._rows.runs.values(), key=lambda run: run.planned)[::-1]
             return [run for run in newest if matches(run, query)][: query.limit]
 
+    def calls(self, query: CallQuery) -> list[Call]:
+        with self._lock:
+            return self._called(query)[: query.limit]
+
+    def tally(self, query: CallQuery) -> Tally:
+        with self._lock:
+            calls = self._called(query)
+        return Tally(
+            states=dict(Counter(call.state for call in calls)),
+            input=sum(max(call.input, 0) for call in calls),
+            output=sum(max(call.output, 0) for call in calls),
+            cost=sum(max(call.cost, 0.0) for call in calls),
+            unpriced=sum(call.cost < 0 for call in calls if call.state in ("answered", "void")),
+        )
+
+    def _called(self, query: CallQuery) -> list[Call]:
+        """The calls that are meant, last asked first."""
+        number = {run: n for n, run in enumerate(self._rows.runs)}
+        intents = ((r, r.event.key) for r in self._log if isinstance(r.event, CallIntended))
+        asked = {key: (number[record.run], record.seq) for record, key in intents}
+        calls = (self._rows.calls[key] for key in sorted(asked, key=asked.__getitem__, reverse=True))
+        return [call for call in calls if meant(call, query)]
+
     def active(self) -> list[Task]:
         with self._lock:
             return [t for t in self._rows.tasks.values() if t.state in ACTIVE]
+
+    def queued(self, cls: str) -> list[Task]:
+        with self._lock:
+            return [t for t in self._rows.tasks.values() if t.state is State.queued and t.cls == cls]
 
     def history(self) -> Iterator[Record]:
         return iter(list(self._log))
@@ -121,4 +149,14 @@ def matches(run: Run, query: RunQuery) -> bool:
         and run.planned >= query.since
         and (not query.until or run.planned <= query.until)
         and run.id.startswith(query.prefix)
+    )
+
+
+def meant(call: Call, query: CallQuery) -> bool:
+    return (
+        query.run in ("", call.run)
+        and query.model in ("", call.model)
+        and query.state in ("", call.state)
+        and call.task.startswith(query.task)
+        and call.key.startswith(query.prefix)
     )

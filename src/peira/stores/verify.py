@@ -119,8 +119,10 @@ def _named(event: ev.AnyEvent) -> Iterator[str]:
         yield from filter(None, [result.blob])
     if isinstance(event, ev.RunPlanned):
         yield from filter(None, [event.manifest, event.provenance])
-    elif isinstance(event, ev.StepRecorded):
+    elif isinstance(event, (ev.StepRecorded, ev.CallAnswered)):
         yield from filter(None, [event.blob])
+    elif isinstance(event, ev.CallIntended):
+        yield event.request
     elif isinstance(event, ev.Attached):
         yield event.artifact.digest
 

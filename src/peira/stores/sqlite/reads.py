@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import apsw
 
 from peira.core.codec import decode_event
-from peira.core.contracts import RunQuery
+from peira.core.contracts import CallQuery, RunQuery, Tally
 from peira.core.events import Record, State
+from peira.core.queries import CALL_STATES
 from peira.core.state import Call, Run, Task
 from peira.stores.sqlite.rows import CALL, RUN, SEQ_BITS, TASK, call_value, place, run_value, task_value
 
@@ -47,8 +48,9 @@ def tasks(db: apsw.Connection, ids: Sequence[str]) -> Iterator[tuple[int, Task]]
 
 
 def calls(db: apsw.Connection, keys: Sequence[str]) -> dict[str, Call]:
+    run_id = _run_ids(db)
     rows = _in(db, f"SELECT {CALL} FROM call WHERE key", [bytes.fromhex(key) for key in keys])
-    return {call.key: call for call in map(call_value, rows)}
+    return {call.key: call for call in (call_value(row, run_id) for row in rows)}
 
 
 def runs(db: apsw.Connection, ids: Sequence[str]) -> Iterator[tuple[int, Run]]:
@@ -96,11 +98,18 @@ def active(db: apsw.Connection) -> list[Task]:
     return [task_value(row, run_id) for row in rows]
 
 
+def queued(db: apsw.Connection, cls: str) -> list[Task]:
+    run_id = _run_ids(db)
+    rows = db.execute(f"SELECT {TASK} FROM task WHERE state = 0 AND class = ? ORDER BY n", (cls,))
+    return [task_value(row, run_id) for row in rows]
+
+
 def every_row(db: apsw.Connection) -> Iterator[Task | Call | Run]:
     run_id = _run_ids(db)
     for row in db.execute(f"SELECT {TASK} FROM task"):
         yield task_value(row, run_id)
-    yield from map(call_value, db.execute(f"SELECT {CALL} FROM call"))
+    for row in db.execute(f"SELECT {CALL} FROM call"):
+        yield call_value(row, run_id)
     yield from map(run_value, db.execute(f"SELECT {RUN} FROM run"))
 
 
@@ -122,6 +131,49 @@ def listing(db: apsw.Connection, query: RunQuery) -> list[Run]:
     clause = " AND ".join(given) or "1"
     sql = f"SELECT {RUN} FROM {table} WHERE {clause} ORDER BY {at} DESC, {n} DESC LIMIT ?"
     return [run_value(row) for row in db.execute(sql, (*given.values(), query.limit))]
+
+
+def called(db: apsw.Connection, query: CallQuery) -> list[Call]:
+    """Calls, last asked first. Found in the index alone; only those that are shown are read."""
+    table, clause, values = _called(db, query)
+    chosen = f"SELECT key FROM {table} WHERE {clause} ORDER BY asked DESC LIMIT ?"
+    run_id = _run_ids(db)
+    rows = db.execute(
+        f"SELECT {CALL} FROM call WHERE key IN ({chosen}) ORDER BY asked DESC", (*values, query.limit)
+    )
+    return [call_value(row, run_id) for row in rows]
+
+
+def tally(db: apsw.Connection, query: CallQuery) -> Tally:
+    table, clause, values = _called(db, query)
+    counts = ", ".join(f"coalesce(sum(state = '{state}'), 0)" for state in CALL_STATES)
+    [row] = db.execute(
+        f"SELECT coalesce(sum(max(input, 0)), 0), coalesce(sum(max(output, 0)), 0), total(max(cost, 0)), "
+        f"coalesce(sum(cost < 0 AND state IN ('answered', 'void')), 0), {counts} "
+        f"FROM {table} WHERE {clause}",
+        values,
+    )
+    input, output, cost, unpriced, *found = row
+    states = {state: n for state, n in zip(CALL_STATES, found, strict=True) if n}
+    return Tally(states, input, output, cost, unpriced)
+
+
+def _called(db: apsw.Connection, query: CallQuery) -> tuple[str, str, list[Any]]:
+    """Where to look for calls, on which condition, with which values."""
+    where: dict[str, Sequence[Any]] = {"asked IS NOT NULL": ()}
+    if query.run:
+        n = db.execute("SELECT n FROM run WHERE id = ?", (query.run,)).get or 0
+        where["asked BETWEEN ? AND ?"] = place(n, 0), place(n + 1, 0)
+    for column, value in (("state", query.state), ("model", query.model)):
+        if value:
+            where[f"{column} = ?"] = (value,)
+    for column, digits in (("task", query.task), ("key", query.prefix)):
+        if digits:
+            where[f"{column} BETWEEN ? AND ?"] = [
+                bytes.fromhex(digits.ljust(64, filler)) for filler in ("0", "f")
+            ]
+    table = "call" if query.prefix else "call INDEXED BY call_asked"
+    return table, " AND ".join(where), list(chain.from_iterable(where.values()))
 
 
 def size(db: apsw.Connection, run: str) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from peira.core.codec import decode_result, encode
-from peira.core.events import NOTHING, State, Status
-from peira.core.state import NO_RESULT, Call, Run, Task
+from peira.core.events import NOTHING, CallIntended, Record, Spent, State, Status
+from peira.core.state import NO_RESULT, Call, Run, Task, touched_call
 
 STATES = (
     State.queued,
@@ -33,7 +33,7 @@ TASK = (
 )
 PLAIN = "n, id, kind, class, state, epoch, owner, attempts, run, result"
 RUN = "n, id, manifest, study, trials, status, planned, next_seq, owner, incarnation, rest"
-CALL = "key, task, name, state, value, blob, rest"
+CALL = "key, task, name, state, value, blob, rest, asked, model, input, output, cost"
 
 
 class TaskRest(msgspec.Struct, omit_defaults=True, array_like=True):
@@ -53,13 +53,17 @@ class RunRest(msgspec.Struct, omit_defaults=True):
     finished: float = 0.0
     counts: dict[str, int] = {}
     reason: str = ""
+    generation: int = 0
+    spent: tuple[Spent, ...] = ()
+    reopened: bool = False
 
 
 class CallRest(msgspec.Struct, omit_defaults=True, array_like=True):
-    model: str = ""
     request: str = ""
     sends: int = 0
     why: str = ""
+    served: str = ""
+    batch: str = ""
 
 
 _call_rest = msgspec.json.Decoder(CallRest)
@@ -157,7 +161,7 @@ def task_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Task:
 
 
 def run_row(run: Run, n: int) -> tuple[Any, ...]:
-    rest = RunRest(run.tags, run.provenance, run.resumes, run.started, run.finished, run.counts, run.reason)
+    rest = RunRest(*(getattr(run, field) for field in RunRest.__struct_fields__))
     return (
         n,
         run.id,
@@ -189,20 +193,40 @@ def run_value(row: tuple[Any, ...]) -> Run:
     )
 
 
-def call_row(call: Call) -> tuple[Any, ...]:
-    return (
+def call_rows(
+    records: Iterable[Record], calls: Mapping[str, Call], runs: Mapping[str, int]
+) -> list[tuple[Any, ...]]:
+    """The rows of the calls and steps that these records touch, now that they were applied."""
+    asked: dict[str, int | None] = {}
+    for record in records:
+        event = record.event
+        if type(event) is CallIntended:
+            asked[event.key] = place(runs[record.run], record.seq)
+        elif key := touched_call(event):
+            asked.setdefault(key, None)
+    return [_call_row(calls[key], at) for key, at in asked.items()]
+
+
+def _call_row(call: Call, asked: int | None) -> tuple[Any, ...]:
+    row = (
         bytes.fromhex(call.key),
         bytes.fromhex(call.task),
         call.name,
         call.state,
         bytes(call.value) or None,
         call.blob or None,
-        encode(CallRest(call.model, call.request, call.sends, call.why)) if call.model else None,
     )
+    if not call.model:
+        return *row, None, None, None, None, None, None
+    rest = encode(CallRest(call.request, call.sends, call.why, call.served, call.batch))
+    return *row, rest, asked, call.model, call.input, call.output, call.cost
 
 
-def call_value(row: tuple[Any, ...]) -> Call:
-    rest = _call_rest.decode(row[6]) if row[6] else CallRest()
-    value = msgspec.Raw(row[4]) if row[4] else NOTHING
-    key, task, name, state = row[0].hex(), row[1].hex(), row[2], row[3]
-    return Call(key, task, name, state, value, row[5] or "", rest.model, rest.request, rest.sends, rest.why)
+def call_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Call:
+    key, task, name, state, value, blob, rest, asked, model, input, output, cost = row
+    common = key.hex(), task.hex(), name, state, msgspec.Raw(value) if value else NOTHING, blob or ""
+    if rest is None:
+        return Call(*common)
+    of = _call_rest.decode(rest)
+    run = run_id(asked >> SEQ_BITS)
+    return Call(*common, model, of.request, of.sends, of.why, run, input, output, cost, of.served)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from typing import Any
 
 import apsw
 
@@ -93,7 +95,42 @@ def first_tables(db: apsw.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (first_tables,)
+def calls_can_be_listed(db: apsw.Connection) -> None:
+    db.execute(
+        """
+        ALTER TABLE call ADD COLUMN asked INTEGER;  -- of a call: the place of the event that asked it last
+        ALTER TABLE call ADD COLUMN model TEXT;     -- no longer in rest: request, sends, why, served
+        ALTER TABLE call ADD COLUMN input INTEGER;
+        ALTER TABLE call ADD COLUMN output INTEGER;
+        ALTER TABLE call ADD COLUMN cost REAL;
+        """
+    )
+    asked = _asked(db)
+    rows: list[Any] = db.execute("SELECT key, rest FROM call WHERE rest IS NOT NULL").fetchall()
+    for key, rest in rows:
+        model, request, sends, why, *_ = json.loads(rest)
+        db.execute(
+            "UPDATE call SET rest=?, asked=?, model=?, input=-1, output=-1, cost=-1 WHERE key=?",
+            (json.dumps([request, sends, why]).encode(), asked[key], model, key),
+        )
+    # All that a listing may filter by and add up: it reads this, and of the calls only those it shows. Calls
+    # are asked one after the other, so this grows at its end, and costs a commit next to nothing.
+    db.execute(
+        """
+        CREATE INDEX call_asked ON call(asked, state, model, task, input, output, cost)
+        WHERE asked IS NOT NULL
+        """
+    )
+
+
+def _asked(db: apsw.Connection) -> dict[bytes, int]:
+    """Where each call was asked last."""
+    rows = db.execute("SELECT place, body FROM event WHERE instr(body, 'call.intended') ORDER BY place")
+    events = ((place, json.loads(body)) for place, body in rows)
+    return {bytes.fromhex(event["key"]): at for at, event in events if event["kind"] == "call.intended"}
+
+
+MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (first_tables, calls_can_be_listed)
 
 
 def migrate(db: apsw.Connection) -> None:
@@ -102,6 +139,11 @@ def migrate(db: apsw.Connection) -> None:
         with db:
             MIGRATIONS[number](db)
             db.execute(f"PRAGMA user_version = {number + 1}")
+
+
+def outdated(db: apsw.Connection) -> bool:
+    """Whether its tables are those of an older peira."""
+    return check(db) < len(MIGRATIONS)
 
 
 def empty() -> apsw.Connection:

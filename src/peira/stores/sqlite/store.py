@@ -18,7 +18,7 @@ import zstandard
 
 from peira.core.clock import Clock, SystemClock
 from peira.core.codec import CODECS, unpack
-from peira.core.contracts import Op, Outcome, RunQuery
+from peira.core.contracts import CallQuery, Op, Outcome, RunQuery, Tally
 from peira.core.events import Record
 from peira.core.ids import digest_bytes
 from peira.core.state import Call, Run, Task
@@ -95,6 +95,10 @@ class SqliteStore:
             self._db = db
             self._writer = Writer(db, self._clock, compression, on_commit)
         self._reader = self._connect(create=False)
+        if schema.outdated(self._reader):
+            self._reader.close()
+            SqliteStore(self.path, vfs=self._vfs).close()  # whoever owns it brings its tables up to date
+            self._reader = self._connect(create=False)
         self._reader.execute("PRAGMA query_only = ON")
 
     def _connect(self, create: bool) -> apsw.Connection:
@@ -192,9 +196,21 @@ class SqliteStore:
         with self._reading():
             return reads.listing(self._reader, query)
 
+    def calls(self, query: CallQuery) -> list[Call]:
+        with self._reading():
+            return reads.called(self._reader, query)
+
+    def tally(self, query: CallQuery) -> Tally:
+        with self._reading():
+            return reads.tally(self._reader, query)
+
     def active(self) -> list[Task]:
         with self._reading():
             return reads.active(self._reader)
+
+    def queued(self, cls: str) -> list[Task]:
+        with self._reading():
+            return reads.queued(self._reader, cls)
 
     def history(self) -> Iterator[Record]:
         return reads.history(self._connect(create=False))

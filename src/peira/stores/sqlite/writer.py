@@ -24,7 +24,7 @@ from peira.core.contracts import Op, Outcome
 from peira.core.events import Record, RunPlanned, State, TasksClaimed
 from peira.core.failpoints import reach
 from peira.core.ids import digest_bytes
-from peira.core.state import touched, touched_call
+from peira.core.state import touched
 from peira.errors import StoreFault
 from peira.stores.fold import Rows, call_keys, fold, task_ids
 from peira.stores.sqlite import reads
@@ -33,7 +33,7 @@ from peira.stores.sqlite.rows import (
     PLAIN,
     RUN,
     TASK,
-    call_row,
+    call_rows,
     is_plain,
     place,
     plain_row,
@@ -70,7 +70,8 @@ CALL_UPSERT = (
     f"INSERT INTO call({CALL}) VALUES",
     (
         "ON CONFLICT(key) DO UPDATE SET task=excluded.task, state=excluded.state, value=excluded.value, "
-        "blob=excluded.blob, rest=excluded.rest"
+        "blob=excluded.blob, rest=excluded.rest, asked=coalesce(excluded.asked, asked), "
+        "model=excluded.model, input=excluded.input, output=excluded.output, cost=excluded.cost"
     ),
 )
 EVENT_INSERT = "INSERT INTO event(place, n, at, body) VALUES", ""
@@ -194,8 +195,7 @@ class Writer:
         self._insert(RUN_UPSERT, [run_row(rows.runs[run], self._number(run)) for run in runs])
         self._insert(TAG_INSERT, sorted(tags))
         self._write_tasks(touches)
-        calls = dict.fromkeys(key for record in records if (key := touched_call(record.event)))
-        self._insert(CALL_UPSERT, [call_row(rows.calls[key]) for key in calls])
+        self._insert(CALL_UPSERT, call_rows(records, rows.calls, self._run_n))
         self._insert(EVENT_INSERT, self._events(records))
 
     def _blob(self, data: bytes) -> tuple[Any, ...]:

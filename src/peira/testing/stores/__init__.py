@@ -16,6 +16,7 @@ from peira.testing.stores.acts import (
     plan_run,
     recorded,
 )
+from peira.testing.stores.calls import Calls
 from peira.testing.stores.claims import Claims
 from peira.testing.stores.commits import Commits
 from peira.testing.stores.model import Model
@@ -25,7 +26,7 @@ from peira.testing.stores.threads import Threads
 __all__ = ["StoreSuite"]
 
 
-class StoreSuite(Commits, Claims, Reads, Threads, Model):
+class StoreSuite(Commits, Claims, Calls, Reads, Threads, Model):
     """Override the fixture `store` with an empty store; declare `durable` and override `reopen` if it is."""
 
     durable = False

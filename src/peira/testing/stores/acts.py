@@ -10,7 +10,7 @@ import msgspec
 from peira.core import events as ev
 from peira.core.contracts import Op, Outcome
 from peira.core.events import AnyEvent, Result, State, TaskSpec
-from peira.core.ids import compose, digest
+from peira.core.ids import canonical, compose, digest
 from peira.core.state import Call, Run, Task
 from peira.errors import Fenced
 from peira.stores.verify import Inspectable
@@ -29,6 +29,10 @@ def commit(store: AnyStore, run: str, *events: AnyEvent, blobs: tuple[bytes, ...
     """What became of one op of these events."""
     [outcome] = store.commit([Op(run, events, blobs)]).result()
     return outcome
+
+
+REQUEST = canonical("request")
+"""What the calls of these stories ask."""
 
 
 def accept(store: AnyStore, run: str, *events: AnyEvent, blobs: tuple[bytes, ...] = ()) -> None:
@@ -57,6 +61,7 @@ def plan_run(store: AnyStore, **fields: Any) -> str:
 def plan_only(store: AnyStore, **fields: Any) -> str:
     run = compose("run", next(_runs))
     planned = {"manifest": store.put(b"{}"), "study": "study", "trials": 0, **fields}
+    store.put(REQUEST)
     accept(store, run, ev.RunPlanned(**planned))
     return run
 

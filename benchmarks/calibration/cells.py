@@ -1,0 +1,105 @@
+"""One cell of the calibration table: a method in a situation, how often it was right, and how often it can be.
+
+Coverage is of intervals at 0.95, rejection of tests at 0.05 whose null is true, anytime of sequences that are
+looked at after every value. What can be enumerated is; the rest is simulated with fixed seeds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+Kind = Literal["coverage", "rejection", "anytime"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`attainable` is the best that discreteness permits to a method that knows everything but the answer."""
+
+    method: str
+    situation: str
+    kind: Kind
+    found: float
+    attainable: float
+    rounds: int = 0
+    note: str = ""
+
+    @property
+    def error(self) -> float:
+        return math.sqrt(max(self.found * (1 - self.found), 1e-4) / self.rounds) if self.rounds else 0.0
+
+    @property
+    def verdict(self) -> str:
+        """Within the limits up to two standard errors of the simulation, or which way it falls outside."""
+        slack = 2 * self.error + 1e-9
+        if self.kind == "anytime":
+            return "ok" if self.found <= 0.05 + slack else "TOO OFTEN"
+        if self.kind == "rejection":
+            if self.found > 0.055 + slack:
+                return "TOO OFTEN"
+            return "ok" if self.found >= min(0.04, self.attainable - 0.005) - slack else "rarely"
+        if self.found < 0.94 - slack:
+            return "TOO RARELY"
+        return "ok" if self.found <= max(0.97, self.attainable + 0.01) + slack else "wide"
+
+
+def covered(
+    draw: Callable[[np.random.Generator], tuple[float | None, float | None]],
+    truth: float,
+    rounds: int,
+    seed: int,
+) -> float:
+    """The share of intervals that hold the truth; a missing bound is no bound."""
+    rng, held = np.random.default_rng(seed), 0
+    for _ in range(rounds):
+        low, high = draw(rng)
+        held += (low is None or low <= truth) and (high is None or truth <= high)
+    return held / rounds
+
+
+def rejected(
+    draw: Callable[[np.random.Generator], float | None], rounds: int, seed: int
+) -> tuple[float, float]:
+    """The share of p-values up to 0.05, and the largest share up to 0.05 that any threshold gives."""
+    rng = np.random.default_rng(seed)
+    found = np.array([1.0 if (p := draw(rng)) is None else p for _ in range(rounds)])
+    return float((found <= 0.05).mean()), _best_share(found, np.full(rounds, 1 / rounds))
+
+
+def enumerated(p: np.ndarray, chances: np.ndarray) -> tuple[float, float]:
+    """The same where every outcome has a known chance."""
+    return float(chances[p <= 0.05].sum()), _best_share(p, chances)
+
+
+def narrowest(chances: np.ndarray) -> float:
+    """The least chance of at least 0.95 that neighbouring counts have together: what an interval that knew
+    every nuisance would attain."""
+    sums = np.concatenate([[0.0], np.cumsum(chances)])
+    ends = np.searchsorted(sums, sums + 0.95 - 1e-12)
+    inside = ends < sums.size
+    return float((sums[ends[inside]] - sums[inside]).min())
+
+
+def _best_share(p: np.ndarray, chances: np.ndarray) -> float:
+    order = np.argsort(p)
+    shares = np.cumsum(chances[order])
+    last = np.append(np.diff(p[order]) > 0, True)
+    below = shares[last & (shares <= 0.05 + 1e-9)]
+    return float(below[-1]) if below.size else 0.0
+
+
+def table(cells: Iterable[Cell]) -> str:
+    """Markdown."""
+    lines = ["| method | situation | found | best attainable | verdict |", "|---|---|---|---|---|"]
+    for cell in cells:
+        margin = f" ± {2 * cell.error:.3f}" if cell.rounds else ""
+        note = f" ({cell.note})" if cell.note else ""
+        lines.append(
+            f"| {cell.method} | {cell.situation} | {cell.found:.3f}{margin} | {cell.attainable:.3f} "
+            f"| {cell.verdict}{note} |"
+        )
+    return "\n".join(lines)

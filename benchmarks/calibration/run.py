@@ -1,0 +1,50 @@
+"""`python benchmarks/calibration/run.py`: do intervals hold the truth as often as they say, and tests their level?
+
+Prints a Markdown table for every default interval and test, over a grid of situations, with the best attainable
+beside what was found. Seeds are fixed: the same numbers every time. `--quick` thins the grid and the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import means
+import others
+import shares
+from cells import Cell, table
+
+SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
+    "Proportions": shares.independent,
+    "Proportions in clusters": shares.clustered,
+    "Two proportions of the same cases": shares.matched,
+    "Two proportions of different cases": shares.unmatched,
+    "Means": means.single,
+    "Means of clusters": means.clusters,
+    "Differences with repeats": means.repeated,
+    "Tests": means.tests,
+    "Unequal sides, and families": means.unequal,
+    "Looking on the way": others.looking,
+    "The rest": others.rest,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Simulate coverage and false-positive rates.")
+    parser.add_argument("--quick", action="store_true", help="a thin grid, fewer rounds: under a minute")
+    parser.add_argument("--only", choices=tuple(SECTIONS), help="one section")
+    args = parser.parse_args()
+    verdicts: Counter[str] = Counter()
+    for title, section in SECTIONS.items():
+        if args.only in (None, title):
+            began = time.process_time()
+            cells = list(section(args.quick))
+            verdicts.update(cell.verdict for cell in cells)
+            print(f"\n## {title} ({time.process_time() - began:.0f} s)\n\n{table(cells)}", flush=True)
+    print("\n" + ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Calls of models in words for people, and as plain values with stable keys for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from peira.api.calls import CallRecord, ModelCall
+from peira.cli.output import counted, encoded, grid
+from peira.cli.told import told
+from peira.core.contracts import Tally
+from peira.core.ids import Json, short
+from peira.core.models import Answer
+from peira.engine.log import recorded
+from peira.engine.trials import GENERATE
+from peira.plan.amounts import dollars
+
+COUNTED = {
+    "answered": "answered",
+    "in_doubt": "in doubt",
+    "intended": "sent without an answer yet",
+    "lost": "without an answer",
+    "void": "discarded",
+}
+
+
+def document(call: ModelCall) -> dict[str, Any]:
+    """What is not known is null."""
+    return {
+        "key": call.key,
+        "model": call.model,
+        "served": call.served or None,
+        "state": call.state,
+        "status": call.status,
+        "input": call.input,
+        "output": call.output,
+        "cost": call.cost,
+        "sends": call.sends,
+        "resends": call.resends,
+        "run": call.run,
+        "trial": call.task if call.stage == GENERATE else None,
+        "task": call.task,
+        "stage": call.stage,
+        "why": call.why or None,
+    }
+
+
+def totals(tally: Tally) -> dict[str, Any]:
+    return {
+        "calls": sum(tally.states.values()),
+        **{state: tally.states.get(state, 0) for state in COUNTED},
+        "input": tally.input,
+        "output": tally.output,
+        "cost": tally.cost,
+        "unpriced": tally.unpriced,
+    }
+
+
+def added_up(tally: Tally) -> str:
+    """What calls come to, in two lines; an unknown cost is counted, never taken for nothing."""
+    states = [f"{tally.states[state]:,} {said}" for state, said in COUNTED.items() if state in tally.states]
+    answers = tally.states.get("answered", 0) + tally.states.get("void", 0)
+    money = [dollars(tally.cost)] if answers > tally.unpriced or not answers else []
+    unknown = [f"unknown for {tally.unpriced:,}"] if tally.unpriced else []
+    return (
+        f"{counted(sum(tally.states.values()), 'call')}: {', '.join(states)}\n"
+        f"tokens: {tally.input:,} in, {tally.output:,} out; cost: {', '.join(money + unknown)}"
+    )
+
+
+def table(calls: Sequence[ModelCall]) -> str:
+    header = ["call", "model", "status", "in", "out", "cost", "sends", "where", "why"]
+    return grid(header, [_row(call) for call in calls])
+
+
+def _row(call: ModelCall) -> list[Json]:
+    return [
+        short(call.key),
+        _model(call),
+        call.status,
+        call.input,
+        call.output,
+        _cost(call),
+        call.sends,
+        _where(call),
+        call.why,
+    ]
+
+
+def _model(call: ModelCall) -> str:
+    return f"{call.model} (served by {call.served})" if call.served else call.model
+
+
+def _cost(call: ModelCall) -> str:
+    return "unknown" if call.cost is None else dollars(call.cost)
+
+
+def _where(call: ModelCall) -> str:
+    return f"{'trial' if call.stage == GENERATE else 'score'} {short(call.task)}, {call.stage}"
+
+
+def whole_document(found: CallRecord) -> dict[str, Any]:
+    events = [{"run": record.run, **recorded(record)} for record in found.records]
+    answer = _received(found.answer) if found.answer else None
+    return {**document(found.call), "request": found.request, "answer": answer, "events": events}
+
+
+def whole(found: CallRecord) -> str:
+    """Everything there is about a call."""
+    call = found.call
+    resends = f", {counted(call.resends, 'resend')}" if call.resends else ""
+    facts = {
+        "call": call.key,
+        "model": _model(call),
+        "status": f"{call.status} ({call.why})" if call.why else call.status,
+        "where": f"{_where(call)}, in run {short(call.run)}",
+        "sends": f"{call.sends}{resends}",
+        "tokens": f"{_count(call.input)} in, {_count(call.output)} out",
+        "cost": _cost(call),
+        "took": f"{found.answer.latency:.3f} s" if found.answer else "",
+    }
+    lines = [f"{name:<8}{fact}" for name, fact in facts.items() if fact]
+    lines += ["", "request", encoded(found.request)]
+    if found.answer:
+        lines += ["", "answer", encoded(_received(found.answer))]
+    for run in dict.fromkeys(record.run for record in found.records):
+        lines += ["", f"events in run {short(run)}"]
+        lines += [told(record) for record in found.records if record.run == run]
+    return "\n".join(lines)
+
+
+def _count(tokens: int | None) -> str:
+    return "unknown" if tokens is None else f"{tokens:,}"
+
+
+def _received(answer: Answer) -> dict[str, Json]:
+    """An answer as it came: its body as JSON where it is that, else as text."""
+    body: Json
+    try:
+        body = msgspec.json.decode(answer.body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        body = answer.body.decode("utf-8", "backslashreplace")
+    return {
+        "status": answer.status,
+        "latency": answer.latency,
+        "first_token": answer.first_token,
+        "headers": dict(answer.headers),
+        "body": body,
+    }

@@ -1,0 +1,77 @@
+"""Messages to an event loop from other threads: many that come together wake it once.
+
+Waking a loop is a system call, and a call of a model crosses threads several times: at thousands a second
+it is what costs most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+Message = TypeVar("Message")
+Value = TypeVar("Value")
+
+
+class Mailbox(Generic[Message]):
+    """`deliver` is called on the loop, once for each message, in the order they came."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, deliver: Callable[[Message], None]) -> None:
+        # Not by a reference of its own: a box is kept as long as its loop is, and must not keep it.
+        self._loop, self._deliver = weakref.ref(loop), deliver
+        self._messages: deque[Message] = deque()
+        self._woken = False
+
+    def post(self, message: Message) -> None:
+        """From any thread; RuntimeError if the loop is closed."""
+        self._messages.append(message)
+        if not self._woken:
+            self._woken = True
+            self._awake().call_soon_threadsafe(self._empty)
+
+    def _awake(self) -> asyncio.AbstractEventLoop:
+        if (loop := self._loop()) is None:
+            raise RuntimeError("the event loop is gone")
+        return loop
+
+    def _empty(self) -> None:
+        self._woken = False  # before the box is emptied: whoever comes from now on wakes it again
+        while self._messages:
+            self._deliver(self._messages.popleft())
+
+
+Arrival = tuple["asyncio.Future[Value]", "Future[Value]"]
+_arrivals: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Mailbox[Arrival[Any]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+async def arrival(of: Future[Value]) -> Value:
+    """The result of another thread's future. Who stops waiting does not cancel it."""
+    loop = asyncio.get_running_loop()
+    box = _arrivals.get(loop)
+    if box is None:
+        box = _arrivals[loop] = Mailbox(loop, _pass_on)
+    here: asyncio.Future[Value] = loop.create_future()
+    of.add_done_callback(lambda done: _deliver(box, here, done))
+    return await here
+
+
+def _deliver(box: Mailbox[Arrival[Any]], here: asyncio.Future[Value], done: Future[Value]) -> None:
+    with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+        box.post((here, done))
+
+
+def _pass_on(arrived: Arrival[Any]) -> None:
+    here, done = arrived
+    if here.done():  # nobody waits any more
+        return
+    if problem := done.exception():
+        here.set_exception(problem)
+    else:
+        here.set_result(done.result())

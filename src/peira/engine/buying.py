@@ -1,0 +1,251 @@
+"""Buying one answer: set aside, wait for a turn, intend, send, record what came, settle.
+
+Every send is recorded before it is made, so that bills never exceed calls and recorded resends. What came
+back is recorded as it was received, whether or not it can be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import msgspec
+
+from peira.core.codec import encode
+from peira.core.contracts import Attempt, Op, Outcome
+from peira.core.events import AnyEvent, CallAnswered, CallIntended, CallLost, Spent
+from peira.core.failpoints import reach
+from peira.core.ids import compose, digest, digest_bytes
+from peira.core.mailbox import arrival
+from peira.core.models import Answer, CallFailed, Named, Reply, Request, Usage
+from peira.core.registry import registry
+from peira.engine.budget import Account, Reserve, Share
+from peira.engine.gate import Gate
+from peira.engine.journal import Journal
+from peira.engine.payload import payload
+from peira.errors import Abandoned, Exhausted, InDoubt
+from peira.spec.limits import Policy
+
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
+MOST_BUSY = 100
+"""How often a provider may say that it is busy, for one call: it costs nothing, but it must end."""
+read_answer = msgspec.json.Decoder(Answer).decode
+
+
+class Asked(msgspec.Struct, frozen=True, dict=True):
+    """A request in its place: `body` is its canonical form, `account` what its trial may still spend."""
+
+    attempt: Attempt
+    scope: str
+    place: str
+    ordinal: str
+    request: Request
+    body: bytes
+    account: Account | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        return digest_bytes(self.body)
+
+    def keys(self, chain: Sequence[Named]) -> list[str]:
+        """What the call is known by, for the model that is asked and for each of its fallbacks: a model that
+        is asked in place of another does not give the answer it gave for itself."""
+        models = [digest(named.model.identity) for named in chain]
+        return [self._key(models[0], self.ordinal)] + [
+            self._key(model, f"{self.ordinal} for={models[0]}") for model in models[1:]
+        ]
+
+    def _key(self, model: str, ordinal: str) -> str:
+        return compose("call", model, self.digest, self.scope, digest(self.place), ordinal)
+
+
+class Quill:
+    """Writes ops of one event loop: those of one moment go to the store together, and come back together."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._gathered: list[tuple[Op, asyncio.Future[Outcome]]] = []
+
+    async def write(self, op: Op) -> Outcome:
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[Outcome] = loop.create_future()
+        self._gathered.append((op, written))
+        if len(self._gathered) == 1:
+            loop.call_soon(lambda: loop.create_task(self._hand_over()))
+        return await written
+
+    async def _hand_over(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        try:
+            outcomes = await arrival(self._journal.send([op for op, _ in gathered]))
+        except Exception as problem:
+            for _, written in gathered:
+                if not written.done():
+                    written.set_exception(problem)
+            return
+        for (_, written), outcome in zip(gathered, outcomes[-len(gathered) :], strict=True):
+            if not written.done():
+                written.set_result(outcome)
+
+
+class Buyer:
+    """All methods run on the ledger's loop."""
+
+    def __init__(
+        self, run: str, journal: Journal, policy: Policy, reserve: Reserve, halt: Callable[[str], None]
+    ) -> None:
+        self._run, self._quill, self._policy = run, Quill(journal), policy
+        self._reserve, self._halt = reserve, halt
+        self._spent: dict[str, Spent] = {}
+
+    def spent(self) -> tuple[Spent, ...]:
+        return tuple(spent for _, spent in sorted(self._spent.items()))
+
+    async def buy(self, named: Named, gate: Gate, asked: Asked, key: str, sends: int) -> Reply:
+        """Send until there is an answer, or a failure that another send would not mend."""
+        tried = busy = 0
+        while True:
+            problem = await self._once(named, gate, asked, key, sends + tried + busy + 1)
+            if isinstance(problem, Reply):
+                return problem
+            busy += problem.busy
+            tried += not problem.busy
+            await self._bear(problem, tried, busy)
+
+    async def _once(self, named: Named, gate: Gate, asked: Asked, key: str, send: int) -> Reply | CallFailed:
+        """One send, from setting aside what it may cost to settling what it did."""
+        expected = self._reserve.experience(named.name).expected(len(asked.body), asked.request)
+        share = await self._set_aside(named, asked, expected)
+        took: Share | None = None
+        try:
+            sent_at = await gate.enter(expected.total)
+            try:
+                outcome = await self._send(named, asked, key, send)
+                if isinstance(outcome, CallFailed):
+                    gate.failed(outcome, sent_at)
+                    took = share if outcome.doubt else None
+                    self._add(named, sends=int(outcome.doubt), doubtful=int(outcome.doubt))
+                    return outcome
+                task, size = asked.attempt.spec.id, len(asked.body)
+                reply, usage, cost = await self.record(named, task, key, size, outcome)
+                self._tell(asked, named, key, reply)
+                took = Share(share.money if cost is None else cost, usage.total)
+                gate.answered(usage.total - expected.total, outcome.wait)
+            finally:
+                gate.leave()
+        finally:
+            self._reserve.settle(named, asked.account, share, took)
+        if isinstance(reply, CallFailed):
+            raise reply
+        return reply
+
+    async def _set_aside(self, named: Named, asked: Asked, expected: Usage) -> Share:
+        try:
+            return await self._reserve.reserve(named, expected, asked.account)
+        except Exhausted:
+            if self._reserve.used_up:
+                self._halt(self._reserve.used_up)
+            raise
+
+    async def _send(self, named: Named, asked: Asked, key: str, send: int) -> Answer | CallFailed:
+        (task, epoch), name = asked.attempt.key, named.model.name
+        await self._write(
+            CallIntended(task, epoch, key, name, asked.digest, asked.place, send), (asked.body,)
+        )
+        reach("ledger.after_intent")
+        if registry.listening:
+            facts = {"run": self._run, "task": task, "epoch": epoch, "key": key, "model": name}
+            registry.call("call_began", request=asked.request, **facts)
+        try:
+            return await named.model.send(asked.request)
+        except CallFailed as problem:
+            reach("ledger.after_loss")
+            self._tell(asked, named, key, problem)
+            await self._write(CallLost(task, key, str(problem), problem.doubt))
+            return problem
+
+    async def record(
+        self, named: Named, task: str, key: str, size: int, answer: Answer, share: float = 1.0
+    ) -> tuple[Reply | CallFailed, Usage, float | None]:
+        """Keep the answer as it came, with what could be read of it; `share` of the price was paid."""
+        reach("ledger.before_answer")
+        reply = _read(named, answer)
+        usage = reply.usage if isinstance(reply, Reply) else Usage()
+        full = named.price.cost(usage) if named.price is not None and isinstance(reply, Reply) else None
+        cost = None if full is None else full * share
+        inline, blob, blobs = payload(encode(answer))
+        event = CallAnswered(
+            task,
+            key,
+            inline,
+            blob,
+            input=-1 if usage.input is None else usage.input,
+            output=-1 if usage.output is None else usage.output,
+            cost=-1.0 if cost is None else cost,
+            served=reply.model if isinstance(reply, Reply) else "",
+        )
+        await self._write(event, blobs)
+        reach("ledger.after_answer")
+        self._reserve.experience(named.name).learn(size, usage)
+        self._add(
+            named,
+            sends=1,
+            answers=1,
+            input=usage.input or 0,
+            output=usage.output or 0,
+            money=cost or 0.0,
+            unpriced=int(cost is None),
+        )
+        if isinstance(reply, Reply):
+            reply = msgspec.structs.replace(reply, cost=cost, served=named.name, call=key)
+        return reply, usage, cost
+
+    def _add(self, named: Named, **more: float) -> None:
+        name = named.model.name
+        spent = self._spent.get(name, Spent(name))
+        changes = {field: getattr(spent, field) + n for field, n in more.items()}
+        self._spent[name] = msgspec.structs.replace(spent, **changes)
+
+    def _tell(self, asked: Asked, named: Named, key: str, outcome: Reply | CallFailed) -> None:
+        if registry.listening:
+            task, epoch = asked.attempt.key
+            failed = isinstance(outcome, CallFailed)
+            registry.call(
+                "call_ended",
+                run=self._run,
+                task=task,
+                epoch=epoch,
+                key=key,
+                model=named.model.name,
+                reply=None if failed else outcome,
+                problem=str(outcome) if failed else "",
+                status=outcome.status if isinstance(outcome, CallFailed) else 0,
+            )
+
+    async def _bear(self, problem: CallFailed, tried: int, busy: int) -> None:
+        """Wait before the next send, or raise: what will not help, what is held, what was tried enough."""
+        if problem.doubt and self._policy.in_doubt == "hold":
+            raise InDoubt(str(problem)) from problem
+        if not (problem.free or problem.doubt) or tried >= self._policy.call_tries or busy >= MOST_BUSY:
+            raise problem
+        if problem.busy:
+            return  # the gate knows how long to wait
+        wait = FIRST_WAIT * 2 ** (tried - 1) if problem.retry_after is None else problem.retry_after
+        await asyncio.sleep(min(wait, LONGEST_WAIT))
+
+    async def _write(self, event: AnyEvent, blobs: tuple[bytes, ...] = ()) -> None:
+        """Durable when it returns; Abandoned if the attempt may write no more."""
+        refusal = await self.write(Op(self._run, (event,), blobs))
+        if refusal is not None:
+            raise Abandoned(str(refusal))
+
+    async def write(self, op: Op) -> Outcome:
+        return await self._quill.write(op)
+
+
+def _read(named: Named, answer: Answer) -> Reply | CallFailed:
+    try:
+        return named.model.read(answer)
+    except CallFailed as problem:
+        return problem

@@ -1,0 +1,170 @@
+"""Calls of models: what is projected of them, and finding them again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from peira.core import events as ev
+from peira.core.contracts import CallQuery, Tally
+from peira.core.ids import digest
+from peira.core.queries import CALL_STATES
+from peira.core.state import Call
+from peira.stores.verify import verify
+from peira.testing.stores.acts import AnyStore, accept, claimed, find_call, plan_run, recorded, refuse
+
+
+def intended(task: str, key: str, send: int = 1, model: str = "m:a") -> ev.CallIntended:
+    return ev.CallIntended(digest(task), 1, digest(key), model, digest("request"), "generate", send)
+
+
+def answered(task: str, key: str, **more: Any) -> ev.CallAnswered:
+    return ev.CallAnswered(digest(task), digest(key), msgspec.Raw(b'{"said":"yes"}'), **more)
+
+
+def lost(task: str, key: str, doubt: bool = False) -> ev.CallLost:
+    return ev.CallLost(digest(task), digest(key), "reset by peer", doubt)
+
+
+def settled(task: str, key: str, how: str) -> ev.CallSettled:
+    return ev.CallSettled(digest(task), digest(key), how, "somebody")
+
+
+WAYS: dict[str, list[Any]] = {
+    "intended": [intended],
+    "answered": [intended, lambda t, k: answered(t, k, input=7, output=2, cost=0.25, served="m:b")],
+    "unpriced": [intended, answered],
+    "lost": [intended, lost],
+    "in doubt": [intended, lambda t, k: lost(t, k, doubt=True)],
+    "freed": [intended, lambda t, k: lost(t, k, doubt=True), lambda t, k: settled(t, k, "resend")],
+    "void": [intended, lambda t, k: answered(t, k, cost=0.5), lambda t, k: settled(t, k, "discard")],
+    "sent again": [intended, lost, lambda t, k: intended(t, k, send=2)],
+}
+"""How a call gets where it stands."""
+some_calls = st.lists(
+    st.tuples(st.sampled_from(sorted(WAYS)), st.sampled_from(["m:a", "m:b"]), st.integers(0, 2)), max_size=12
+)
+
+
+class Calls:
+    def test_a_call_is_what_its_events_say(self, store: AnyStore) -> None:
+        run = plan_run(store)
+        accept(store, run, claimed("t"), intended("t", "c"))
+        call = find_call(store, "c")
+        assert (call.state, call.model, call.sends, call.run) == ("intended", "m:a", 1, run)
+        assert (call.input, call.output, call.cost) == (-1, -1, -1.0)
+        accept(store, run, answered("t", "c", input=7, output=2, cost=0.25, served="m:b"))
+        call = find_call(store, "c")
+        assert (call.state, call.served, call.request) == ("answered", "m:b", digest("request"))
+        assert (call.input, call.output, call.cost) == (7, 2, 0.25)
+        assert bytes(call.value) == b'{"said":"yes"}'
+        assert verify(store) == []
+
+    def test_a_call_belongs_to_the_run_that_asked_last(self, store: AnyStore) -> None:
+        first, second = plan_run(store), plan_run(store)
+        accept(store, first, claimed("t"), intended("t", "c"), lost("t", "c"))
+        accept(store, first, ev.TasksReleased((digest("t"),)))
+        accept(store, second, claimed("t", epoch=2))
+        again = intended("t", "c", send=2)
+        accept(store, second, msgspec.structs.replace(again, epoch=2), answered("t", "c"))
+        assert find_call(store, "c").run == second
+        assert store.calls(CallQuery(run=first)) == []
+        assert [call.key for call in store.calls(CallQuery(run=second))] == [digest("c")]
+        assert verify(store) == []
+
+    def test_what_was_settled(self, store: AnyStore) -> None:
+        run = plan_run(store)
+        accept(store, run, claimed("t"), intended("t", "c"), lost("t", "c", doubt=True))
+        refuse(store, run, settled("t", "c", "discard"))
+        accept(store, run, settled("t", "c", "resend"))
+        assert (find_call(store, "c").state, find_call(store, "c").sends) == ("lost", 1)
+        refuse(store, run, settled("t", "c", "resend"))
+        accept(store, run, intended("t", "c", send=2), answered("t", "c"))
+        refuse(store, run, settled("t", "c", "resend"))
+        accept(store, run, settled("t", "c", "discard"))
+        assert find_call(store, "c").state == "void"
+        assert verify(store) == []
+
+    def test_steps_are_no_calls(self, store: AnyStore) -> None:
+        run = plan_run(store)
+        accept(store, run, claimed("t"), recorded("t", "s"))
+        assert store.calls(CallQuery()) == []
+        assert store.tally(CallQuery()) == Tally()
+
+    def test_calls_of_an_unknown_run_or_model_are_none(self, store: AnyStore) -> None:
+        run = plan_run(store)
+        accept(store, run, claimed("t"), intended("t", "c"))
+        for query in (
+            CallQuery(run="f" * 64),
+            CallQuery(model="m"),
+            CallQuery(task="0" * 60),
+            CallQuery(prefix=digest("d")),
+        ):
+            assert store.calls(query) == []
+            assert store.tally(query) == Tally()
+
+    @settings(
+        max_examples=30,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+    )
+    @given(made=some_calls)
+    def test_calls_are_listed_by_run_model_state_task_and_key(self, store: AnyStore, made: list[Any]) -> None:
+        known = [call.key for call in store.calls(CallQuery(limit=1_000_000))]
+        run, other = plan_run(store), plan_run(store)
+        calls = [self._make(store, (run, other)[n % 2], way, model, n) for way, model, n in made]
+        news = [call for call in store.calls(CallQuery(limit=1_000_000)) if call.key not in known]
+        assert {call.key: call for call in news} == {call.key: call for call in calls}
+        asked = [call.key for call in calls]
+        assert news == sorted(news, key=lambda call: (call.run == other, asked.index(call.key)), reverse=True)
+        for query in _queries(run, calls):
+            expected = [call for call in news if _meant(call, query)]
+            assert store.calls(query) == expected[: query.limit]
+            self._adds_up(store.tally(query), expected)
+
+    def _make(self, store: AnyStore, run: str, way: str, model: str, task: int) -> Call:
+        name, key = f"{run} {task}", f"{run} {task} {store.events(run)[-1].seq}"
+        if digest(name) not in store.find("task", [digest(name)]):
+            accept(store, run, claimed(name))
+        for make in WAYS[way]:
+            event = make(name, key)
+            if isinstance(event, ev.CallIntended):
+                event = msgspec.structs.replace(event, model=model)
+            accept(store, run, event)
+        return find_call(store, key)
+
+    def _adds_up(self, tally: Tally, calls: list[Call]) -> None:
+        counts = {state: sum(call.state == state for call in calls) for state in CALL_STATES}
+        assert tally.states == {state: n for state, n in counts.items() if n}
+        assert tally.input == sum(call.input for call in calls if call.input != -1)
+        assert tally.output == sum(call.output for call in calls if call.output != -1)
+        assert tally.cost == pytest.approx(sum(call.cost for call in calls if call.cost != -1))
+        paid = [call for call in calls if call.state in ("answered", "void")]
+        assert tally.unpriced == sum(call.cost == -1 for call in paid)
+
+
+def _queries(run: str, calls: list[Call]) -> list[CallQuery]:
+    """In these runs alone, so that other examples in the same store do not count."""
+    queries = [CallQuery(run=run), CallQuery(run=run, limit=2), CallQuery(run=run, model="m:b")]
+    queries += [CallQuery(run=run, state=state) for state in CALL_STATES]
+    for call in calls:
+        queries += [
+            CallQuery(task=call.task),
+            CallQuery(task=call.task[:15], state=call.state),
+            CallQuery(prefix=call.key),
+            CallQuery(prefix=call.key[:15]),
+            CallQuery(run=call.run, model=call.model, state=call.state, task=call.task, prefix=call.key),
+        ]
+    return queries
+
+
+def _meant(call: Call, query: CallQuery) -> bool:
+    same = all(
+        not wanted or getattr(call, name) == wanted
+        for name, wanted in (("run", query.run), ("model", query.model), ("state", query.state))
+    )
+    return same and call.task.startswith(query.task) and call.key.startswith(query.prefix)
