@@ -1,0 +1,87 @@
+"""What every room asks of the numbers it is given; ValueError says what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+# Beyond this, squares overflow; any NaN or infinity fails the same comparison.
+_LARGEST = 1e150
+# Spread this small, relative to the values, is rounding and not evidence.
+_ROUNDING = 2.0**-48
+
+
+def flat(values: ArrayLike) -> Floats:
+    """A flat array of at least one finite number."""
+    data = np.asarray(values, dtype=np.float64)
+    if data.ndim != 1 or data.size == 0:
+        raise ValueError("need a flat list of at least one value")
+    return finite(data)
+
+
+def finite(data: Floats) -> Floats:
+    if not bool((np.abs(data) < _LARGEST).all()):
+        raise ValueError("every value must be a finite number")
+    return data
+
+
+def pairs(one: ArrayLike, two: ArrayLike) -> tuple[Floats, Floats]:
+    """Two flat arrays of the same length: the n-th of each belong together."""
+    first, second = flat(one), flat(two)
+    if first.size != second.size:
+        raise ValueError(f"need pairs, but there are {first.size} values and {second.size} values")
+    return first, second
+
+
+def coded(labels: Iterable[Hashable], n: int) -> tuple[Codes, int]:
+    """Labels as numbers from 0 in order of first sight, and how many there are."""
+    seen: dict[Hashable, int] = {}
+    codes = np.array([seen.setdefault(label, len(seen)) for label in labels], dtype=np.intp)
+    if codes.size != n:
+        raise ValueError(f"{n} values, but {codes.size} cluster labels")
+    return codes, len(seen)
+
+
+def totals(codes: Codes, data: Floats) -> Floats:
+    """The sum of the values of each label."""
+    return np.bincount(codes, weights=data).astype(np.float64, copy=False)
+
+
+def sizes(codes: Codes) -> Floats:
+    """How many values each label has."""
+    return np.bincount(codes).astype(np.float64)
+
+
+def counts(**given: int) -> None:
+    """Every count is a whole number of at least 0."""
+    for name, value in given.items():
+        if value < 0 or value != int(value):
+            raise ValueError(f"need a count of at least 0 as {name}, not {value}")
+
+
+def share(successes: int, n: int) -> float:
+    """The share of successes among `n`, checked."""
+    if not 0 <= successes <= n or n == 0:
+        raise ValueError(f"need 0 <= successes <= n and n >= 1, not {successes} of {n}")
+    return successes / n
+
+
+def upper(level: float) -> float:
+    """The upper probability of a two-sided level: 0.975 for 0.95."""
+    if not 0 < level < 1:
+        raise ValueError(f"the level of confidence must lie between 0 and 1, not {level}")
+    return 0.5 + level / 2
+
+
+def is_binary(data: Floats) -> bool:
+    return bool(((data == 0) | (data == 1)).all())
+
+
+def is_rounding(spread: float, data: Floats) -> bool:
+    """Whether a spread this small, among these values, is mere rounding."""
+    return spread <= _ROUNDING * max(float(data.max()), -float(data.min()))

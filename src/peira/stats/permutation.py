@@ -1,0 +1,74 @@
+"""Tests that shuffle what the null says is exchangeable: signs of differences, labels of groups.
+
+All arrangements are tried when there are few; otherwise a seeded random sample, in which the data themselves
+count as one arrangement, so that p is never 0 and never too small.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb
+
+import numpy as np
+
+from peira.stats.inputs import Floats
+from peira.stats.values import Alternative
+
+ROUNDS = 10_000
+_FEW = 1 << 14
+_CHUNK = 1 << 22
+
+
+def sign_flip(
+    differences: Floats, alternative: Alternative, seed: int, rounds: int = ROUNDS
+) -> tuple[float, float, bool]:
+    """p, the sum of the differences, and whether every assignment of signs was tried."""
+    moving, seen = differences[differences != 0], float(differences.sum())
+    if 2**moving.size <= _FEW:
+        sums = np.zeros(1)
+        for one in moving:
+            sums = np.concatenate([sums + one, sums - one])
+        return _share(sums, seen, alternative), seen, True
+    rng, scale = np.random.default_rng(seed), float(np.abs(moving).sum())
+    found = 0
+    for size in _chunks(rounds, moving.size):
+        bits = np.unpackbits(rng.integers(0, 256, (size, -(-moving.size // 8)), dtype=np.uint8), axis=1)
+        sums = 2 * (bits[:, : moving.size] @ moving) - moving.sum()
+        found += _as_far(sums, seen, alternative, scale)
+    return (found + 1) / (rounds + 1), seen, False
+
+
+def shuffle(
+    one: Floats, two: Floats, alternative: Alternative, seed: int, rounds: int = ROUNDS
+) -> tuple[float, float, bool]:
+    """p, the difference of the means, and whether every assignment to the two groups was tried."""
+    pool, k = np.concatenate([one, two]), one.size
+    seen, total = float(one.sum()), float(pool.sum())
+    middle = total * k / pool.size
+    difference = seen / k - (total - seen) / two.size
+    if comb(pool.size, k) <= _FEW:
+        sums = np.array([pool[list(chosen)].sum() for chosen in combinations(range(pool.size), k)])
+        return _share(sums - middle, seen - middle, alternative), difference, True
+    rng, scale, found = np.random.default_rng(seed), float(np.abs(pool).sum()), 0
+    for size in _chunks(rounds, pool.size):
+        order = rng.permuted(np.broadcast_to(pool, (size, pool.size)), axis=1)
+        found += _as_far(order[:, :k].sum(axis=1) - middle, seen - middle, alternative, scale)
+    return (found + 1) / (rounds + 1), difference, False
+
+
+def _share(sums: Floats, seen: float, alternative: Alternative) -> float:
+    return _as_far(sums, seen, alternative, float(np.abs(sums).max())) / sums.size
+
+
+def _as_far(sums: Floats, seen: float, alternative: Alternative, scale: float) -> int:
+    """How many are at least as far out as what was seen; equal up to rounding is equal."""
+    slack = 1e-12 * scale
+    if alternative == "two-sided":
+        return int((np.abs(sums) >= abs(seen) - slack).sum())
+    return int((sums >= seen - slack).sum() if alternative == "greater" else (sums <= seen + slack).sum())
+
+
+def _chunks(rounds: int, width: int) -> list[int]:
+    """Sizes of the pieces in which that many rows of that width fit comfortably into memory."""
+    each = max(1, min(rounds, _CHUNK // max(1, width)))
+    return [each] * (rounds // each) + ([rounds % each] if rounds % each else [])

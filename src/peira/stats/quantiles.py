@@ -1,0 +1,54 @@
+"""Medians and other quantiles of what has a long tail, such as latency: intervals from order statistics.
+
+No assumption about the distribution: the bounds are two of the values themselves, chosen so that the quantile
+lies between them with at least the chance that the level says.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from peira.stats.inputs import flat, upper
+from peira.stats.values import Interval
+
+
+def quantile(values: ArrayLike, q: float, level: float = 0.95) -> Interval:
+    """The q-quantile of independent values, with the shortest pair of ranks that holds it surely enough.
+
+    A bound is None where even the smallest or the largest value is not extreme enough: the 99th percentile of
+    50 values has no upper bound.
+    """
+    data = np.sort(flat(values))
+    upper(level)
+    if not 0 < q < 1:
+        raise ValueError(f"need a quantile between 0 and 1, not {q}")
+    low, high = _ranks(data.size, q, level)
+    return Interval(
+        float(np.quantile(data, q, method="median_unbiased")),
+        None if low == 0 else float(data[low - 1]),
+        None if high == data.size + 1 else float(data[high - 1]),
+        data.size,
+        "order statistics",
+    )
+
+
+def _ranks(n: int, q: float, level: float) -> tuple[int, int]:
+    """The closest ranks r and s (from 1; 0 and n + 1 stand for "no bound") with the quantile between them.
+
+    It lies there with the chance that a binomial count falls into r ... s - 1. Ranks that bound it on both
+    sides go before closer ones, and of equally close ones those with the evenest tails.
+    """
+    from scipy.special import bdtr
+
+    reach = 12 * math.sqrt(n * q * (1 - q)) + 12
+    ranks = np.arange(max(0, math.floor(n * q - reach)), min(n + 1, math.ceil(n * q + reach)) + 1)
+    below = np.where(ranks > 0, bdtr(np.maximum(ranks - 1, 0), n, q), 0.0)
+    lows = np.flatnonzero(below <= 1 - level + 1e-12)
+    highs = np.searchsorted(below, below[lows] + level - 1e-12)
+    open_ends = (ranks[lows] == 0).astype(int) + (ranks[highs] == n + 1)
+    uneven = np.abs(below[lows] - (1 - below[highs]))
+    best = np.lexsort((uneven, highs - lows, open_ends))[0]
+    return int(ranks[lows[best]]), int(ranks[highs[best]])

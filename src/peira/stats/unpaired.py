@@ -1,0 +1,119 @@
+"""Two sides measured on different cases: the difference between them, and tests that there is none.
+
+`clusters` of a side names which of its values belong together: repeats of a case, or related cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from peira.stats import student
+from peira.stats.inputs import Floats, coded, flat, is_binary, is_rounding, upper
+from peira.stats.intervals import estimate
+from peira.stats.permutation import ROUNDS, shuffle
+from peira.stats.robust import spread
+from peira.stats.student import Spread
+from peira.stats.twobytwo import mover, newcombe
+from peira.stats.values import Alternative, Estimate, Evidence
+
+Labels = Iterable[Hashable] | None
+
+
+def unpaired_difference(
+    one: ArrayLike,
+    two: ArrayLike,
+    clusters_one: Labels = None,
+    clusters_two: Labels = None,
+    level: float = 0.95,
+) -> Estimate:
+    """The mean of `one` minus the mean of `two`, with the interval that fits.
+
+    Yes/no values: Newcombe's hybrid of the two single intervals. Everything else: Welch's t interval, from
+    cluster-robust errors where values belong together. Unknown where a side is one cluster, or where neither
+    shows a spread.
+    """
+    first, second = flat(one), flat(two)
+    if is_binary(first) and is_binary(second):
+        return _binary(first, second, clusters_one, clusters_two, level)
+    upper(level)
+    mean, n = float(first.mean() - second.mean()), first.size + second.size
+    found = _error(first, second, clusters_one, clusters_two)
+    if found is None:
+        return Estimate(mean, None, None, n, "unknown")
+    method = "welch" if clusters_one is None and clusters_two is None else "welch, clustered"
+    return Estimate(mean, *student.around(mean, found, level), n, method)
+
+
+def welch(
+    one: ArrayLike,
+    two: ArrayLike,
+    clusters_one: Labels = None,
+    clusters_two: Labels = None,
+    alternative: Alternative = "two-sided",
+) -> Evidence:
+    """Welch's test of equal means; with clusters, from cluster-robust errors."""
+    first, second = flat(one), flat(two)
+    n, found = first.size + second.size, _error(first, second, clusters_one, clusters_two)
+    if found is None:
+        return Evidence(None, None, n, "unknown")
+    statistic = float(first.mean() - second.mean()) / found.error
+    method = "welch" if clusters_one is None and clusters_two is None else "welch, clustered"
+    return Evidence(student.p_value(statistic, found.df, alternative), statistic, n, method)
+
+
+def permutation(
+    one: ArrayLike,
+    two: ArrayLike,
+    alternative: Alternative = "two-sided",
+    seed: int = 0,
+    rounds: int = ROUNDS,
+) -> Evidence:
+    """The test that the values could as well have fallen to the other side (see `shuffle`)."""
+    first, second = flat(one), flat(two)
+    p, statistic, exact = shuffle(first, second, alternative, seed, rounds)
+    kind = "exact" if exact else f"{rounds:,} random shuffles"
+    return Evidence(p, statistic, first.size + second.size, f"permutation ({kind})")
+
+
+def mann_whitney(one: ArrayLike, two: ArrayLike, alternative: Alternative = "two-sided") -> Evidence:
+    """Mann and Whitney's rank test: exact for few values without ties."""
+    from scipy.stats import mannwhitneyu
+
+    first, second = flat(one), flat(two)
+    n = first.size + second.size
+    if first.min() == first.max() == second.min() == second.max():
+        return Evidence(1.0, None, n, "mann-whitney, no differences")
+    found = mannwhitneyu(first, second, alternative=alternative)
+    return Evidence(float(found.pvalue), float(found.statistic), n, "mann-whitney")
+
+
+def _binary(first: Floats, second: Floats, one: Labels, two: Labels, level: float) -> Estimate:
+    if one is None and two is None:
+        return newcombe(int(first.sum()), first.size, int(second.sum()), second.size, level)
+    return mover(
+        *(
+            estimate(data, range(data.size) if labels is None else labels, level)
+            for data, labels in ((first, one), (second, two))
+        )
+    )
+
+
+def _error(first: Floats, second: Floats, one: Labels, two: Labels) -> Spread | None:
+    found = [_spread(data, labels) for data, labels in ((first, one), (second, two))]
+    if found[0] is None or found[1] is None:
+        return None
+    if found[0].error == found[1].error == 0:
+        return None
+    return student.independent(found[0], found[1])
+
+
+def _spread(data: Floats, labels: Labels) -> Spread | None:
+    """The error of a side; zero where it shows no spread, None where it has but one cluster."""
+    codes, groups = (np.arange(data.size), data.size) if labels is None else coded(labels, data.size)
+    if groups < 2:
+        return None
+    found = spread(data, codes)
+    return Spread(0.0, found.df) if is_rounding(found.error, data) else found
