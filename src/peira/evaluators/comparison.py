@@ -10,8 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from peira.core.ids import Json, canonical
+from peira.core.ids import Json, canonical, normalise
+from peira.core.transforms import NoAnswer
 from peira.errors import Invalid
+from peira.evaluators.libraries import versions
+
+Score = bool | float | str | Mapping[str, bool | float | str]
+"""What a comparison may say; `evaluators.scores` says it in full."""
 
 VERSION = 1
 """Raised when a comparison changes its meaning: its scores are then computed anew."""
@@ -19,16 +24,19 @@ VERSION = 1
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """An evaluator that says whether an output agrees with what is expected.
+    """An evaluator that says whether, or how far, an output agrees with what is expected.
 
     `compare(output, expected)` decides. Where `needs_expected` is false it is handed None, and what a
-    case expects is no part of its scores' identity.
+    case expects is no part of its scores' identity. No answer has the score `no_answer`, the lowest there is;
+    without one it cannot be judged. The versions of `libraries` are part of what the evaluator is.
     """
 
     name: str
-    compare: Callable[[Json, Json], bool] = field(compare=False)
+    compare: Callable[[Json, Json], Score] = field(compare=False)
     options: tuple[tuple[str, Json], ...] = ()
     needs_expected: bool = True
+    no_answer: Score | None = field(default=False, compare=False)
+    libraries: tuple[str, ...] = ()
     asynchronous: ClassVar[bool] = False
 
     @property
@@ -37,15 +45,18 @@ class Comparison:
 
     @property
     def identity(self) -> Json:
-        return {"evaluator": self.name, "config": dict(self.options), "version": VERSION}
+        known = {"libraries": versions(self.libraries)} if self.libraries else {}
+        return {"evaluator": self.name, "config": normalise(dict(self.options)), "version": VERSION, **known}
 
-    def judge(self, facts: Mapping[str, Any]) -> bool:
-        if not self.needs_expected:
-            return self.compare(facts["output"], None)
-        expected = facts["expected"]
-        if expected is None:
+    def judge(self, facts: Mapping[str, Any]) -> Score:
+        output, expected = facts["output"], facts["expected"] if self.needs_expected else None
+        if self.needs_expected and expected is None:
             raise Invalid(f"{self.name} needs an expected value; this case has none")
-        return self.compare(facts["output"], expected)
+        if not isinstance(output, NoAnswer):
+            return self.compare(output, expected)
+        if self.no_answer is None:
+            raise Invalid(f"{self.name} cannot judge what is not there: {output}")
+        return self.no_answer
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(f'{key}={value!r}' for key, value in self.options)})"
