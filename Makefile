@@ -9,13 +9,15 @@ MODEL := .venv/.model
 SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench torture docs clean
+.PHONY: help demo model test check bench torture docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: $(READY) $(MODEL) ## run the demonstration study, on a real model inside the process
 	@$(BIN)/peira demo $(ARGS)
+
+model: $(READY) $(MODEL) ## fetch the embedded model
 
 test: $(READY) ## run the tests
 	@$(BIN)/pytest -q -n logical $(ARGS)

@@ -11,7 +11,7 @@ Each page is played from top to bottom, in an empty folder of its own:
   terminal. A command that ends with another exit code than 0 must be followed by `$ echo $?`, so that the
   page says so.
 
-Blocks of any other language are shown only. Two executions are compared after `plain`, which says what may
+Blocks of any other language are shown only, and what asks a real model is executed when it is written. Two executions are compared after `plain`, which says what may
 differ. Run ids and process numbers differ, too: where a later command names one that was shown, the one that
 stands in its place in this execution is meant.
 """
@@ -45,6 +45,9 @@ FILE = re.compile(r"# (?P<name>[\w-]+\.(?P<kind>py|toml))\n")
 KINDS = {"python": "py", "toml": "toml"}
 MOMENT = "<!-- how much was done depends on the moment -->"
 """Above a block: whole numbers in it are not compared, except in the rows of a table of means."""
+
+MODEL = "<!-- asks a real model: written by `make docs`, not compared -->"
+"""Above a block: executed only when the page is written."""
 
 VOLATILE = re.compile(
     r"(?P<id>\b[0-9a-f]{12,64}\b)"
@@ -108,12 +111,15 @@ class Player:
     """Plays the blocks of one page in a folder, and says for each what it really shows."""
 
     folder: Path
+    writing: bool = False
     problems: list[str] = field(default_factory=list)
     _code: int = 0
     _names: dict[str, str] = field(default_factory=dict)
     _session: Session | None = None
 
     def play(self, block: Block) -> str:
+        if block.mark == MODEL and not self.writing:
+            return block.body
         if block.file is not None:
             (self.folder / block.file).write_text(block.body, encoding="utf-8")
         elif block.language == "python" and block.body.startswith(">>> "):
@@ -256,10 +262,10 @@ def _execute(source: str, names: dict[str, Any]) -> None:
 # Checking and writing
 
 
-def played(page: Path) -> tuple[str, list[str]]:
+def played(page: Path, writing: bool = False) -> tuple[str, list[str]]:
     """The page as it would be written now, and what is wrong with it apart from that."""
     text, folder = page.read_text(encoding="utf-8"), Path(tempfile.mkdtemp(prefix="peira-docs-")).resolve()
-    player = Player(folder)
+    player = Player(folder, writing)
     try:
         return FENCE.sub(lambda found: _replayed(found, text, player), text), [
             *player.problems,
@@ -309,7 +315,7 @@ def main(arguments: list[str]) -> int:
     wrong = False
     for page in pages():
         if arguments == ["--write"]:
-            text, problems = played(page)
+            text, problems = played(page, writing=True)
             page.write_text(text, encoding="utf-8")
         else:
             problems = stale(page)
