@@ -18,7 +18,10 @@ BODY = (
     b'"assistant","content":"the answer"},"finish_reason":"stop"}],"usage":{"prompt_tokens":12,'
     b'"completion_tokens":3,"total_tokens":15}}'
 )
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
+    len(BODY),
+    BODY,
+)
 
 
 class Answering(asyncio.Protocol):

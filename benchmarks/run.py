@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from calls import calls
+from designs import designs
 from figures import Section
 from growth import growth, rerun
 from startup import startup
@@ -25,6 +27,8 @@ SECTIONS: dict[str, Callable[[Bench], Section]] = {
     "growth": growth,
     "rerun": rerun,
     "startup": startup,
+    "calls": calls,
+    "designs": designs,
 }
 
 

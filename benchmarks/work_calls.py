@@ -1,4 +1,4 @@
-"""N calls of a chat-completions endpoint: by peira (one a trial, ledger, full durability) or a bare client."""
+"""N calls of a chat-completions endpoint: by peira (one a trial, ledger, durable) or a bare client."""
 
 from __future__ import annotations
 
@@ -53,16 +53,17 @@ async def bare(base: str, asked: list[str], at_once: int) -> int:
     return answered
 
 
-def ours(asked: list[str], store: Path, at_once: int, agent: str) -> peira.Results:
+def ours(asked: list[str], store: Path, at_once: int, agent: str, edition: str = "1") -> peira.Results:
+    """A study that asks once a trial; another version of it has other trials, and the same calls."""
     if agent == "async":
 
-        @peira.study(cases=asked)
+        @peira.study(cases=asked, version=edition)
         async def calls(case: peira.Case) -> peira.Reply:
             return await peira.ask_async("openai:bench", case.input)
 
     else:
 
-        @peira.study(cases=asked)
+        @peira.study(cases=asked, version=edition)
         def calls(case: peira.Case) -> peira.Reply:
             return peira.ask("openai:bench", case.input)
 
@@ -74,7 +75,7 @@ def main() -> None:
     parser.add_argument("--who", choices=("peira", "bare"), default="peira")
     parser.add_argument("--agent", choices=("async", "def"), default="async")
     parser.add_argument("--at-once", type=int, default=200)
-    parser.add_argument("--again", action="store_true", help="measure the same once more, from the ledger")
+    parser.add_argument("--again", action="store_true", help="measure it again with an edited agent")
     args = parser.parse_args()
     asked, store = texts(args.n), args.folder / "store.db"
     with endpoint() as base:
@@ -84,10 +85,14 @@ def main() -> None:
             row, answered = measure(args.n, args.folder, lambda: asyncio.run(bare(base, asked, args.at_once)))
         else:
             ours(texts(WARM_UP), warm_up_folder(args.folder) / "store.db", WARM_UP, args.agent)
-            work = lambda: ours(asked, store, args.at_once, args.agent)  # noqa: E731
             if args.again:
-                work()
-            row, results = measure(args.n, args.folder, work)
+                ours(asked, store, args.at_once, args.agent)
+            edition = "2" if args.again else "1"
+            row, results = measure(
+                args.n, args.folder, lambda: ours(asked, store, args.at_once, args.agent, edition)
+            )
+            if args.again and results.spent.calls:
+                raise SystemExit(f"{results.spent.calls} calls were bought again")
             answered = sum(trial.output == "the answer" for trial in results.trials)
     if answered != args.n:
         raise SystemExit(f"{answered} of {args.n} calls were answered")

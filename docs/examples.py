@@ -11,9 +11,9 @@ Each page is played from top to bottom, in an empty folder of its own:
   terminal. A command that ends with another exit code than 0 must be followed by `$ echo $?`, so that the
   page says so.
 
-Blocks of any other language are shown only, and what asks a real model is executed when it is written. Two executions are compared after `plain`, which says what may
-differ. Run ids and process numbers differ, too: where a later command names one that was shown, the one that
-stands in its place in this execution is meant.
+Blocks of any other language are shown only, and what asks a real model is executed only when it is written.
+Two executions are compared after `plain`, which says what may differ. Run ids and process numbers differ,
+too: where a later command names one that was shown, the one that stands in its place is meant.
 """
 
 from __future__ import annotations

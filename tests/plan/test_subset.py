@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Hashable, Iterable
-from itertools import product
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+from itertools import combinations, product
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peira.core.ids import digest
+from peira.plan.conditions import Crossed, Grid
+from peira.plan.even import Even
 from peira.plan.layout import Condition, Layout, PlannedCase
 from peira.plan.subset import limited, where
 
@@ -101,7 +106,81 @@ def test_levels_are_nearly_even(levels: tuple[int, ...], seed: int, data: st.Dat
     most = data.draw(st.integers(1, whole.size))
     part = limited(whole, most)
     for factor, n in enumerate(levels):
-        assert spread((p.condition.factors[f"f{factor}"] for p in part.places()), n) <= 2
+        assert spread((p.condition.factors[f"f{factor}"] for p in part.places()), n) <= 1
+
+
+def unevenness(chosen: Iterable[Condition], levels: tuple[int, ...]) -> int:
+    """The worst spread of any factor."""
+    chosen = list(chosen)
+    return max(spread((c.factors[f"f{i}"] for c in chosen), n) for i, n in enumerate(levels))
+
+
+@settings(max_examples=150)
+@given(st.sets(st.integers(0, 11), min_size=2, max_size=9), st.integers(0, 9), st.data())
+def test_levels_are_nearly_as_even_as_they_can_be_where_combinations_are_missing(
+    kept: set[int], seed: int, data: st.DataObject
+) -> None:
+    """The best of so many may be a little better: a smaller choice has to be a part of every larger one."""
+    levels = (2, 3, 2)
+    whole = layout(levels, 1, 1, seed)
+    whole = replace(whole, conditions=[whole.conditions[at] for at in sorted(kept)])
+    room = data.draw(st.integers(1, len(kept)))
+    best = min(unevenness(some, levels) for some in combinations(whole.conditions, room))
+    assert unevenness((p.condition for p in limited(whole, room).places()), levels) <= max(2, best + 1)
+
+
+def test_replicated_conditions_are_subset_like_others() -> None:
+    """Centre points have more trials than the rest; each replicate comes once."""
+    whole = layout((2, 2), 3, 2)
+    centre = msgspec.structs.replace(whole.conditions[0], factors={}, digest="centre", shown={}, replicates=4)
+    whole = replace(whole, conditions=[*whole.conditions, centre])
+    assert whole.size == 4 * 6 + 4 * 6
+    for most in range(1, whole.size):
+        part = limited(whole, most)
+        assert len(set(part.indexes())) == most
+        assert spread((p.condition.digest for p in limited(whole, min(most, 30)).places()), 5) <= 1
+    last = limited(whole, whole.size - 1)
+    assert Counter(p.condition.digest for p in last.places())["centre"] == 4 * 6 - 1
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(0, 9))
+def test_every_beginning_of_the_even_order_is_balanced(sizes: list[int], seed: int) -> None:
+    order = list(Even(sizes, seed))
+    assert sorted(order) == sorted(product(*map(range, sizes)))
+    counts = [Counter(dict.fromkeys(range(size), 0)) for size in sizes]
+    for levels in order:
+        for count, level in zip(counts, levels, strict=True):
+            count[level] += 1
+            assert max(count.values()) - min(count.values()) <= 1
+
+
+def crossed(*sizes: int, cases: int = 5, kept: Callable[[int], bool] | None = None) -> Layout:
+    grid = Grid("a", "agent", {f"f{i}": list(range(n)) for i, n in enumerate(sizes)})
+    places = None if kept is None else array("Q", filter(kept, range(len(grid))))
+    return Layout(Crossed([grid], [""], False, places), {"": planned(cases)}, 2, 0, 0)
+
+
+def test_a_few_of_very_many_are_spread_over_everything_at_once() -> None:
+    whole = crossed(10, 10, 10, 10, 10, 10, 10)
+    assert whole.size == 100_000_000
+    part = limited(whole, 100)
+    assert len(part) == 100
+    for name in (f"f{i}" for i in range(7)):
+        assert set(Counter(p.condition.factors[name] for p in part.places()).values()) == {10}
+    assert set(Counter(p.case.id for p in part.places()).values()) == {20}
+    assert set(Counter(p.repeat for p in part.places()).values()) == {50}
+
+
+@given(st.integers(1, 120), st.integers(1, 120))
+def test_combinations_that_are_not_listed_are_subset_alike(one: int, other: int) -> None:
+    few, more = sorted((one, other))
+    for kept in (None, lambda at: at % 3 != 1):
+        whole = crossed(2, 3, 2, kept=kept)
+        part = limited(whole, min(more, whole.size))
+        assert set(part.indexes()) <= set(whole.indexes())
+        assert len(set(part.indexes())) == min(more, whole.size)
+        assert set(limited(whole, few).indexes()) <= set(part.indexes())
+        assert list(limited(part, few).indexes()) == list(limited(whole, few).indexes())
 
 
 def test_it_is_never_the_head_of_the_list() -> None:

@@ -13,8 +13,10 @@ Everything else in such a table is an option of the provider (base_url, key, hea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+from peira.api.recordings import is_store, recorded_answers
 from peira.core.models import Limits, Model, Named
 from peira.core.registry import nearest, registry
 from peira.errors import Invalid, Unknown
@@ -36,6 +38,8 @@ def named(project: Project, name: str) -> Named:
     limits, price = options.pop("limits", {}), options.pop("price", None)
     fallbacks = options.pop("fallbacks", ())
     provider, model = _parsed(project, name, str(options.pop("model", name)))
+    if provider == "replay" and is_store(Path(model)):
+        options["recording"] = recorded_answers(project, Path(model))
     made: Model = registry.make("model", provider, model=model, **options)
     return Named(
         name,
@@ -113,7 +117,9 @@ def is_model(project: Project, value: object) -> bool:
     if not isinstance(value, str):
         return False
     provider, colon, model = value.partition(":")
-    return value in project.models or bool(colon and model and provider in registry.names("model"))
+    if value in project.models:
+        return True
+    return bool(colon and (model or provider == "scripted") and provider in registry.names("model"))
 
 
 def by_model(project: Project, budget: Budget) -> Budget:

@@ -1,8 +1,8 @@
-"""`replay:FILE`: answers recorded before, or elsewhere, and never bought again.
+"""`replay:FILE` and `replay:STORE.db`: answers recorded before, or elsewhere, and never bought again.
 
 A file has one JSON object on each line: the digest of a request, or the request itself, and the reply or only
-its text. A request has one answer; two lines that disagree about it are refused. `record` writes such
-lines.
+its text. Several answers to one request are given in turn, and then again from the first. `record` writes
+such lines; of a store, all answers in its ledger are meant.
 
     {"digest": "3f...", "reply": {"text": "Paris", "model": "gpt-5-mini"}}
     {"request": {"messages": [{"role": "user", "content": "Capital of France?"}]}, "text": "Paris"}
@@ -11,7 +11,8 @@ lines.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -38,19 +39,25 @@ def request_digest(request: Request) -> str:
 
 
 class ReplayModel:
-    """A `Model` that answers what is in its file, and says plainly when something is not."""
+    """A `Model` that answers what is in its file, and says plainly when something is not.
 
-    def __init__(self, model: str) -> None:
+    `recording` has the answers by the digests of their requests, if they are not in a file."""
+
+    def __init__(self, model: str, *, recording: Mapping[str, Sequence[Reply]] | None = None) -> None:
         self.name = f"replay:{model}"
-        self._path = Path(model)
+        self._path, self._recording = Path(model), recording
+        self._given: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         return f"<model {self.name}>"
 
     @property
     def identity(self) -> Json:
-        """The recorded answers, wherever their file is."""
-        return {"provider": "replay", "answers": digest_bytes(self._bytes)}
+        """The recorded answers, wherever they are."""
+        if self._recording is None:
+            return {"provider": "replay", "answers": digest_bytes(self._bytes)}
+        answers = sorted((key, list(replies)) for key, replies in self._recording.items())
+        return {"provider": "replay", "answers": digest_bytes(msgspec.json.encode(answers))}
 
     def check(self) -> None:
         """Unknown or Invalid if the file is missing or is no recording."""
@@ -61,7 +68,10 @@ class ReplayModel:
         if key not in self._replies:
             asked = last_text(request)[:80]
             raise CallFailed(f"{self.name}: no answer recorded for request {short(key)} ({asked!r})")
-        return Answer(200, msgspec.json.encode(self._replies[key]), 0.0)
+        replies = self._replies[key]
+        reply = replies[self._given[key] % len(replies)]
+        self._given[key] += 1
+        return Answer(200, msgspec.json.encode(reply), 0.0)
 
     def read(self, answer: Answer) -> Reply:
         return read_reply(answer, self.name)
@@ -77,21 +87,23 @@ class ReplayModel:
             raise Unknown(f"{self.name}: no recording: {problem.strerror}") from None
 
     @cached_property
-    def _replies(self) -> dict[str, Reply]:
-        found: dict[str, Reply] = {}
+    def _replies(self) -> Mapping[str, Sequence[Reply]]:
+        if self._recording is not None:
+            return self._recording
+        found: dict[str, list[Reply]] = {}
         problems = [said for said in self._read(found) if said]
         if problems:
             raise Invalid(problems)
         return found
 
-    def _read(self, found: dict[str, Reply]) -> Iterator[str]:
+    def _read(self, found: dict[str, list[Reply]]) -> Iterator[str]:
         """Fills `found`, and says what is wrong with each line."""
         for number, text in enumerate(self._bytes.splitlines(), 1):
             if text.strip():
                 yield from (f"{self._path.name}:{number}: {said}" for said in _take(text, found))
 
 
-def _take(text: bytes, found: dict[str, Reply]) -> Iterator[str]:
+def _take(text: bytes, found: dict[str, list[Reply]]) -> Iterator[str]:
     try:
         line = msgspec.json.decode(text, type=Line)
     except msgspec.DecodeError as problem:
@@ -101,8 +113,8 @@ def _take(text: bytes, found: dict[str, Reply]) -> Iterator[str]:
     reply = line.reply or (None if line.text is None else Reply(line.text))
     if not key or reply is None:
         yield "expected a digest or a request, and a reply or a text"
-    elif found.setdefault(key, reply) != reply:
-        yield f"another answer to request {short(key)} than before"
+    else:
+        found.setdefault(key, []).append(reply)
 
 
 def record(path: Path | str, request: Request, reply: Reply) -> None:
