@@ -1,15 +1,149 @@
-"""Settings of the whole test suite.
+"""Settings of the whole test suite, and the endpoint that stands for a provider.
 
 Properties have no deadline, because a shared machine stalls at random; on CI they draw the same
-examples every time, so that a red build is a change in the code and not in the luck.
+examples every time, so that a red build is a change in the code and not in the luck. The endpoint is a
+process, one for the whole session, with a model of its own for each test.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+Turn = dict[str, Any]
+CANARY = "canary-7f3a91c2-key-0b5d"
+
+
+@dataclass(frozen=True)
+class Remote:
+    """One model at the endpoint, seen from a test."""
+
+    base: str
+    model: str
+
+    def _call(self, path: str, told: Turn | None = None) -> Any:
+        data = None if told is None else json.dumps(told).encode()
+        with urllib.request.urlopen(f"{self.base}{path}", data) as answer:
+            return json.loads(answer.read())
+
+    def script(self, *turns: Turn) -> None:
+        self._call("/script", {"model": self.model, "turns": turns})
+
+    def always(self, turn: Turn) -> None:
+        self._call("/script", {"model": self.model, "always": turn})
+
+    def allow(self, most: int) -> None:
+        """More than so many at once are refused."""
+        self._call("/script", {"model": self.model, "most": most})
+
+    def other(self, name: str) -> Remote:
+        """Another model at the same endpoint."""
+        return Remote(self.base, f"{self.model}-{name}")
+
+    def seen(self) -> list[Turn]:
+        return self._call(f"/log?model={self.model}")["seen"]
+
+    def sends(self) -> int:
+        return len(self.seen())
+
+    def bills(self) -> int:
+        return len(self.billed())
+
+    def billed(self) -> list[str]:
+        """The last message of each request that was billed."""
+        return self._call(f"/log?model={self.model}")["billed"]
+
+    def peak(self) -> int:
+        """How many it had at once at the most."""
+        return self._call(f"/log?model={self.model}")["peak"]
+
+
+@dataclass(frozen=True)
+class Batched(Remote):
+    """One model at the endpoint that takes batches, by its full name and in one of the forms."""
+
+    form: str = "openai"
+
+    @property
+    def name(self) -> str:
+        return f"{self.form}:{self.model}"
+
+    def plan(self, **told: Any) -> None:
+        self._call("/plan", {"model": self.model, **told})
+
+    def log(self) -> Turn:
+        return self._call(f"/log?model={self.model}")
+
+    def batches(self) -> list[list[str]]:
+        """What was said in each batch that was taken."""
+        return [sorted(item["said"] for item in batch["items"]) for batch in self.log()["batches"]]
+
+    def billed(self) -> list[str]:
+        return sorted(said for _, said in self.log()["billed"])
+
+    def billed_keys(self) -> list[str]:
+        """The custom id of each request that was billed; "" for one that was sent alone."""
+        return sorted(key for key, _ in self.log()["billed"])
+
+    def asked(self, route: str) -> int:
+        return self.log()["asked"].get(route, 0)
+
+
+def _serving(script: str, *arguments: str) -> Iterator[str]:
+    """A server in a process of its own: its address, as long as somebody uses it."""
+    command = [sys.executable, str(Path(__file__).parent / "models" / script), *arguments]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    process.stdin.close()
+    process.wait()
+    process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    yield from _serving("server.py")
+
+
+@pytest.fixture(scope="session")
+def batch_server() -> Iterator[str]:
+    yield from _serving("batch_server.py", CANARY)
+
+
+_numbers = count()
+
+
+@pytest.fixture
+def endpoint(server: str, monkeypatch: pytest.MonkeyPatch) -> Remote:
+    """A model of this test's own, with the keys of all providers set to the canary."""
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "AZURE_OPENAI_API_KEY"):
+        monkeypatch.setenv(name, CANARY)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server}/v1")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", server)
+    return Remote(server, f"m{next(_numbers)}")
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def provider(request: pytest.FixtureRequest, batch_server: str, monkeypatch: pytest.MonkeyPatch) -> Batched:
+    """A model of this test's own that can be asked in batches, in either form."""
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, CANARY)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{batch_server}/v1")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", batch_server)
+    return Batched(batch_server, f"m{next(_numbers)}", request.param)

@@ -14,6 +14,7 @@ import peira
 
 PUBLIC = [
     "AnalysisPlan",
+    "Benchmark",
     "Block",
     "Budget",
     "Case",
@@ -31,7 +32,9 @@ PUBLIC = [
     "Study",
     "ask",
     "ask_async",
+    "cases_from",
     "current_trial",
+    "diff",
     "estimate",
     "evaluate",
     "exact",

@@ -1,4 +1,4 @@
-"""One cell of the calibration table: a method in a situation, how often it was right, and how often it can be.
+"""A cell of the calibration table: a method in a situation, how often it was right, and how often it can be.
 
 Coverage is of intervals at 0.95, rejection of tests at 0.05 whose null is true, anytime of sequences that are
 looked at after every value. What can be enumerated is; the rest is simulated with fixed seeds.
@@ -14,6 +14,8 @@ from typing import Literal
 import numpy as np
 
 Kind = Literal["coverage", "rejection", "anytime"]
+Rng = np.random.Generator
+Bounds = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,7 @@ class Cell:
         return "ok" if self.found <= max(0.97, self.attainable + 0.01) + slack else "wide"
 
 
-def covered(
-    draw: Callable[[np.random.Generator], tuple[float | None, float | None]],
-    truth: float,
-    rounds: int,
-    seed: int,
-) -> float:
+def covered(draw: Callable[[Rng], Bounds], truth: float, rounds: int, seed: int) -> float:
     """The share of intervals that hold the truth; a missing bound is no bound."""
     rng, held = np.random.default_rng(seed), 0
     for _ in range(rounds):
@@ -61,35 +58,28 @@ def covered(
     return held / rounds
 
 
-def rejected(
-    draw: Callable[[np.random.Generator], float | None], rounds: int, seed: int
-) -> tuple[float, float]:
+def rejected(draw: Callable[[Rng], float | None], rounds: int, seed: int) -> tuple[float, float]:
     """The share of p-values up to 0.05, and the largest share up to 0.05 that any threshold gives."""
     rng = np.random.default_rng(seed)
     found = np.array([1.0 if (p := draw(rng)) is None else p for _ in range(rounds)])
-    return float((found <= 0.05).mean()), _best_share(found, np.full(rounds, 1 / rounds))
+    return enumerated(found, np.full(rounds, 1 / rounds))
 
 
 def enumerated(p: np.ndarray, chances: np.ndarray) -> tuple[float, float]:
     """The same where every outcome has a known chance."""
-    return float(chances[p <= 0.05].sum()), _best_share(p, chances)
+    order = np.argsort(p)
+    shares, last = np.cumsum(chances[order]), np.append(np.diff(p[order]) > 0, True)
+    below = shares[last & (shares <= 0.05 + 1e-9)]
+    return float(chances[p <= 0.05].sum()), float(below[-1]) if below.size else 0.0
 
 
 def narrowest(chances: np.ndarray) -> float:
-    """The least chance of at least 0.95 that neighbouring counts have together: what an interval that knew
+    """The least chance of at least 0.95 that neighbouring outcomes have together: what an interval that knew
     every nuisance would attain."""
     sums = np.concatenate([[0.0], np.cumsum(chances)])
     ends = np.searchsorted(sums, sums + 0.95 - 1e-12)
     inside = ends < sums.size
     return float((sums[ends[inside]] - sums[inside]).min())
-
-
-def _best_share(p: np.ndarray, chances: np.ndarray) -> float:
-    order = np.argsort(p)
-    shares = np.cumsum(chances[order])
-    last = np.append(np.diff(p[order]) > 0, True)
-    below = shares[last & (shares <= 0.05 + 1e-9)]
-    return float(below[-1]) if below.size else 0.0
 
 
 def table(cells: Iterable[Cell]) -> str:

@@ -1,11 +1,13 @@
-"""Everything else that is offered with an interval or a promise: looking on the way, quantiles, ratios, judges."""
+"""Everything else that has an interval or makes a promise: looking on the way, quantiles, ratios, judges."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
-from cells import Cell, covered
+from cells import Bounds, Cell, Rng, covered
 
 from peira.stats.agreement import krippendorff_alpha
 from peira.stats.betting import sequence
@@ -17,22 +19,17 @@ from peira.stats.shrinkage import pool
 from peira.stats.spending import boundaries
 from peira.stats.tournament import bradley_terry
 
-Bounds = tuple[float | None, float | None]
+STRENGTHS = np.array([0.8, 0.2, -0.3, -0.7])
 
 
 def looking(quick: bool) -> Iterator[Cell]:
     """After every value; and at five planned looks."""
     rounds, n = (100, 500) if quick else (1000, 1000)
     for seed, p in enumerate((0.5, 0.9, 0.98)):
-
-        def draw(rng: np.random.Generator) -> Bounds:
-            found = sequence(rng.random(n) < p)
-            return found.low, found.high
-
-        wrong = 1 - covered(draw, p, rounds, seed)
+        wrong = 1 - covered(partial(_betting, n, p), p, rounds, seed)
         yield Cell("betting", f"{n} looks, p {p}", "anytime", wrong, 0.05, rounds)
-    times = np.array([0.2, 0.4, 0.6, 0.8, 1.0])
-    paths = np.random.default_rng(9).normal(size=(100_000, 5)).cumsum(axis=1) * np.sqrt(0.2) / np.sqrt(times)
+    times = np.arange(1, 6) / 5
+    paths = np.random.default_rng(9).normal(size=(100_000, 5)).cumsum(axis=1) / np.sqrt(5 * times)
     for kind in ("obrien-fleming", "pocock"):
         limits = [look.z for look in boundaries(times.tolist(), 0.05, kind)]
         wrong = float((np.abs(paths) > limits).any(axis=1).mean())
@@ -41,82 +38,74 @@ def looking(quick: bool) -> Iterator[Cell]:
 
 def rest(quick: bool) -> Iterator[Cell]:
     rounds = 400 if quick else 4000
-    for seed, (method, where, draw, truth, best) in enumerate(_situations()):
+    for seed, (method, where, draw, truth, best) in enumerate(situations()):
         yield Cell(method, where, "coverage", covered(draw, truth, rounds, seed), best, rounds)
 
 
-def _situations() -> Iterator[tuple[str, str, object, float, float]]:
-    def latency(rng: np.random.Generator, n: int, q: float) -> Bounds:
-        found = quantile(rng.lognormal(size=n), q)
-        return found.low, found.high
-
-    yield "median", "n 30, lognormal", lambda rng: latency(rng, 30, 0.5), 1.0, 0.957
-    yield "95th percentile", "n 100, lognormal", lambda rng: latency(rng, 100, 0.95), np.exp(1.6448536), 0.966
-
-    def per_success(rng: np.random.Generator, n: int) -> Bounds:
-        found = fieller(rng.gamma(2, 1, n), rng.random(n) < 0.5)
-        return found.low, found.high
-
+def situations() -> Iterator[tuple[str, str, Callable[[Rng], Bounds], float, float]]:
+    """Method, situation, how to draw an interval, the truth, and the best attainable."""
+    yield "median", "n 30, lognormal", partial(_latency, 30, 0.5), 1.0, 0.957
+    yield "95th percentile", "n 100, lognormal", partial(_latency, 100, 0.95), float(np.exp(1.6448536)), 0.966
     for n in (20, 100):
-        yield "fieller", f"n {n}, cost per success", lambda rng, n=n: per_success(rng, n), 4.0, 0.95
-
-    def resampled(rng: np.random.Generator, n: int) -> Bounds:
-        found = bootstrap_mean(rng.lognormal(0, 0.5, n), resamples=1000)
-        return found.low, found.high
-
+        yield "fieller", f"n {n}, cost per success", partial(_per_success, n), 4.0, 0.95
     for n in (30, 200):
-        yield (
-            "bootstrap BCa",
-            f"n {n}, lognormal 0.5",
-            lambda rng, n=n: resampled(rng, n),
-            np.exp(0.125),
-            0.95,
-        )
-
-    def powered(rng: np.random.Generator, n: int) -> Bounds:
-        truth = (rng.random(n) < 0.7).astype(float)
-        judged = np.where(rng.random(n) < 0.85, truth, 1 - truth)
-        hidden = rng.random(1000) < 0.7
-        found = prediction_powered(truth, judged, np.where(rng.random(1000) < 0.85, hidden, ~hidden))
-        return found.low, found.high
-
+        yield "bootstrap BCa", f"n {n}, lognormal 0.5", partial(_resampled, n), float(np.exp(0.125)), 0.95
     for n in (30, 100):
-        yield "prediction-powered", f"{n} truths, 1,000 judged", lambda rng, n=n: powered(rng, n), 0.7, 0.95
-
-    def corrected(rng: np.random.Generator, p: float) -> Bounds:
-        says = p * 0.9 + (1 - p) * 0.2
-        found = rogan_gladen(
-            *(
-                int(x)
-                for x in (rng.binomial(200, says), 200, rng.binomial(50, 0.9), 50, rng.binomial(50, 0.8), 50)
-            )
-        )
-        return found.low, found.high
-
+        yield "prediction-powered", f"{n} truths, 1,000 judged", partial(_powered, n), 0.7, 0.95
     for p in (0.5, 0.9):
-        yield "rogan-gladen", f"n 200, p {p}", lambda rng, p=p: corrected(rng, p), p, 0.95
-
-    def agreeing(rng: np.random.Generator, n: int) -> Bounds:
-        one = rng.integers(0, 2, n)
-        found = krippendorff_alpha(
-            list(zip(one.tolist(), np.where(rng.random(n) < 0.8, one, 1 - one).tolist(), strict=True))
-        )
-        return found.low, found.high
-
+        yield "rogan-gladen", f"n 200, p {p}", partial(_corrected, p), p, 0.95
     for n in (30, 100):
-        yield "krippendorff alpha", f"{n} cases, 2 judges", lambda rng, n=n: agreeing(rng, n), 0.6, 0.95
+        yield "krippendorff alpha", f"{n} cases, 2 judges", partial(_agreeing, n), 0.6, 0.95
+    yield "bradley-terry", "4 players, 150 judgements", _strongest, float(STRENGTHS[0]), 0.95
+    yield "shrinkage", "12 slices", _pulled, 0.0, 0.95
 
-    def strongest(rng: np.random.Generator) -> Bounds:
-        truth = np.array([0.8, 0.2, -0.3, -0.7])
-        one, two = rng.permuted(np.tile(np.arange(4), (150, 1)), axis=1)[:, :2].T
-        found = bradley_terry(one, two, rng.random(150) < 1 / (1 + np.exp(truth[two] - truth[one])), 4)
-        return (found.low[0], found.high[0]) if found.low and found.high else (None, None)
 
-    yield "bradley-terry", "4 players, 150 judgements", strongest, 0.8, 0.95
+def _betting(n: int, p: float, rng: Rng) -> Bounds:
+    return _ends(sequence(rng.random(n) < p))
 
-    def pulled(rng: np.random.Generator) -> Bounds:
-        truth, errors = rng.normal(0.6, 0.1, 12), rng.uniform(0.02, 0.3, 12)
-        one = pool(rng.normal(truth, errors).tolist(), errors.tolist()).slices[0]
-        return one.low - truth[0], one.high - truth[0]
 
-    yield "shrinkage", "12 slices", pulled, 0.0, 0.95
+def _latency(n: int, q: float, rng: Rng) -> Bounds:
+    return _ends(quantile(rng.lognormal(size=n), q))
+
+
+def _per_success(n: int, rng: Rng) -> Bounds:
+    return _ends(fieller(rng.gamma(2, 1, n), rng.random(n) < 0.5))
+
+
+def _resampled(n: int, rng: Rng) -> Bounds:
+    return _ends(bootstrap_mean(rng.lognormal(0, 0.5, n), resamples=1000))
+
+
+def _powered(n: int, rng: Rng) -> Bounds:
+    truth, hidden = rng.random(n) < 0.7, rng.random(1000) < 0.7
+    judged, rest = (np.where(rng.random(one.size) < 0.85, one, ~one) for one in (truth, hidden))
+    return _ends(prediction_powered(truth, judged, rest))
+
+
+def _corrected(p: float, rng: Rng) -> Bounds:
+    said, found, refused = (int(rng.binomial(n, q)) for n, q in ((200, 0.7 * p + 0.2), (50, 0.9), (50, 0.8)))
+    return _ends(rogan_gladen(said, 200, found, 50, refused, 50))
+
+
+def _agreeing(n: int, rng: Rng) -> Bounds:
+    one = rng.integers(0, 2, n)
+    two = np.where(rng.random(n) < 0.8, one, 1 - one)
+    return _ends(krippendorff_alpha(np.column_stack([one, two]).tolist()))
+
+
+def _strongest(rng: Rng) -> Bounds:
+    one, two = rng.permuted(np.tile(np.arange(4), (150, 1)), axis=1)[:, :2].T
+    won = rng.random(150) < 1 / (1 + np.exp(STRENGTHS[two] - STRENGTHS[one]))
+    found = bradley_terry(one, two, won, 4)
+    return (found.low[0], found.high[0]) if found.low and found.high else (None, None)
+
+
+def _pulled(rng: Rng) -> Bounds:
+    """Around the slice's own truth, which differs every time."""
+    truth, errors = rng.normal(0.6, 0.1, 12), rng.uniform(0.02, 0.3, 12)
+    first = pool(rng.normal(truth, errors).tolist(), errors.tolist()).slices[0]
+    return first.low - truth[0], first.high - truth[0]
+
+
+def _ends(found: Any) -> Bounds:
+    return found.low, found.high

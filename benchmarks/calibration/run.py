@@ -1,7 +1,8 @@
-"""`python benchmarks/calibration/run.py`: do intervals hold the truth as often as they say, and tests their level?
+"""Do intervals hold the truth as often as they say, and do tests keep their level?
 
-Prints a Markdown table for every default interval and test, over a grid of situations, with the best attainable
-beside what was found. Seeds are fixed: the same numbers every time. `--quick` thins the grid and the rounds.
+`python benchmarks/calibration/run.py` prints a Markdown table for every default interval and test, over a
+grid of situations, with the best attainable beside what was found. Seeds are fixed: the same numbers every
+time. `--quick` thins the grid and the rounds.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 
 import numpy as np
-from cells import Cell, covered, enumerated, narrowest
+from cells import Bounds, Cell, Rng, covered, enumerated, narrowest
 from scipy.stats import binom, multinomial
 
 from peira.stats.intervals import estimate
@@ -25,46 +26,41 @@ def independent(quick: bool) -> Iterator[Cell]:
 
 
 def clustered(quick: bool) -> Iterator[Cell]:
-    """Each case has a proportion of its own, drawn from a beta distribution; unequal: 1 to 2k repeats."""
+    """Each case has a proportion of its own, drawn from a beta distribution; unequal: 1 to 2k - 1 repeats.
+
+    Yes and no are mirror images here, so that proportions above a half stand for those below.
+    """
     grid = product((10, 25, 100), (0.5, 0.9, 0.98), (0.0, 0.3, 0.8), (2, 5), (False,))
     if not quick:
-        grid = product(
-            (10, 25, 100, 300),
-            (0.02, 0.1, 0.3, 0.5, 0.8, 0.98),
-            (0.0, 0.1, 0.3, 0.8),
-            (2, 5, 10),
-            (False, True),
-        )
-    rounds = 250 if quick else 2000
+        shares = (0.5, 0.8, 0.9, 0.98)
+        grid = product((10, 25, 100, 300), shares, (0.0, 0.1, 0.3, 0.8), (2, 5, 10), (False, True))
     for seed, (cases, p, correlation, repeats, unequal) in enumerate(grid):
-        sizes = (
-            np.array([1 + k % (2 * repeats - 1) for k in range(cases)])
-            if unequal
-            else np.full(cases, repeats)
-        )
-        labels = np.repeat(np.arange(cases), sizes).tolist()
-
-        def draw(rng: np.random.Generator) -> tuple[float | None, float | None]:
-            found = estimate(trials(rng, p, correlation, sizes), labels)
-            return found.low, found.high
-
-        where = f"{cases} cases x {'1-' + str(2 * repeats - 1) if unequal else repeats}, p {p}, correlation {correlation}"
-        found = covered(draw, p, rounds, seed)
-        yield Cell("wilson on clusters", where, "coverage", found, oracle(p, correlation, sizes), rounds)
+        sizes = np.arange(cases) % (2 * repeats - 1) + 1 if unequal else np.full(cases, repeats)
+        yield cluster_cell(p, correlation, sizes, 200 if quick else 1000, seed)
 
 
-def own(rng: np.random.Generator, p: float, correlation: float, size: object) -> np.ndarray:
+def cluster_cell(p: float, correlation: float, sizes: np.ndarray, rounds: int, seed: int) -> Cell:
+    labels = np.repeat(np.arange(sizes.size), sizes).tolist()
+    found = covered(partial(_cluster_bounds, p, correlation, sizes, labels), p, rounds, seed)
+    each = f"{sizes.min()}-{sizes.max()}" if np.ptp(sizes) else f"{sizes[0]}"
+    where = f"{sizes.size} cases x {each}, p {p}, correlation {correlation}"
+    return Cell("wilson on clusters", where, "coverage", found, _oracle(p, correlation, sizes), rounds)
+
+
+def own(rng: Rng, p: float, correlation: float, size: int | tuple[int, ...]) -> np.ndarray:
+    """Proportions of cases: beta, with that correlation between repeats."""
     if correlation == 0:
         return np.full(size, p)
     return rng.beta(p * (1 / correlation - 1), (1 - p) * (1 / correlation - 1), size)
 
 
-def trials(rng: np.random.Generator, p: float, correlation: float, sizes: np.ndarray) -> np.ndarray:
+def _cluster_bounds(p: float, correlation: float, sizes: np.ndarray, labels: list[int], rng: Rng) -> Bounds:
     chances = np.repeat(own(rng, p, correlation, sizes.size), sizes)
-    return (rng.random(chances.size) < chances).astype(float)
+    found = estimate((rng.random(chances.size) < chances).astype(float), labels)
+    return found.low, found.high
 
 
-def oracle(p: float, correlation: float, sizes: np.ndarray, rounds: int = 4000) -> float:
+def _oracle(p: float, correlation: float, sizes: np.ndarray, rounds: int = 4000) -> float:
     rng = np.random.default_rng(1)
     totals = rng.binomial(sizes, own(rng, p, correlation, (rounds, sizes.size))).sum(axis=1)
     return narrowest(np.bincount(totals, minlength=int(sizes.sum()) + 1) / rounds)
@@ -73,36 +69,35 @@ def oracle(p: float, correlation: float, sizes: np.ndarray, rounds: int = 4000) 
 def matched(quick: bool) -> Iterator[Cell]:
     """Tango's interval and McNemar's test, over every outcome."""
     for n in (10, 25, 50) if quick else (10, 25, 50, 100):
-        cells = [(b, c) for b in range(n + 1) for c in range(n + 1 - b)]
-        counts = np.array([(b, c, n - b - c) for b, c in cells])
-        bounds, p = [tango(b, c, n) for b, c in cells], np.array([mcnemar(b, c).p for b, c in cells])
-        low, high = (np.array([getattr(one, side) for one in bounds]) for side in ("low", "high"))
+        counts = np.array([(b, c, n - b - c) for b in range(n + 1) for c in range(n + 1 - b)])
+        bounds = np.array(
+            [(found.low, found.high) for found in (tango(b, c, n) for b, c, _ in counts.tolist())]
+        )
+        p = np.array([mcnemar(b, c, n).p for b, c, _ in counts.tolist()])
         for won, lost in ((0.05, 0.05), (0.2, 0.2), (0.1, 0.02), (0.3, 0.1), (0.4, 0.15)):
             chances = multinomial.pmf(counts, n, [won, lost, 1 - won - lost])
             where, gap = f"n {n}, won {won}, lost {lost}", won - lost
-            held = float(chances[(low <= gap + 1e-12) & (gap - 1e-12 <= high)].sum())
             best = narrowest(np.bincount(counts[:, 0] - counts[:, 1] + n, chances))
-            yield Cell("tango", where, "coverage", held, best)
+            yield Cell("tango", where, "coverage", _held(bounds, gap, chances), best)
             if won == lost:
-                yield Cell("mcnemar mid-p", where, "rejection", *enumerated(p, chances))
+                yield Cell("mcnemar exact", where, "rejection", *enumerated(p, chances))
 
 
 def unmatched(quick: bool) -> Iterator[Cell]:
     """Newcombe's interval and the exact test, over every outcome."""
-    for n, m in ((10, 10), (20, 40)) if quick else ((10, 10), (20, 20), (20, 40), (50, 50)):
-        cells = [(x, y) for x in range(n + 1) for y in range(m + 1)]
-        bounds = [newcombe(x, n, y, m) for x, y in cells]
-        p = np.array([two_proportions(x, n, y, m).p for x, y in cells])
+    for n, m in ((10, 10), (15, 30)) if quick else ((10, 10), (20, 20), (15, 30), (40, 40)):
+        pairs = list(product(range(n + 1), range(m + 1)))
+        bounds = np.array([(found.low, found.high) for found in (newcombe(x, n, y, m) for x, y in pairs)])
+        p = np.array([two_proportions(x, n, y, m).p for x, y in pairs])
+        order = np.argsort([x / n - y / m for x, y in pairs], kind="stable")
         for one, two in ((0.05, 0.05), (0.3, 0.3), (0.5, 0.5), (0.9, 0.7), (0.98, 0.8)):
-            chances = np.array([binom.pmf(x, n, one) * binom.pmf(y, m, two) for x, y in cells])
+            chances = np.array([binom.pmf(x, n, one) * binom.pmf(y, m, two) for x, y in pairs])
             where, gap = f"n {n} and {m}, p {one} and {two}", one - two
-            held = sum(
-                c
-                for c, b in zip(chances, bounds, strict=True)
-                if b.low <= gap + 1e-12 and gap - 1e-12 <= b.high
-            )
-            gaps = np.array([x / n - y / m for x, y in cells])
-            order = np.argsort(gaps)
-            yield Cell("newcombe", where, "coverage", held, narrowest(chances[order]))
+            yield Cell("newcombe", where, "coverage", _held(bounds, gap, chances), narrowest(chances[order]))
             if one == two:
                 yield Cell("two proportions, exact", where, "rejection", *enumerated(p, chances))
+
+
+def _held(bounds: np.ndarray, truth: float, chances: np.ndarray) -> float:
+    inside = (bounds[:, 0] <= truth + 1e-12) & (truth - 1e-12 <= bounds[:, 1])
+    return float(chances[inside].sum())

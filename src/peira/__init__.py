@@ -12,8 +12,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from peira.analysis.chaining import cases_from
     from peira.analysis.results import Results
-    from peira.api import estimate, evaluate, generate, open, plan, run, submit
+    from peira.api import diff, estimate, evaluate, generate, open, plan, run, submit
     from peira.core.asking import ask, ask_async
     from peira.core.context import current_trial
     from peira.core.models import Reply
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from peira.errors import PeiraError
     from peira.evaluators import exact, includes, match, numeric, regex
     from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
+    from peira.spec.benchmark import Benchmark
     from peira.spec.case import Case
     from peira.spec.constraints import Constraint
     from peira.spec.decorator import study
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnalysisPlan",
+    "Benchmark",
     "Block",
     "Budget",
     "Case",
@@ -47,7 +50,9 @@ __all__ = [
     "Study",
     "ask",
     "ask_async",
+    "cases_from",
     "current_trial",
+    "diff",
     "estimate",
     "evaluate",
     "exact",
@@ -65,8 +70,9 @@ __all__ = [
 ]
 
 _ROOMS = {
+    "peira.analysis.chaining": ("cases_from",),
     "peira.analysis.results": ("Results",),
-    "peira.api": ("estimate", "evaluate", "generate", "open", "plan", "run", "submit"),
+    "peira.api": ("diff", "estimate", "evaluate", "generate", "open", "plan", "run", "submit"),
     "peira.core.asking": ("ask", "ask_async"),
     "peira.core.context": ("current_trial",),
     "peira.core.models": ("Reply",),
@@ -74,6 +80,7 @@ _ROOMS = {
     "peira.errors": ("PeiraError",),
     "peira.evaluators": ("exact", "includes", "match", "numeric", "regex"),
     "peira.spec.aims": ("AnalysisPlan", "Hypothesis", "Outcome"),
+    "peira.spec.benchmark": ("Benchmark",),
     "peira.spec.case": ("Case",),
     "peira.spec.constraints": ("Constraint",),
     "peira.spec.decorator": ("study",),

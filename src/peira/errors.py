@@ -23,7 +23,7 @@ will be made again after a wait) and `Loading` (a `run` reached while a file is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 def carried(text: str) -> str:
@@ -116,7 +116,8 @@ class Exhausted(Abandoned):
 
 
 class Parked(Abandoned):
-    """This attempt would have to wait so many seconds: its worker is freed, and it is made again then."""
+    """This attempt would have to wait so many seconds: its worker is freed, and it is made again then. `inf`
+    is until what it waits for is there."""
 
     def __init__(self, seconds: float, why: str) -> None:
         super().__init__(why)
@@ -125,3 +126,21 @@ class Parked(Abandoned):
 
 class Loading(BaseException):
     """`run` and its kin stop the loading of a file at the place where they stand."""
+
+
+def unwrapped(problem: BaseException | None) -> BaseException | None:
+    """The signal in a group of nothing but signals, as a TaskGroup makes them; else the problem itself."""
+    if not isinstance(problem, BaseExceptionGroup):
+        return problem
+    signals, others = problem.split(Abandoned)
+    if signals is None or others is not None:
+        return problem
+    return min(_leaves(signals), key=lambda one: (isinstance(one, Parked), getattr(one, "seconds", 0.0)))
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for one in group.exceptions:
+        if isinstance(one, BaseExceptionGroup):
+            yield from _leaves(one)
+        else:
+            yield one

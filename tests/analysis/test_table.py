@@ -35,10 +35,11 @@ def made() -> list[TrialResult]:
 def test_a_table_reads_in_any_terminal() -> None:
     assert str(tabulate(made(), ["model", "style"], notes=["declared, not executed: hypotheses"])) == (
         "model  style  score  mean [95% interval]  n              failed\n"
-        "small  plain  match  0.50 [0.24, 0.76]    10 (10 cases)  0\n"
-        "large  plain  match  1.00 [0.70, 1.00]    9 (9 cases)    1\n"
-        "intervals: wilson\n"
+        "small  plain  match  0.50 [0.22, 0.78]    10 (10 cases)  0\n"
+        "large  plain  match  1.00 [0.68, 1.00]    9 (9 cases)    1\n"
+        "intervals: exact\n"
         "not in the means: 1 failed trial\n"
+        "large, plain, match: with 1 lost trial at worst or best 0.900 to 1.000, 95% bounds 0.556 to 1.000\n"
         "declared, not executed: hypotheses"
     )
 
@@ -48,10 +49,10 @@ def test_a_table_as_markdown_html_and_json() -> None:
     assert table.markdown().splitlines()[:4] == [
         "| model | score | mean \\[90% interval\\] | n | failed |",
         "| --- | --- | --- | --- | --- |",
-        "| small | match | 0.50 \\[0.27, 0.73\\] | 10 (10 cases) | 0 |",
-        "| large | match | 1.00 \\[0.77, 1.00\\] | 9 (9 cases) | 1 |",
+        "| small | match | 0.50 \\[0.24, 0.76\\] | 10 (10 cases) | 0 |",
+        "| large | match | 1.00 \\[0.73, 1.00\\] | 9 (9 cases) | 1 |",
     ]
-    assert "<td>1.00 [0.77, 1.00]</td>" in table._repr_html_()
+    assert "<td>1.00 [0.73, 1.00]</td>" in table._repr_html_()
     assert "<p>not in the means: 1 failed trial</p>" in table._repr_html_()
     document = json.loads(table.to_json())
     assert list(document) == ["by", "level", "columns", "rows", "notes"]

@@ -44,7 +44,7 @@ SLOW = """
 import time
 from peira import exact, study
 
-@study(cases=[(f"q{n}", "a") for n in range(400)], evaluators=[exact()])
+@study(cases=[(f"q{n}", "a") for n in range(4000)], evaluators=[exact()])
 def slow(case):
     time.sleep(0.05)
     return "a"

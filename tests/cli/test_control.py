@@ -100,8 +100,8 @@ def test_cancel_from_another_process_says_what_it_stopped(spawn, under_way, ende
     told = done.document
     assert told["status"] == "cancelled"
     assert 1 <= told["stopped_running"] <= 4
-    assert told["never_started"] > 300
-    assert told["counts"]["planned"] == 400
+    assert told["never_started"] > 3000
+    assert told["counts"]["planned"] == 4000
     assert peira("verify").code == 0
     again = peira("cancel", run)
     assert (again.code, again.problems) == (1, [f"peira: run {run[:12]} was over already: cancelled"])

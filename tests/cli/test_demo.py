@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+
 def test_the_demonstration_shows_what_it_says(peira, folder):
     done = peira("demo", "--store", "shown/demo.db", "--model", "scripted:")
     assert done.code == 0, done.err

@@ -3,7 +3,9 @@ from __future__ import annotations
 import json
 import tomllib
 
-from peira.cli.init import SCHEMA, STUDY
+import pytest
+
+from peira.cli.init import RECIPES, SCHEMA, STUDY
 
 
 def test_what_it_writes_runs(peira, folder):
@@ -32,3 +34,22 @@ def test_it_writes_over_nothing_unless_told_to(peira, folder):
     assert not (folder / "peira.toml").exists()
     assert peira("init", "--force").code == 0
     assert "@study" in (folder / STUDY).read_text()
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_runs_as_it_is_written(peira, folder, recipe):
+    done = peira("init", "here", "--recipe", recipe.replace("_", "-"))
+    assert done.code == 0
+    assert f"peira run {recipe}.py" in done.out
+    assert not (folder / "here" / STUDY).exists()
+    assert peira("plan", f"here/{recipe}.py").code == 0
+    ran = peira("run", f"here/{recipe}.py", "--limit", "12", "--json")
+    assert ran.code == 0
+    assert ran.document["counts"]["succeeded"] == 12
+
+
+def test_a_recipe_that_there_is_not_is_said(peira, folder):
+    done = peira("init", "--recipe", "abaltion")
+    assert done.code == 2
+    assert "did you mean 'ablation'?" in done.err
+    assert not (folder / "peira.toml").exists()

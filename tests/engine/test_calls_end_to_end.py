@@ -423,7 +423,15 @@ def test_evaluators_ask_through_the_ledger_too(fast: Any) -> None:
     sound()
 
 
-def test_an_evaluator_that_asks_is_parked_and_limited_like_an_agent(fast: Any) -> None:
+def test_a_judge_does_not_get_the_answer_that_the_agent_got(fast: Any) -> None:
+    def judged(case):
+        return ask("fast", case.input).text != ""
+
+    assert conducted(studied(lambda case: ask("fast", case.input), cases=3, evaluators=[judged])).results.ok
+    assert fast.bills() == 6
+
+
+def test_an_evaluator_that_asks_is_limited_like_an_agent(fast: Any) -> None:
     def judged(output):
         return ask("fast", f"judge {output}").text != ""
 
@@ -476,6 +484,8 @@ def test_in_other_processes_a_budget_holds_and_goes_on_when_raised(fast: Any, in
     stopped = in_processes("limited")
     assert (stopped.finished.exit_code, fast.bills()) == (3, 4)
     assert stopped.finished.reason == "budget.calls of 4 is used up"
+    states = {trial.state.value for trial in stopped.results.trials}
+    assert {"succeeded", "exhausted"} <= states <= {"succeeded", "exhausted", "queued"}
     raised = in_processes("plain")
     assert (raised.finished.exit_code, fast.bills()) == (0, 6)
     outputs = [trial.output for trial in raised.results.trials]
@@ -549,6 +559,19 @@ def test_what_is_held_is_billed_at_most_once(fast: Any, turn: dict[str, Any]) ->
         assert {trial.state.value for trial in outcome.results.trials} == {"in_doubt"}
         assert outcome.finished.exit_code == 1
     assert sorted(fast.billed()) == [f"q{i}" for i in range(4)]
+
+
+def test_what_was_cut_off_when_the_run_ended_counts_as_sent(fast: Any) -> None:
+    fast.script({"delay": 30, "text": "never heard"})
+    asked = studied(cases=1, policy={"timeout": 0.3}, budget={"calls": 2})
+    outcome = conducted(asked)
+    (spent,) = outcome.results.spent_by_model
+    assert (spent.sends, spent.answers, spent.doubtful) == (1, 0, 1)
+    again = conducted(asked)  # sent again, which is the second of two
+    assert (again.results.ok, fast.bills()) == (True, 2)
+    more = conducted(studied(cases=2, budget={"calls": 2}))
+    assert (more.finished.exit_code, fast.bills()) == (3, 2)
+    sound()
 
 
 def test_what_is_sent_again_is_recorded_first(fast: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -38,7 +39,7 @@ def names(entries: list[Entry]) -> list[str]:
 
 @dataclass
 class Known:
-    """A task at hand as the model sees it: held by needs, to come later, ready, or started."""
+    """A task at hand as the model sees it: held by needs, to come later, asleep, ready, or started."""
 
     name: str
     cls: str
@@ -49,6 +50,7 @@ class Known:
     since: int = 0
     not_before: float = 0.0
     sharers: int = 0
+    woken: bool = False
 
 
 class Model:
@@ -155,7 +157,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert took == may[: max(n, 1)]
         assert not before & set(took)
         for name in took:
-            self.model.tasks[name].at = "started"
+            self.model.tasks[name].at, self.model.tasks[name].woken = "started", False
 
     def _started(self, data: st.DataObject) -> str:
         return data.draw(st.sampled_from([t.name for t in self.model.of("started")]))
@@ -177,6 +179,23 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.scheduler.again(name, not_before)
         self.model.tasks[name].not_before = not_before
         self.model.place(self.model.tasks[name])
+
+    @some_started
+    @rule(data=st.data())
+    def sleep(self, data: st.DataObject) -> None:
+        task = self.model.tasks[self._started(data)]
+        self.scheduler.again(task.name, math.inf)
+        task.at, task.not_before = "asleep", 0.0
+        if task.woken:  # somebody was faster
+            self.model.place(task)
+
+    @rule(some=st.lists(st.sampled_from(NAMES), max_size=4))
+    def wake(self, some: list[str]) -> None:
+        self.scheduler.wake(some)
+        for task in [self.model.tasks[name] for name in some if name in self.model.tasks]:
+            task.woken = task.at == "started"
+            if task.at == "asleep":
+                self.model.place(task)
 
     @some_started
     @rule(data=st.data(), state=st.sampled_from([State.succeeded, State.succeeded, *sorted(TERMINAL)]))
@@ -217,6 +236,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         held = model.of("held")
         assert scheduler.stuck == (bool(held) and len(held) == len(model.tasks))
         assert [scheduler.ready(cls) for cls in CLASSES] == [len(model.next(cls)) for cls in CLASSES]
+        asleep, busy = len(model.of("asleep")), model.of("started") + model.of("ready")
+        assert (scheduler.asleep, scheduler.resting) == (asleep, asleep > 0 and not busy)
         assert sorted(names(scheduler.blocked)) == sorted(model.blocked)
         assert {n: e.sharers for n, e in scheduler.started.items()} == {
             t.name: t.sharers for t in model.of("started")
@@ -228,6 +249,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         """Whatever has happened, all of it can be brought to an end."""
         for _ in range(100):
             self.scheduler.ripen(1e9)
+            self.scheduler.wake(NAMES)
             for cls in CLASSES:
                 for taken in self.scheduler.start(cls, 10):
                     self.scheduler.end(taken.spec.id, State.succeeded)
@@ -258,6 +280,30 @@ def test_a_failure_blocks_what_needs_it_directly_and_by_another() -> None:
     scheduler.end("a", State.failed)
     assert sorted(names(scheduler.blocked)) == ["b", "c"]
     assert scheduler.idle
+
+
+def test_who_is_woken_on_the_way_to_bed_does_not_sleep() -> None:
+    scheduler = scheduled(entry("a"), entry("b"))
+    scheduler.start("x", 2)
+    scheduler.wake(["a"])
+    scheduler.again("a", math.inf)
+    scheduler.again("b", math.inf)
+    assert (names(scheduler.start("x", 2)), scheduler.asleep) == (["a"], 1)
+    scheduler.again("a", math.inf)  # that was for the time before
+    assert scheduler.start("x", 2) == []
+    scheduler.wake(["a", "b", "a"])
+    assert sorted(names(scheduler.start("x", 5))) == ["a", "b"]
+
+
+def test_when_nothing_new_is_begun_those_that_have_slept_go_on() -> None:
+    scheduler = scheduled(entry("a"), entry("b"), entry("c"))
+    scheduler.start("x", 2)
+    scheduler.again("a", math.inf)
+    scheduler.again("b", math.inf)
+    scheduler.wake(["a"])
+    scheduler.drop("work")
+    assert (len(scheduler), scheduler.asleep) == (2, 1)
+    assert names(scheduler.start("x", 5)) == ["a"]
 
 
 def test_a_suspect_waits_out_its_back_off() -> None:

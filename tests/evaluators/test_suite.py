@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from peira.core.context import SeenCase
 from peira.core.contracts import Evaluator
 from peira.core.models import Usage
 from peira.evaluators import (
@@ -17,6 +18,7 @@ from peira.evaluators import (
     cascade,
     choice,
     chrf,
+    code_tests,
     conditional,
     cost,
     edit_similarity,
@@ -42,6 +44,7 @@ from peira.evaluators import (
     tool_calls,
     weighted,
 )
+from peira.sandbox.confine import confinement
 from peira.testing.evaluators import EvaluatorSuite
 
 
@@ -166,6 +169,18 @@ class TestMathEqual(Suite):
     made = staticmethod(math_equal)
     judged: ClassVar = [(facts("$\\frac{1}{2}$", "0.5"), True), (facts("x", "y"), False)]
     full = True
+
+
+@pytest.mark.skipif(isinstance(confinement(), str), reason=f"no sandbox here: {confinement()}")
+class TestCodeTests(Suite):
+    made = staticmethod(code_tests)
+    judged: ClassVar = [
+        ({**facts("x = 1", "assert x == 1"), "case": SeenCase("?", "1")}, {"passed": True, "error": "none"}),
+        (
+            {**facts("x = 2", "assert x == 1"), "case": SeenCase("?", "1")},
+            {"passed": False, "error": "assertion"},
+        ),
+    ]
 
 
 class TestRefusal(Suite):

@@ -173,6 +173,21 @@ def test_agents_by_label(make: Make, store: MemoryStore, folder: Path) -> None:
     assert (back.shared.new, back.shared.dropped) == (0, 2)
 
 
+def test_the_levels_that_a_design_takes_from_a_range_are_not_told_one_by_one(
+    make: Make, store: MemoryStore
+) -> None:
+    def ranged(high: float, runs: int = 4) -> Study:
+        factors = {"style": {"low": 0, "high": high}}
+        return make(factors=factors, design={"name": "latin_hypercube", "runs": runs})
+
+    found = diff(ranged(1), ranged(2), store=store)
+    assert told(found) == [("factors", "style.high changed from 1 to 2")]
+    assert found.shared.why == {"the condition is new": 8}
+    found = diff(ranged(1), ranged(1, 5), store=store)
+    [(part, _)] = told(found)
+    assert part == "design"
+
+
 def test_very_many_trials_are_not_compared_one_by_one(make: Make, store: MemoryStore) -> None:
     found = diff(make(), make(repeats=MOST_COMPARED), store=store)
     assert found.shared is None

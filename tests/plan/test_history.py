@@ -88,6 +88,12 @@ def test_changed_code_is_named(
     assert why.endswith("4 of 4 trials are new")
 
 
+def test_a_design_that_asks_for_more_is_named(make: Make, done: MemoryStore) -> None:
+    [why] = plan(make(design={"name": "full_factorial", "replicates": 2}), store=done).reasons
+    assert why.startswith("design changed from full_factorial to ")
+    assert why.endswith("4 of 8 trials are new")
+
+
 def test_a_new_agent_is_named(make: Make, store: MemoryStore, folder: Any) -> None:
     one = {"x": f"{folder}/agent.py:answer"}
     run(make(agents=one), store=store, progress=False)

@@ -33,6 +33,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "constraints": {"constraints": ["style != 'a'"]},
     "blocks": {"blocks": {"day": [1, 2]}},
     "levels of all kinds": {"factors": {"style": [None, True, 1, 1.5, "x", [1, {"a": 2}], {"value": 3}]}},
+    "a range": {"factors": {"style": {"low": 0, "high": 1}}, "design": {"name": "sobol", "runs": 4}},
     "a budget": {"budget": {"trials": 2, "excess": "subset"}},
     "evaluators": {"evaluators": ["exact", {"name": "numeric", "tolerance": 0.5}]},
     "a case's own evaluators": {"cases": [{"input": "one", "evaluators": ["exact"]}, "two"]},

@@ -64,7 +64,7 @@ def test_every_bad_line_is_named_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("question,answer\nq,a\n", ["cases.csv:1: there is no column 'input'"]),
+        ("question,answer\nq,a\n", ["cases.csv:1: there is no column 'input'; known: answer, question"]),
         ("input,x,x\nq,a,b\n", ["cases.csv:1: the column 'x' is there twice"]),
         (
             "input,expected\nq,a\nr\ns,a,b\n",

@@ -45,6 +45,12 @@ def test_unequal_repeats_by_simulation():
     assert np.mean([one.within for one in found]) == pytest.approx(9, rel=0.03)
 
 
+def test_one_case_with_most_of_the_repeats():
+    cases = np.repeat(np.arange(12), [2] * 11 + [40])
+    found = [components(RNG.normal(0, 2, 12)[cases] + RNG.normal(size=62), cases) for _ in range(600)]
+    assert np.mean([one.between for one in found]) == pytest.approx(4, rel=0.1)
+
+
 def test_what_more_repeats_would_buy():
     found = components(np.ravel(SIRSTV), np.repeat(np.arange(5), 5))
     assert found.error(5, 5) == pytest.approx(math.sqrt((found.between + found.within / 5) / 5))

@@ -34,6 +34,17 @@ def test_tuning_never_loses_to_the_truths_alone():
     assert prediction_powered(truth, judged * 0, noise * 0).mean == pytest.approx(truth.mean())
 
 
+def test_the_weight_is_the_one_that_makes_it_surest():
+    # Angelopoulos, Duchi and Zrnic (2023): cov(truth, judged) / ((1 + n/N) var(judged))
+    truth, judged = sample(80)
+    _, rest = sample(240)
+    together = np.cov(truth, judged)[0, 1]
+    weight = together / ((1 + 80 / 240) * np.concatenate([judged, rest]).var(ddof=1))
+    assert 0 < weight < 1
+    expected = truth.mean() + weight * (rest.mean() - judged.mean())
+    assert prediction_powered(truth, judged, rest).mean == pytest.approx(expected)
+
+
 def test_right_however_wrong_the_judge():
     """A judge that says yes far too often: its own share is far off, the corrected one is not."""
     for tuned in (True, False):
@@ -57,6 +68,20 @@ def test_a_perfect_judge_needs_no_correction():
 def test_the_textbook_herd():
     # R, epiR: epi.prev(pos = 23, tested = 150, se = 0.96, sp = 0.89): "5.1 cases per 100 cows"
     assert rogan_gladen(23, 150, 96, 100, 89, 100).mean == pytest.approx(0.051, abs=5e-4)
+
+
+def test_lang_and_reiczigels_limits():
+    # R, after CI4TruePrevalence_15_03_2013.r (Lang and Reiczigel 2014): CI_Binom(200, 60, 40, 36, 60, 51)
+    z = 1.959964
+    p, se, sp = (60 + z * z / 2) / (200 + z * z), 37 / 42, 52 / 62
+    prevalence = (p + sp - 1) / (se + sp - 1)
+    parts = p * (1 - p) / (200 + z * z), se * (1 - se) / 42, sp * (1 - sp) / 62
+    shift = 2 * z**2 * (prevalence * parts[1] - (1 - prevalence) * parts[2])
+    error = np.sqrt(parts[0] + prevalence**2 * parts[1] + (1 - prevalence) ** 2 * parts[2]) / (se + sp - 1)
+    found = rogan_gladen(60, 200, 36, 40, 51, 60)
+    assert (found.low, found.high) == pytest.approx(
+        (prevalence + shift - z * error, prevalence + shift + z * error), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize(

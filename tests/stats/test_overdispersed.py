@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import betabinom, norm
 
 from peira.stats.overdispersed import Clusters
 from peira.stats.proportions import wilson
@@ -35,11 +36,35 @@ def test_many_clusters_without_correlation_count_every_value() -> None:
 
 
 def test_never_narrower_than_the_clusters_themselves_show() -> None:
-    """Cases that are mostly alike with a few altogether different: not a beta-binomial."""
-    successes, sizes = np.array([10] * 95 + [0] * 5), np.full(100, 10)
-    error = np.sqrt(100 / 99 * ((successes - 9.5) ** 2).sum()) / 1000
+    """Cases that are mostly alike with a few altogether different: no beta-binomial spreads like that."""
+    successes, sizes = np.array([10] * 60 + [9] * 30 + [8] * 7 + [0] * 3), np.full(100, 10)
+    error = np.sqrt(100 / 99 * ((successes - successes.mean()) ** 2).sum()) / 1000
     low, high = bounds(successes, sizes)
-    assert high - low > 3.8 * error
+    assert high - low > 3.9 * error
+
+
+@pytest.mark.parametrize(
+    ("successes", "sizes"),
+    [([5, 5, 5, 4, 5], [5] * 5), ([3, 0, 2, 9], [3, 1, 4, 9]), ([1] * 9 + [0], [2] * 10), ([4] * 6, [4] * 6)],
+)
+def test_by_its_definition(successes: list[int], sizes: list[int]) -> None:
+    """Wilson's tail averaged over a fine grid of all correlations, with SciPy's beta-binomial."""
+    y, m = np.array(successes), np.array(sizes)
+    n, mean = m.sum(), y.sum() / m.sum()
+    correlation = np.sin(np.linspace(0, np.pi / 2, 1002)[1:-1]) ** 2
+    residuals = ((y - m * mean) ** 2 / (1 - m / n)).sum() / n**2
+    shown = min(residuals / (mean * (1 - mean)), (m**2).sum() / n**2) if 0 < mean < 1 else 0.0
+
+    def tail(p: float) -> float:
+        loose = 1 / correlation[:, None] - 1
+        weights = np.exp(betabinom.logpmf(y, m, p * loose, (1 - p) * loose).sum(axis=1))
+        dispersion = np.maximum((m * (1 + np.outer(correlation, m - 1))).sum(axis=1) / n**2, shown)
+        return float(np.average(norm.sf(abs(mean - p) / np.sqrt(p * (1 - p) * dispersion)), weights=weights))
+
+    low, high = bounds(successes, sizes)
+    for bound in (low, high):
+        if 0 < bound < 1:
+            assert tail(bound) == pytest.approx(0.025, abs=5e-4)
 
 
 clusters = st.lists(

@@ -52,6 +52,12 @@ def test_few_cases_are_permuted_exactly(alternative):
     assert found.method == "sign-flip permutation (exact)"
 
 
+def test_sums_that_differ_by_rounding_are_equal():
+    tenths = np.array([-6, -5, 3, 3, 1, 1])
+    whole = paired_permutation(tenths, np.zeros(6)).p
+    assert paired_permutation(tenths / 10, np.zeros(6)).p == whole == 52 / 64
+
+
 def test_many_cases_are_sampled_and_agree_with_t():
     rng = np.random.default_rng(5)
     one, two = rng.normal(0.1, 1, 300), rng.normal(0, 1, 300)

@@ -52,6 +52,15 @@ def test_independent_values_have_the_degrees_of_freedom_of_clubsandwich() -> Non
     assert _satterthwaite(m, 1 / (1 - m / n), 0.0) == pytest.approx(theirs, rel=1e-12)
 
 
+def test_the_correlation_is_that_of_the_data() -> None:
+    sizes = np.array([1, 2, 3, 4, 10])
+    n, codes = sizes.sum(), np.repeat(np.arange(5), sizes)
+    weights = 1 / (1 - sizes / n)
+    alike = spread(np.array([1.0, 5.0, 2.0, 8.0, 3.0])[codes], codes)
+    assert alike.df == pytest.approx(_satterthwaite(sizes.astype(float), weights, 1.0))
+    assert alike.df != pytest.approx(_satterthwaite(sizes.astype(float), weights, 0.0), abs=0.1)
+
+
 def test_two_ways_of_clustering_agree_with_statsmodels() -> None:
     cases, judges = np.repeat(np.arange(20), 6), np.tile(np.arange(6), 20)
     values = RNG.normal(size=120) + RNG.normal(size=20)[cases] + RNG.normal(size=6)[judges]

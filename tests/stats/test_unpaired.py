@@ -54,7 +54,9 @@ def test_mann_whitney_is_exact_for_few():
     assert mann_whitney([1, 1], [1, 1]).p == 1.0
 
 
-@pytest.mark.parametrize(("one", "two"), [([1.5], [2.0, 3.0]), ([2.0, 2.0], [3.0, 3.0])])
+@pytest.mark.parametrize(
+    ("one", "two"), [([1.5], [2.0, 3.0]), ([2.0, 2.0], [3.0, 3.0]), ([0.1] * 7, [0.7] * 9)]
+)
 def test_without_spread_nothing_is_claimed(one, two):
     found = unpaired_difference(one, two)
     assert (found.low, found.high, found.method) == (None, None, "unknown")

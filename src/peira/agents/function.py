@@ -10,7 +10,6 @@ from typing import Any
 from peira.core.context import Trial
 from peira.core.fingerprint import Fingerprint, fingerprint
 from peira.core.ids import Json
-from peira.core.registry import Registry
 from peira.core.signature import wants
 
 INJECTED = frozenset({"case", "trial"})
@@ -48,7 +47,3 @@ class FunctionAgent:
         if "trial" in given:
             arguments["trial"] = trial
         return self.fn(**arguments)
-
-
-def register(registry: Registry) -> None:
-    registry.add("agent", "function", FunctionAgent)

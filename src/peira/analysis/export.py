@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from peira.analysis.trials import TrialResult, failures, named
+from peira.analysis.trials import Score, TrialResult, failures, named
 from peira.core.events import Failure
 from peira.core.ids import Json
 from peira.errors import Invalid
@@ -66,12 +66,16 @@ def record(trial: TrialResult, run: str) -> dict[str, Json]:
         **_common(trial, run),
         "condition": dict(trial.condition),
         "failure": _failure(trial.failure),
-        "scores": {name: asdict(s) | {"failure": _failure(s.failure)} for name, s in trial.scores.items()},
+        "scores": {name: _scored(score) for name, score in trial.scores.items()},
         "metrics": dict(trial.metrics),
         "about": dict(trial.about),
         "artifacts": [asdict(artifact) for artifact in trial.artifacts],
         "metadata": dict(trial.metadata),
     }
+
+
+def _scored(score: Score) -> dict[str, Json]:
+    return asdict(score) | {"failure": _failure(score.failure), "metrics": dict(score.metrics)}
 
 
 def _common(trial: TrialResult, run: str) -> dict[str, Json]:

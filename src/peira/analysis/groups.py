@@ -8,7 +8,7 @@ apart: they enter no sample, and none is lost. For each group and score,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -54,6 +54,8 @@ class Group:
     numbers: dict[str, Sample[float]] = field(default_factory=dict)
     texts: dict[str, Sample[str]] = field(default_factory=dict)
     failed_scores: Counter[str] = field(default_factory=Counter)
+    lost: list[Unit] = field(default_factory=list)
+    lost_scores: dict[str, list[Unit]] = field(default_factory=dict)
 
     @property
     def succeeded(self) -> int:
@@ -65,11 +67,14 @@ class Group:
             ended = trial.state in FAILED
             self.failed += ended
             self.unfinished += not ended
+            self.lost.append(trial.unit)
             return
         self.units.add(trial.unit)
         for score in trial.scores.values():
             known = names.setdefault(score.name, {})
             self.failed_scores[score.name] += score.state in FAILED
+            if score.state != State.succeeded:
+                self.lost_scores.setdefault(score.name, []).append(trial.unit)
             for name, value in parts(score).items():
                 known[name] = None
                 self._put(name, value, trial.unit)
@@ -106,8 +111,8 @@ def gather(trials: Iterable[TrialResult], by: Sequence[str] = ()) -> Groups:
         if trial.anchor:
             continue
         factors.update(dict.fromkeys(trial.condition))
-        labels = tuple(_label(trial, name) for name in by)
-        key = tuple(map(_key, labels))
+        labels = tuple(label_of(trial, name) for name in by)
+        key = tuple(map(key_of, labels))
         for rank, label in zip(ranks, key, strict=True):
             rank.setdefault(label, len(rank))
         group = groups.get(key)
@@ -115,25 +120,30 @@ def gather(trials: Iterable[TrialResult], by: Sequence[str] = ()) -> Groups:
             group = groups[key] = Group(labels)
         group.add(trial, names)
     if groups:
-        _check(by, factors, names)
+        check_names(by, factors, names)
     order = sorted(groups, key=lambda key: [rank[label] for rank, label in zip(ranks, key, strict=True)])
     found = [groups[key] for key in order]
     return Groups(by, tuple(found), {name: tuple(known) or (name,) for name, known in names.items()})
 
 
-def _label(trial: TrialResult, name: str) -> Json:
+def label_of(trial: TrialResult, name: str) -> Json:
+    """A trial's level of a factor, or attribute; None if it has none."""
     if name in trial.condition:
         return trial.condition[name]
     attribute = ATTRIBUTES.get(name)
     return attribute(trial) if attribute else None
 
 
-def _key(label: Json) -> str | bytes:
+def key_of(label: Json) -> str | bytes:
+    """What tells labels apart."""
     # Bytes and text never compare equal, so 1, True and "1" are three labels.
+    if type(label) is int:
+        return b"%d" % label
     return label if isinstance(label, str) else canonical(label)
 
 
-def _check(by: Sequence[str], factors: Iterable[str], scores: Mapping[str, object]) -> None:
+def check_names(by: Sequence[str], factors: Iterable[str], scores: Collection[str]) -> None:
+    """Unknown unless every name is a factor or an attribute."""
     known = {*factors, *ATTRIBUTES}
     for name in by:
         if name in scores:

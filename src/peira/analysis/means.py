@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from peira.analysis.groups import Group, Groups, Unit, gather
+from peira.analysis.missing import Loss, remarks
 from peira.analysis.table import Row, Table
 from peira.analysis.trials import TrialResult
 from peira.core.registry import nearest
@@ -33,7 +34,8 @@ def tabulate(
     groups = gather(trials, by)
     shown = [_part(name, evaluator, groups) for name, evaluator in _chosen(groups, score).items()]
     rows = [row for group in groups.groups for row in _rows(group, shown, level)]
-    return Table(groups.by, level, tuple(rows), (*_remarks(groups, shown, rows), *notes))
+    lost = remarks(_losses(groups, shown), level)
+    return Table(groups.by, level, tuple(rows), (*_remarks(groups, shown, rows), *lost, *notes))
 
 
 def _chosen(groups: Groups, score: str | None) -> dict[str, str]:
@@ -88,6 +90,14 @@ def _samples(part: Part, group: Group) -> Iterator[tuple[str, Sequence[float], S
             [float(one == category) for one in said],
             texts.units if texts else (),
         )
+
+
+def _losses(groups: Groups, shown: Sequence[Part]) -> Iterator[Loss]:
+    for group in groups.groups:
+        for part in shown:
+            lost = [*group.lost, *group.lost_scores.get(part.evaluator, ())]
+            for title, values, units in _samples(part, group) if lost else ():
+                yield Loss(group.labels, title, values, units, lost)
 
 
 def _row(

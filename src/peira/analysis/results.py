@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
+from peira.analysis.aims import Aims
+from peira.analysis.anova import Anova, anova
+from peira.analysis.compare import compare_levels, compare_runs
+from peira.analysis.comparison import Comparison
+from peira.analysis.contrasts import Wish
+from peira.analysis.effect_values import Effects
+from peira.analysis.effects import effects
 from peira.analysis.export import to_frame, write_csv, write_jsonl
+from peira.analysis.family import Correction
+from peira.analysis.findings import Findings
+from peira.analysis.hypotheses import decide
+from peira.analysis.leaderboard import Leaderboard
 from peira.analysis.means import tabulate
+from peira.analysis.mixed import Kind, mixed
 from peira.analysis.money import Bill, cost, spent
+from peira.analysis.ranking import leaderboard
+from peira.analysis.slices import Slices, slices
 from peira.analysis.table import Table
 from peira.analysis.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures
 from peira.core.events import Spent, Status
-from peira.core.ids import short
+from peira.core.ids import Json, short
 
 
 class Results:
@@ -36,6 +51,7 @@ class Results:
         notes: Sequence[str] = (),
         store: Any = None,
         spent: Sequence[Spent] = (),
+        aims: Aims | None = None,
     ) -> None:
         self._load = load
         self.store = store
@@ -45,6 +61,7 @@ class Results:
         self.counts: Mapping[str, int] = MappingProxyType(dict(counts))
         self.notes = tuple(notes)
         self.spent_by_model = tuple(spent)
+        self.aims = aims
 
     @cached_property
     def trials(self) -> list[TrialResult]:
@@ -80,6 +97,75 @@ class Results:
         Failures are in no mean: they stand beside it. `score` picks one score, or one part of it.
         """
         return tabulate(self._stream(), by, score, level, self.notes)
+
+    def compare(
+        self,
+        by: str | Results,
+        a: Json = None,
+        b: Json = None,
+        *,
+        score: str | None = None,
+        slice: str | None = None,
+        baseline: Json = None,
+        correction: Correction | None = "holm",
+        level: float = 0.95,
+        margin: float | None = None,
+        paired: bool | None = None,
+        test: str = "",
+    ) -> Comparison:
+        """Levels of a factor (or "agent") with each other, or these results with those of another run.
+
+        Paired by case wherever both sides have the case. Two levels `a` and `b`; or all with a `baseline`; or
+        every pair, as one family. `margin` asks whether a difference is too small to matter.
+        """
+        wish = Wish(level, margin, correction, paired, test)
+        if isinstance(by, Results):
+            labels = (short(self.run_id), short(by.run_id))
+            notes = tuple(dict.fromkeys((*self.notes, *by.notes)))
+            found = compare_runs(self._stream(), by._stream(), labels, score, slice, wish, notes)
+        else:
+            found = compare_levels(self._stream(), by, a, b, score, slice, baseline, wish, self.notes)
+        return replace(found, notes=(*found.notes, *self._undeclared([found.by], found.score)))
+
+    def effects(
+        self, *factors: str, score: str | None = None, level: float = 0.95, order: int = 2
+    ) -> Effects:
+        """Main effects and interactions (of up to `order` factors) with intervals; unnamed, of all."""
+        found = effects(self._stream(), factors, score, level, order, self.notes)
+        names = [one.term for one in found.tests if " x " not in one.term]
+        return replace(found, notes=(*found.notes, *self._undeclared(names, found.score)))
+
+    def _undeclared(self, factors: Sequence[str], score: str) -> list[str]:
+        """What no hypothesis was declared about is exploratory, and says so."""
+        aims = self.aims
+        names = [name for name in factors if aims is not None and not aims.declares(name, score)]
+        return [f"exploratory: the study declares no hypothesis about {', '.join(names)}"] if names else []
+
+    def anova(
+        self, *factors: str, score: str | None = None, type: Literal[2, 3] = 2, order: int = 2
+    ) -> Anova:
+        """The classical table of sums of squares, of type II or III, with cases as blocks."""
+        return anova(self._stream(), factors, score, type, order, self.notes)
+
+    def mixed(
+        self, *factors: str, score: str | None = None, kind: Kind = "linear", level: float = 0.95
+    ) -> Effects:
+        """Effects by a mixed model with cases as a random effect: linear, or logistic for yes/no scores."""
+        return mixed(self._stream(), factors, score, kind, level, self.notes)
+
+    def leaderboard(
+        self, *by: str, score: str | None = None, level: float = 0.95, lowest_first: bool = False
+    ) -> Leaderboard:
+        """Entries (of agent and factors) with intervals on means and ranks, and who cannot be told apart."""
+        return leaderboard(self._stream(), by, score, level, lowest_first, self.notes)
+
+    def slices(self, by: str = "slice", *, score: str | None = None, level: float = 0.95) -> Slices:
+        """Means of slices, each pulled towards the others as far as its own evidence is weak."""
+        return slices(self._stream(), by, score, level, self.notes)
+
+    def hypotheses(self) -> Findings:
+        """What became of the hypotheses that the study declared, each tested as its plan says."""
+        return decide(self._stream(), self.aims or Aims(), self.notes)
 
     def frame(self) -> Any:
         """A pandas DataFrame, one row per trial, with the columns that `to_csv` writes."""

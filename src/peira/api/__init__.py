@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from peira.analysis.results import Results
+from peira.api.comparing import diff
 from peira.api.estimating import estimate_of
+from peira.api.freezing import freeze as keep_frozen
 from peira.api.look import Opened
 from peira.api.rescoring import with_evaluators
 from peira.api.running import WORKERS, Handle, Wishes, execute
@@ -19,8 +22,10 @@ from peira.engine.opening import spent_before
 from peira.engine.trials import EVALUATE, GENERATE
 from peira.errors import Invalid
 from peira.plan.estimate import Estimate
+from peira.plan.frozen import frozen, standing
 from peira.plan.history import found
 from peira.plan.preview import Preview, preview
+from peira.plan.version import version_of
 from peira.spec.limits import Policy
 from peira.spec.modules import refuse_while_loading
 from peira.spec.project import Project
@@ -33,17 +38,34 @@ def plan(
     where: str = "",
     limit: int | None = None,
     fresh: bool = False,
+    earlier: Results | str | None = None,
+    freeze: bool = False,
+    note: str = "",
+    amend: bool = False,
 ) -> Preview:
-    """What a run would do: conditions, trials, what is reused and what is new, and why. Runs nothing."""
+    """What a run would do: conditions, trials, what is reused and what is new, and why. Runs nothing.
+
+    `where` may also name what an `earlier` run found, like score.match < 1 (see `run`).
+    With `freeze` the plan is kept in the store, with a `note`: every later result of the study says how it
+    deviates from it. A frozen plan is never written over; `amend` freezes another one beside it.
+    """
     refuse_while_loading()
+    if (note or amend) and not freeze:
+        raise Invalid(f"{'note' if note else 'amend'}: is for a plan that is frozen; say freeze, too")
     project = Project.find()
     project.load_plugins()
+    part: dict[str, Any] = {"where": where, "limit": limit, "fresh": fresh, "earlier": earlier}
+    if freeze:
+        keep_frozen(study, store, project, note=note, amend=amend, **part)
     with _looking(store, project) as opened:
-        planned = plan_of(study, opened, project, where=where, limit=limit, fresh=fresh)
+        planned = plan_of(study, opened, project, **part)
         counts, workers = found(planned, opened), project.parallel or WORKERS
         expected = estimate_of(planned, opened, project, workers, counts=counts)
         before = spent_before(planned, opened, "") if opened else []
-        return preview(planned, opened, counts, expected, before)
+        seen = preview(planned, opened, counts, expected, before)
+        kept = frozen(opened, planned.study.name)
+        said = standing(opened, kept, version_of(planned)) if kept else ()
+        return replace(seen, notes=(*seen.notes, *said))
 
 
 def estimate(
@@ -92,6 +114,8 @@ def run(
     resources: Mapping[str, Any] | None = None,
     progress: bool | None = None,
     log: str | Path | None = None,
+    earlier: Results | str | None = None,
+    batch: bool = False,
 ) -> Results:
     """Run a study through all its stages, and return its results.
 
@@ -99,9 +123,25 @@ def run(
     loop for `async def`) or "process". `where` and `limit` run a part; `fresh` asks everything anew,
     beside what there is. `resources` are handed to agents and are no part of identity. A first Ctrl-C
     lets running trials finish, a second cancels them; either way KeyboardInterrupt follows, all recorded.
-    `log` is a file to which each event is appended as it happens, as a line of JSON.
+    `log` is a file to which each event is appended as it happens, as a line of JSON. With an `earlier` run
+    (its results, or its id), `where` may name what that found for the same case and the same levels: the mean
+    `score.NAME`, and the counts `earlier.trials` and `earlier.failed`. With `batch`, calls are handed in as
+    batches: answered later, for half the price.
     """
-    wishes = Wishes(store, parallel, runner, policy, where, limit, fresh, resources or {}, progress, log=log)
+    wishes = Wishes(
+        store,
+        parallel,
+        runner,
+        policy,
+        where,
+        limit,
+        fresh,
+        resources or {},
+        progress,
+        log=log,
+        earlier=earlier,
+        batch=batch,
+    )
     return _run(study, wishes)
 
 
@@ -152,6 +192,7 @@ __all__ = [
     "Handle",
     "Opened",
     "StudyLike",
+    "diff",
     "estimate",
     "evaluate",
     "execute",

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import msgspec
-
 from peira.api.models import models_of
-from peira.api.stores import AnyStore, StoreLike, incarnation, locate, owned, reading
-from peira.core.codec import decode
+from peira.api.stores import AnyStore, StoreLike, incarnation, owned, reading
 from peira.core.models import BatchState, CallFailed, Named
 from peira.core.state import Task
-from peira.engine.batching import BATCH, Batcher, Slip, batches_of, step_key
+from peira.engine.batches import OpenBatches
 from peira.engine.budget import Reserve
 from peira.engine.buying import Buyer
 from peira.engine.journal import Journal
+from peira.engine.slips import BATCH, Told, batches_of, name_in, read_slip, step_key
+from peira.errors import Invalid, Unknown
 from peira.spec.limits import Budget, Policy
 from peira.spec.project import Project
 
 
 @dataclass(frozen=True)
 class OpenBatch:
-    """A batch that was handed in and is not collected. `name` is the provider's own for it."""
+    """A batch that was handed in and is not collected. `name` is the provider's own for it, "" as long as it
+    is not known whether it was taken."""
 
     id: str
     model: str
@@ -34,13 +34,17 @@ class OpenBatch:
     state: BatchState = field(default_factory=lambda: BatchState(over=False))
 
 
+def open_batches(store: StoreLike = None) -> list[OpenBatch]:
+    """The batches that are not collected yet, as the store knows them. Asks nobody."""
+    with reading(store, Project.find()) as opened:
+        return [_known(task, opened) for task in _open(opened)]
+
+
 def batches(store: StoreLike = None) -> list[OpenBatch]:
     """The batches that are not collected yet, with what their providers say of them now."""
     project = Project.find()
     project.load_plugins()
-    with reading(locate(store, project), project) as opened:
-        known = [_shown(task, opened) for task in _open(opened)]
-    return asyncio.run(_looked(project, known))
+    return asyncio.run(_looked(_Models(project), open_batches(store)))
 
 
 def collect(store: StoreLike = None) -> list[OpenBatch]:
@@ -49,8 +53,28 @@ def collect(store: StoreLike = None) -> list[OpenBatch]:
     A later run uses the answers. StoreInUse if somebody is running: a run collects its own batches."""
     project = Project.find()
     project.load_plugins()
-    with owned(locate(store, project), project) as ours:
-        return asyncio.run(_collected(project, ours))
+    if not open_batches(store):
+        return []
+    with owned(store, project) as ours:
+        return asyncio.run(_collected(_Models(project), ours))
+
+
+class _Models:
+    """The models of a project, each made once; Invalid or Unknown if one cannot be asked."""
+
+    def __init__(self, project: Project) -> None:
+        self._make, self._made = models_of(project), dict[str, Named]()
+
+    def __call__(self, name: str) -> Named:
+        if name not in self._made:
+            named = self._make(name)
+            named.model.check()
+            self._made[name] = named
+        return self._made[name]
+
+    async def close(self) -> None:
+        for named in self._made.values():
+            await named.model.close()
 
 
 def _open(store: AnyStore) -> list[Task]:
@@ -58,53 +82,46 @@ def _open(store: AnyStore) -> list[Task]:
     return [*running, *store.queued(BATCH)]
 
 
-def _shown(task: Task, store: AnyStore) -> OpenBatch:
-    slip = msgspec.json.decode(store.get(task.payload), type=Slip)
+def _known(task: Task, store: AnyStore) -> OpenBatch:
+    slip = read_slip(store.get(task.payload))
     step = store.find("call", [step_key(task.id)]).get(step_key(task.id))
-    name = str(decode(bytes(step.value))) if step else ""
-    return OpenBatch(task.id, slip.model, len(slip.calls), task.run, name)
+    return OpenBatch(task.id, slip.model, len(slip.calls), task.run, name_in(step))
 
 
-async def _looked(project: Project, known: Sequence[OpenBatch]) -> list[OpenBatch]:
-    make, named = models_of(project), dict[str, Named]()
-    found = []
-    for batch in known:
-        model = named.setdefault(batch.model, make(batch.model))
-        state = await _state(model, batch.name)
-        found.append(OpenBatch(batch.id, batch.model, batch.calls, batch.run, batch.name, state))
-    for model in named.values():
-        await model.model.close()
+async def _looked(models: _Models, known: Sequence[OpenBatch]) -> list[OpenBatch]:
+    found = [replace(batch, state=await _said(_look(models, batch))) for batch in known]
+    await models.close()
     return found
 
 
-async def _state(model: Named, name: str) -> BatchState:
-    if not name:
-        return BatchState(over=False, said="not known to have been handed in")
+async def _look(models: _Models, batch: OpenBatch) -> BatchState:
+    if not batch.name:
+        return BatchState(over=False, said="not known to have been taken")
+    return await batches_of(models(batch.model)).look(batch.name)
+
+
+async def _said(looking: Awaitable[BatchState]) -> BatchState:
+    """What is said of a batch, if only why it cannot be looked at."""
     try:
-        return await batches_of(model).look(name)
-    except CallFailed as problem:
-        return BatchState(over=False, said=str(problem))
+        return await looking
+    except (CallFailed, Invalid, Unknown) as problem:
+        return BatchState(over=False, said="cannot be looked at", failure=str(problem))
 
 
-async def _collected(project: Project, store: Any) -> list[OpenBatch]:
-    known = {task.id: (task, _shown(task, store)) for task in _open(store)}
-    make, made = models_of(project), dict[str, Named]()
-
-    def known_as(name: str) -> Named:
-        return made.setdefault(name, make(name))
-
+async def _collected(models: _Models, store: Any) -> list[OpenBatch]:
     found = []
-    for task, batch in known.values():
+    for task in _open(store):
         journal = Journal(store)
         out = Buyer(task.run, journal, Policy(), Reserve(Budget()), lambda why: None)
-        batcher = Batcher(task.run, str(incarnation(store)), store, out, known_as)
-        taken = await batcher.adopt(task, watch=False)
-        state = BatchState(over=True, said="given up: nobody knows whether it was handed in")
-        if taken is not None:
-            state = await batcher.look(taken[0], task.id, taken[1])
-        await batcher.close()
+        opened = OpenBatches(task.run, str(incarnation(store)), store, out, models, Told(), searches=1)
+        state = await _said(_taken_up(opened, task.id))
+        await opened.close()
         journal.drain()
-        found.append(OpenBatch(batch.id, batch.model, batch.calls, batch.run, batch.name, state))
-    for model in made.values():
-        await model.model.close()
+        found.append(replace(_known(task, store), state=state))
+    await models.close()
     return found
+
+
+async def _taken_up(opened: OpenBatches, batch: str) -> BatchState:
+    await opened.adopt(batch, watch=False)
+    return await opened.look(batch)

@@ -19,6 +19,7 @@ from peira.core.models import Answer
 from peira.core.queries import CALL_STATES
 from peira.core.registry import nearest
 from peira.core.state import Call, Run, replace, touched_call
+from peira.engine.batching import in_batch
 from peira.errors import Invalid, Unknown
 
 CHUNK, LATE = 5000, 1000
@@ -38,7 +39,8 @@ class ModelCall(msgspec.Struct, frozen=True):
     """A call of a model. What is not known, of tokens and cost, is None.
 
     `run` asked it last, for `task`: a trial, or the score of one, as `stage` says. `served` is the model that
-    answered, where that is another. `under_way`: its answer may still come."""
+    answered, where that is another. `under_way`: its answer may still come; `batch`: with others, in the
+    batch of this id."""
 
     key: str
     model: str
@@ -53,6 +55,7 @@ class ModelCall(msgspec.Struct, frozen=True):
     served: str = ""
     why: str = ""
     under_way: bool = False
+    batch: str = ""
 
     @property
     def resends(self) -> int:
@@ -61,6 +64,8 @@ class ModelCall(msgspec.Struct, frozen=True):
     @property
     def status(self) -> str:
         """Where it stands, in plain words."""
+        if self.batch:
+            return "in a batch"
         return "under way" if self.under_way else WORDS[self.state]
 
 
@@ -151,7 +156,8 @@ def _model_call(call: Call, under_way: bool) -> ModelCall:
         cost=None if call.cost < 0 else call.cost,
         served="" if call.served in (call.model, call.model.partition(":")[2]) else call.served,
         why=call.why,
-        under_way=under_way,
+        under_way=under_way or in_batch(call),
+        batch=call.batch if in_batch(call) else "",
     )
 
 

@@ -12,6 +12,9 @@ from peira.api.seen import UNDER_WAY, as_seen
 from peira.api.stores import StoreLike, reading
 from peira.api.studies import find_run
 from peira.core.events import (
+    CallAnswered,
+    CallIntended,
+    CallLost,
     Record,
     State,
     TaskFinished,
@@ -22,7 +25,7 @@ from peira.core.events import (
 )
 from peira.core.state import Run
 from peira.engine.progress import LEFT, Progress
-from peira.engine.trials import GENERATE
+from peira.engine.trials import EVALUATE, GENERATE
 from peira.plan.manifest import layout_of, read
 from peira.spec.project import Project
 
@@ -38,6 +41,7 @@ class Follower:
         self._after = 0
         self._under_way: dict[str, str] = {}
         self._ends: Counter[str] = Counter()
+        self._handed_in: dict[str, str] = {}
         self._reused: int | None = None
         self.look()
 
@@ -78,6 +82,10 @@ class Follower:
         elif isinstance(event, (TasksReleased, TasksInterrupted)):
             for task in event.tasks:
                 self._under_way.pop(task)
+        elif isinstance(event, CallIntended) and event.batch:
+            self._handed_in[event.key] = event.task
+        elif isinstance(event, (CallAnswered, CallLost)):
+            self._handed_in.pop(event.key, None)
 
     def _trials(self, *states: State) -> int:
         chosen = [f"{GENERATE}.{state}" for state in states or State]
@@ -86,14 +94,16 @@ class Follower:
     def _progress(self) -> Progress:
         run, reused = self.run, self._reused or 0
         running = sum(kind == GENERATE for kind in self._under_way.values())
+        scores = sum(n for key, n in self._ends.items() if key.startswith(f"{EVALUATE}."))
         return Progress(
             total=run.trials,
             done=self._trials() + reused,
             reused=reused,
             failed=self._trials() - self._trials(State.succeeded),
             running=0 if self.over else running,
-            scores=sum(self._ends.values()) - self._trials(),
+            scores=scores,
             elapsed=(run.finished or time.time()) - run.started,
+            waiting=0 if self.over else len(set(self._handed_in.values())),
         )
 
 

@@ -17,9 +17,12 @@ from peira.api.studies import find_run
 from peira.core.contracts import CallQuery, RunQuery, Tally
 from peira.core.events import Record, Status
 from peira.core.state import Run, replace
+from peira.engine.slips import BATCH
 from peira.engine.trials import EVALUATE, GENERATE
 from peira.errors import Unknown
+from peira.plan.frozen import frozen, standing
 from peira.plan.manifest import Manifest, read
+from peira.plan.version import Version
 from peira.spec.project import Project
 
 
@@ -109,6 +112,7 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
     """The results of a run; they are read from the store again when they are looked at."""
     run = as_seen(store.find("run", [run_id])[run_id], store)
     manifest = read(run.manifest, store.get)
+    kept = frozen(store, run.study, run.planned)
 
     def load() -> Iterator[TrialResult]:
         with reading(where, Project()) as opened:
@@ -120,17 +124,19 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
         study=run.study,
         status=run.status.value,
         counts=plain_counts(run.counts),
-        notes=manifest.notes,
+        notes=(*manifest.notes, *(standing(store, kept, Version(manifest, store.get)) if kept else ())),
         store=where,
         spent=run.spent,
     )
 
 
 def plain_counts(counts: dict[str, int]) -> dict[str, int]:
-    """Counts as people read them: of trials by how they ended, and of scores."""
-    plain = {key.removeprefix(f"{GENERATE}."): n for key, n in counts.items() if not key.startswith(EVALUATE)}
-    scores = {key.removeprefix(f"{EVALUATE}."): n for key, n in counts.items() if key.startswith(EVALUATE)}
-    if scores:
-        plain["scores"] = sum(scores.values())
-        plain |= {f"scores {state}": n for state, n in scores.items() if state != "succeeded"}
+    """Counts as people read them: of trials by how they ended, of scores, and of batches."""
+    others = (f"{EVALUATE}.", f"{BATCH}.")
+    plain = {key.removeprefix(f"{GENERATE}."): n for key, n in counts.items() if not key.startswith(others)}
+    for kind, many in ((EVALUATE, "scores"), (BATCH, "batches")):
+        ends = {key.removeprefix(f"{kind}."): n for key, n in counts.items() if key.startswith(f"{kind}.")}
+        if ends:
+            plain[many] = sum(ends.values())
+            plain |= {f"{many} {state}": n for state, n in ends.items() if state != "succeeded"}
     return plain

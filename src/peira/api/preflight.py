@@ -6,11 +6,13 @@ agents' own code. Others show themselves when they are asked, and fail their tri
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any
 
 from peira.api.models import is_model, named, problems_of
+from peira.engine.slips import batches_of
+from peira.engine.trials import EVALUATE, GENERATE
 from peira.errors import Invalid, Unknown
 from peira.plan.conditions import agents_of, values_of
 from peira.plan.expand import Plan
@@ -18,16 +20,20 @@ from peira.plan.history import Readable, found
 from peira.spec.project import Project
 
 
-def models_in(plan: Plan, project: Project) -> list[str]:
-    """The models that a plan is known to ask, in the order they are met."""
-    return list(dict.fromkeys(name for name in _candidates(plan) if is_model(project, name)))
+def models_in(plan: Plan, project: Project, stages: Sequence[str] = (GENERATE, EVALUATE)) -> list[str]:
+    """The models that these stages of a plan are known to ask, in the order they are met."""
+    found = [*(_asked(plan) if GENERATE in stages else ()), *(_judging(plan) if EVALUATE in stages else ())]
+    return list(dict.fromkeys(name for name in found if is_model(project, name)))
 
 
-def _candidates(plan: Plan) -> Iterator[Any]:
-    for values in values_of(plan.layout.conditions).values():
-        yield from values.values()
+def _judging(plan: Plan) -> Iterator[Any]:
     for evaluator in plan.evaluators.values():
         yield from getattr(evaluator, "models", ())
+
+
+def _asked(plan: Plan) -> Iterator[Any]:
+    for values in values_of(plan.layout.conditions).values():
+        yield from values.values()
     for label in agents_of(plan.layout.conditions):
         code = getattr(plan.study.agents.get(label), "__code__", None)
         if code is not None:
@@ -42,12 +48,30 @@ def _written(code: CodeType) -> Iterator[Any]:
             yield constant
 
 
-def check_models(plan: Plan, project: Project, store: Readable | None) -> None:
-    """Invalid, with every problem, if models cannot be asked. What is all recorded needs none."""
+def check_models(plan: Plan, project: Project, store: Readable | None, batched: Sequence[str] = ()) -> None:
+    """Invalid, with every problem, if models cannot be asked. What is all recorded needs none. `batched` are
+    the stages whose calls are to be handed in as batches."""
     names = models_in(plan, project)
     problems = problems_of(project, names) + _unpriced(plan, project, names)
+    problems += _unbatched(project, models_in(plan, project, batched))
     if problems and found(plan, store).reused < len(plan):
         raise Invalid(problems)
+
+
+def _unbatched(project: Project, names: list[str]) -> list[str]:
+    """Models that have no batch endpoint, fallbacks included."""
+    problems: list[str] = []
+    for name in names:  # grows while it is walked
+        try:
+            model = named(project, name)
+        except (Invalid, Unknown):
+            continue  # told already
+        names += [one for one in model.fallbacks if one not in names]
+        try:
+            batches_of(model)
+        except Invalid as problem:
+            problems += problem.problems
+    return problems
 
 
 def _unpriced(plan: Plan, project: Project, names: list[str]) -> list[str]:

@@ -17,6 +17,7 @@ from peira.core.events import CallSettled, RunReopened, Status
 from peira.core.ids import short
 from peira.core.registry import nearest
 from peira.core.state import Call
+from peira.engine.batching import in_batch
 from peira.engine.control import who
 from peira.errors import Invalid, Unknown
 from peira.spec.project import Project
@@ -33,6 +34,7 @@ REFUSALS = {
     (DISCARD, "lost"): "has no answer to discard",
     (DISCARD, "void"): "is discarded already: the next run asks it anew",
 }
+IN_BATCH = "is in a batch, and waits for its answer: `peira batch collect` fetches it"
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,10 @@ def doubtful(store: Any, model: str = "") -> list[ModelCall]:
 
 
 def _doubtful(store: Any, model: str = "") -> list[Call]:
-    return [
+    found = [
         call for state in DOUBTFUL for call in store.calls(CallQuery(model=model, state=state, limit=ALL))
     ]
+    return [call for call in found if not in_batch(call)]
 
 
 def settle(
@@ -95,7 +98,7 @@ def _chosen(store: Any, how: str, keys: Sequence[str], model: str) -> list[Call]
     for key in keys:
         try:
             call = find_call(store, key)
-            if refusal := REFUSALS.get((how, call.state)):
+            if refusal := IN_BATCH if in_batch(call) else REFUSALS.get((how, call.state)):
                 problems.append(f"call {short(call.key)} {refusal}")
             found[call.key] = call
         except Unknown as problem:

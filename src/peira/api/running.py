@@ -62,6 +62,7 @@ class Wishes:
     stages: Sequence[str] = STAGES
     log: str | Path | None = None
     batch: bool = False
+    earlier: Results | str | None = None
 
     def problems(self) -> list[str]:
         found = []
@@ -108,12 +109,14 @@ def execute(study: StudyLike, wishes: Wishes, begun: Begun | None = None) -> Out
         "where": wishes.where,
         "limit": wishes.limit,
         "fresh": wishes.fresh,
+        "earlier": wishes.earlier,
         "agents": GENERATE in wishes.stages,
     }
+    batched = wishes.stages if wishes.batch else ()
     # Where there is no store yet, the plan comes first: what is refused makes none.
     planned = None if exists(where, project) else plan_of(study, None, project, **select)
     if planned is not None:
-        check_models(planned, project, None)
+        check_models(planned, project, None, batched)
         if (wishes.runner or project.runner) == "process":
             registry.make(
                 "runner", "process", agents=_places(planned), label=""
@@ -122,7 +125,7 @@ def execute(study: StudyLike, wishes: Wishes, begun: Begun | None = None) -> Out
     with watched, owned(where, project, wishes.wait, _compression(study)) as store:
         plan = planned or plan_of(study, store, project, **select)
         if planned is None:
-            check_models(plan, project, store)
+            check_models(plan, project, store, batched)
         resumes = str(study) if is_run_id(study) else ""
         with nullcontext() if wishes.log is None else Log(wishes.log) as log:
             run, finished = _conduct(plan, store, project, wishes, begun, resumes, log)
@@ -152,7 +155,7 @@ def _conduct(
         control.clear()
     work_root = beside(store, "work")
     shutil.rmtree(work_root, ignore_errors=True)
-    manifest = keep(plan, store.put)
+    manifest = keep(plan, store.put, _otherwise(policy, plan.study.policy))
     recorded = recorded_before(manifest, plan.study.name, store) if len(wishes.stages) == len(STAGES) else {}
     expected = None if recorded else estimate_of(plan, store, project, workers, stages=wishes.stages)
     run = open_run(plan, manifest, store, str(number), number, clock.now(), resumes, expected)
@@ -203,6 +206,11 @@ def _policy(study: Study, wishes: Wishes) -> Policy:
         wishes.policy if isinstance(wishes.policy, Mapping) else wishes.policy.model_dump(exclude_unset=True)
     )
     return Policy(**{**study.policy.model_dump(exclude_unset=True), **said})
+
+
+def _otherwise(policy: Policy, own: Policy) -> dict[str, Any]:
+    """What a policy says otherwise than the study's own."""
+    return {key: value for key, value in policy.model_dump().items() if value != getattr(own, key)}
 
 
 def _runners(plan: Plan, store: AnyStore, name: str, workers: int) -> dict[str, tuple[Runner, int]]:

@@ -9,7 +9,7 @@ import typer
 
 from peira.api.batching import OpenBatch, batches, collect
 from peira.cli.options import Json, Store
-from peira.cli.output import Output, counted, grid
+from peira.cli.output import Output, grid
 from peira.core.ids import short
 
 
@@ -19,10 +19,10 @@ class Action(StrEnum):
 
 
 def batch(
-    action: Annotated[Action, typer.Argument(help="Look only, or fetch what is answered.")] = Action.status,
+    action: Annotated[Action, typer.Argument(metavar="[status|collect]", help="Look only, or fetch what is answered.")] = Action.status,
     store: Store = None,
     as_json: Json = False,
-) -> None:
+) -> int:
     """Say where batches stand, or fetch the answers of those that are over.
 
     `peira run S --batch` hands calls in and waits for them; stop it whenever you like. `collect` records the
@@ -33,10 +33,12 @@ def batch(
       peira batch status
       peira batch collect
     """
-    found = collect(store) if action is Action.collect else batches(store)
     out = Output(as_json)
+    found = collect(store) if action is Action.collect else batches(store)
     out.document({"batches": list(map(_document, found))})
     out.text(_text(found, action))
+    unseen = any(one.state.failure and not one.state.over for one in found)
+    return int(action is Action.collect and unseen)
 
 
 def _document(one: OpenBatch) -> dict[str, Any]:
@@ -50,25 +52,26 @@ def _document(one: OpenBatch) -> dict[str, Any]:
         "over": state.over,
         "done": state.done,
         "said": state.said,
+        "problem": state.failure or None,
     }
 
 
 def _text(found: list[OpenBatch], action: Action) -> str:
     if not found:
         return "no batches are open"
+    header = ["batch", "model", "calls", "done", "provider's name", "provider says"]
     rows = [
-        [
-            short(b.id),
-            b.model,
-            counted(b.calls, "call"),
-            b.name or "-",
-            b.state.said,
-            f"{b.state.done}/{b.calls}",
-        ]
+        [short(b.id), b.model, b.calls, b.state.done, b.name or "-", b.state.failure or b.state.said]
         for b in found
     ]
-    lines = grid(["batch", "model", "holds", "provider's name", "provider says", "done"], rows)
     over = sum(one.state.over for one in found)
+    return f"{grid(header, rows)}\n\n{_further(over, action)}"
+
+
+def _further(over: int, action: Action) -> str:
+    if not over:
+        return "none is over yet"
+    many = "1 batch" if over == 1 else f"{over:,} batches"
     if action is Action.collect:
-        return f"{lines}\n\n{counted(over, 'batch')} collected; `peira run` goes on with the answers"
-    return f"{lines}\n\n{over} over: `peira batch collect` fetches the answers" if over else lines
+        return f"{many} collected; `peira run` goes on with the answers"
+    return f"{many} over: `peira batch collect` fetches the answers"

@@ -18,7 +18,7 @@ from peira.core.ids import short
 
 MOST_ROWS = 24
 NOT_DONE_HERE = ("reused", "kept", "left")
-FINE = ("planned", "succeeded", "reused", "scores", "scores reused")
+FINE = ("planned", "succeeded", "reused", "scores", "scores reused", "batches")
 WORDS = {"kept": "failed before", "left": "not done"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -14,11 +15,16 @@ from peira.cli.output import standard_output_kept
 from peira.core.expressions import ExpressionError
 from peira.errors import PeiraError
 
+INTERRUPTED = 130
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the arguments (by default the process's own) say, and return the exit code."""
-    if arguments is None:
-        return _perform(sys.argv[1:])  # the process ends now: standard output stays as --json left it
+    if arguments is None:  # the process ends after this: standard output stays as --json left it
+        code = _perform(sys.argv[1:])
+        if code == INTERRUPTED:  # it is said already: another Ctrl-C must not turn it into a crash
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return code
     with standard_output_kept():
         return _perform(list(arguments))
 
@@ -36,7 +42,7 @@ def _perform(arguments: list[str]) -> int:
     except ExpressionError as problem:
         return errors.say([problem.reason], 2)
     except KeyboardInterrupt:
-        return errors.say([f"interrupted; again: {errors.again(arguments)}"], 130)
+        return errors.say([f"interrupted; again: {errors.again(arguments)}"], INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whoever read this has gone, and wants no complaint
         return 1

@@ -9,7 +9,8 @@ import msgspec
 import typer
 
 from peira.api import estimate as expected
-from peira.cli.options import Fresh, Json, Limit, Parallel, Store, StudyName, Where, chosen, restricted
+from peira.cli.benchmarks import Data, Model, Variant, meant
+from peira.cli.options import Fresh, Json, Limit, Parallel, Store, StudyName, Where, restricted
 from peira.cli.output import Output
 from peira.errors import Invalid
 
@@ -25,6 +26,9 @@ Assume = Annotated[
 
 def estimate(
     study: StudyName,
+    model: Model = None,
+    variant: Variant = None,
+    data: Data = None,
     parallel: Parallel = None,
     where: Where = None,
     limit: Limit = None,
@@ -45,7 +49,7 @@ def estimate(
     """
     out = Output(as_json)
     found = expected(
-        chosen(study, store),
+        meant(study, store, model, variant, data),
         store=store,
         parallel=parallel,
         where=restricted(where),

@@ -9,11 +9,14 @@ from typing import Annotated
 
 import typer
 
+from peira.core.registry import nearest
 from peira.errors import Invalid
+from peira.recipes import __all__ as RECIPES
 from peira.spec.project import FILE, STORE
 from peira.spec.schema import schema
 
 STUDY, SCHEMA = "capitals.py", "study.schema.json"
+NAMES = ", ".join(RECIPES)
 
 
 def init(
@@ -24,6 +27,9 @@ def init(
     store: Annotated[
         str, typer.Option("--store", metavar="PATH", help="The store that peira.toml is to name.")
     ] = STORE,
+    recipe: Annotated[
+        str, typer.Option("--recipe", metavar="NAME", help=f"The study of a common question: {NAMES}.")
+    ] = "",
 ) -> None:
     """Write a first study, a project file and a schema for editors.
 
@@ -34,9 +40,11 @@ def init(
     Examples:
       peira init
       peira init my-study
+      peira init --recipe ablation
     """
+    study = _study(recipe)
     contents = {
-        STUDY: starter(STUDY),
+        study: starter(study),
         FILE: starter(FILE).replace("{store}", json.dumps(store)),
         SCHEMA: json.dumps(schema(), indent=2) + "\n",
     }
@@ -46,7 +54,15 @@ def init(
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
         (folder / name).write_text(content, encoding="utf-8")
-    print(_next(folder))
+    print(_next(folder, study))
+
+
+def _study(recipe: str) -> str:
+    """The file of a recipe; without one, that of the first study."""
+    name = recipe.replace("-", "_")
+    if recipe and name not in RECIPES:
+        raise Invalid(f"recipe: there is no {recipe!r}{nearest(name, RECIPES)}")
+    return f"{name}.py" if recipe else STUDY
 
 
 def starter(name: str) -> str:
@@ -54,16 +70,17 @@ def starter(name: str) -> str:
     return files("peira.cli").joinpath("starters", f"{name}.txt").read_text(encoding="utf-8")
 
 
-def _next(folder: Path) -> str:
+def _next(folder: Path, study: str) -> str:
     enter = [] if folder == Path() else [f"  cd {folder}"]
+    width = len(study) + 5
     lines = [
-        f"wrote {', '.join(str(folder / name) for name in (STUDY, FILE, SCHEMA))}",
+        f"wrote {', '.join(str(folder / name) for name in (study, FILE, SCHEMA))}",
         "",
         "next:",
         *enter,
-        f"  peira plan {STUDY}     what would be done",
-        f"  peira run {STUDY}      do it; stop it, and do it again to go on",
-        "  peira show                 the results",
+        f"  peira plan {study:<{width}}what would be done",
+        f"  peira run {study:<{width}} do it; stop it, and do it again to go on",
+        f"  peira show{'':<{width}} the results",
         "",
         f"A study written as TOML is completed by editors that read its first line: #:schema {SCHEMA}",
     ]

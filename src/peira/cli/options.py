@@ -18,7 +18,10 @@ from peira.spec.project import Project
 
 StudyName = Annotated[
     str,
-    typer.Argument(metavar="STUDY", help="file.py, file.py:name, a .toml, .yaml or .json file, or a run id."),
+    typer.Argument(
+        metavar="STUDY",
+        help="file.py, file.py:name, a .toml, .yaml or .json file, a run id, or a benchmark.",
+    ),
 ]
 RunName = Annotated[
     str, typer.Argument(metavar="[RUN]", help="The first digits of a run's id; without it, the newest run.")
@@ -37,6 +40,14 @@ Where = Annotated[
     list[str] | None,
     typer.Option(
         "--where", metavar="EXPR", help="Only these trials: NAME=VALUE, or an expression. All of several."
+    ),
+]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="RUN",
+        help="Let --where name what this run found: score.NAME, earlier.failed, earlier.trials.",
     ),
 ]
 Limit = Annotated[

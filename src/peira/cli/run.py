@@ -7,11 +7,14 @@ from typing import Annotated, Any
 import typer
 
 from peira.api import plan as preview
+from peira.api.batching import open_batches
 from peira.api.running import Begun, Outcome, Wishes, execute
 from peira.api.stores import exists, locate
 from peira.cli import detach, ending, errors
+from peira.cli.benchmarks import Data, Model, Variant, meant
 from peira.cli.options import (
     Fresh,
+    From,
     Json,
     Limit,
     Log,
@@ -22,7 +25,6 @@ from peira.cli.options import (
     StudyName,
     Wait,
     Where,
-    chosen,
     restricted,
 )
 from peira.cli.output import Output, command, counted, note
@@ -37,24 +39,49 @@ from peira.spec.project import Project
 
 def plan(
     study: StudyName,
+    model: Model = None,
+    variant: Variant = None,
+    data: Data = None,
     store: Store = None,
     where: Where = None,
+    earlier: From = None,
     limit: Limit = None,
     fresh: Fresh = False,
+    freeze: Annotated[
+        bool, typer.Option("--freeze", help="Keep the plan: every later result says how it deviates.")
+    ] = False,
+    note: Annotated[
+        str, typer.Option("--note", metavar="TEXT", help="With --freeze: what is to be remembered of it.")
+    ] = "",
+    amend: Annotated[
+        bool, typer.Option("--amend", help="With --freeze: freeze another plan beside the one there is.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Say what a run would do, and what of it is new. Runs nothing.
 
     Conditions, trials, what is reused from the store, what is new, and why: changed code, a new level, more
-    repeats.
+    repeats. A plan that is frozen before it is run is a pre-registration; `peira runs --status frozen` lists
+    them.
 
     \b
     Examples:
       peira plan capitals.py
       peira plan capitals.py --where style=plain --limit 20
+      peira plan capitals.py --freeze --note "before the first run"
     """
     out = Output(as_json)
-    found = preview(chosen(study, store), store=store, where=restricted(where), limit=limit, fresh=fresh)
+    found = preview(
+        meant(study, store, model, variant, data),
+        store=store,
+        where=restricted(where),
+        limit=limit,
+        fresh=fresh,
+        earlier=earlier,
+        freeze=freeze,
+        note=note,
+        amend=amend,
+    )
     out.document(found.to_json())
     out.text(str(found))
 
@@ -62,11 +89,15 @@ def plan(
 def run(
     ctx: typer.Context,
     study: StudyName,
+    model: Model = None,
+    variant: Variant = None,
+    data: Data = None,
     parallel: Parallel = None,
     runner: Annotated[
         str | None, typer.Option("--runner", metavar="NAME", help="local (threads or asyncio) or process.")
     ] = None,
     where: Where = None,
+    earlier: From = None,
     limit: Limit = None,
     retry_failed: RetryFailed = None,
     fresh: Fresh = False,
@@ -99,7 +130,9 @@ def run(
     Examples:
       peira run capitals.py --parallel 8
       peira run capitals.py --where model=small --limit 20
+      peira run harder.py --from 3f2a91 --where "score.match < 1"
       peira run capitals.py --detach
+      peira run gsm8k --model openai:gpt-5-mini --limit 20
       peira run 3f2a91 --no-retry-failed
     """
     out = Output(as_json)
@@ -112,22 +145,26 @@ def run(
         where=restricted(where),
         limit=limit,
         fresh=fresh,
+        earlier=earlier,
         progress=progress,
         wait=None if wait else 0.0,
         log=log,
         batch=batch,
         stages=_stages(stage),
     )
-    study = chosen(study, store)
+    asked = meant(study, store, model, variant, data)
     if detached:
         return detach.start(ctx.obj, store, out)
     begun = detach.announced(announce) if announce is not None else _started(progress)
-    return _ended(execute(study, wishes, begun), store, ctx.obj, out)
+    return _ended(execute(asked, wishes, begun), store, ctx.obj, out)
 
 
 def score(
     ctx: typer.Context,
     study: StudyName,
+    model: Model = None,
+    variant: Variant = None,
+    data: Data = None,
     parallel: Parallel = None,
     where: Where = None,
     limit: Limit = None,
@@ -160,7 +197,8 @@ def score(
         log=log,
         stages=(EVALUATE,),
     )
-    return _ended(execute(chosen(study, store), wishes, _started(progress)), store, ctx.obj, out)
+    asked = meant(study, store, model, variant, data)
+    return _ended(execute(asked, wishes, _started(progress)), store, ctx.obj, out)
 
 
 def _stages(only: str | None) -> tuple[str, ...]:
@@ -189,6 +227,9 @@ def _ended(outcome: Outcome, store: str | None, arguments: Any, out: Output) -> 
     finished = outcome.finished
     out.document(ending.document(outcome))
     out.text(ending.text(outcome.results, finished.reason))
+    if waiting := open_batches(store):
+        calls = counted(sum(batch.calls for batch in waiting), "call")
+        note(f"handed in and not answered yet: {calls}; `peira batch status` says where they stand")
     if finished.exit_code == 130:
         return errors.say([f"interrupted; to go on: {errors.again(arguments)}"], 130)
     counts, run = outcome.results.counts, outcome.results.run_id

@@ -89,6 +89,8 @@ def described(follower: Follower, size: int, store: str | None) -> str:
 def _next(run: Run, store: str | None) -> str:
     if run.status in (Status.planned, Status.running):
         return command("watch", run.id, store)
+    if run.status is Status.frozen:
+        return command("run", run.id, store)
     if run.status in (Status.interrupted, Status.stopped, Status.cancelled):
         return f"{command('run', run.id, store)}  (goes on where it stopped)"
     return command("show", run.id, store) + (" --failures" if run.status is Status.failures else "")

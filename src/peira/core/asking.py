@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -123,19 +124,30 @@ def _schema(given: Any) -> dict[str, Json] | None:
         validators.validator_for(schema).check_schema(schema)
     except SchemaError as problem:
         raise Invalid(f"schema: {problem.message}") from None
+    _wrong(None, schema)
     return schema
 
 
 def _fit(text: str, schema: dict[str, Json]) -> tuple[Json, list[str]]:
     """The value in a reply, and what is wrong with it."""
-    from jsonschema import validators
-
     try:
         value = normalise(json.loads(_bare(text)), "reply")
     except (ValueError, RecursionError) as problem:
         return None, [f"it is no JSON ({problem})"]
-    found = validators.validator_for(schema)(schema).iter_errors(value)
-    return value, [f"{error.json_path}: {error.message}" for error in found][:MOST_PROBLEMS]
+    return value, _wrong(value, schema)
+
+
+def _wrong(value: Json, schema: dict[str, Json]) -> list[str]:
+    """Where the value does not fit. Nothing is fetched: what a schema refers to must be in it."""
+    from jsonschema import validators
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import EMPTY_REGISTRY
+
+    found = validators.validator_for(schema)(schema, registry=EMPTY_REGISTRY).iter_errors(value)
+    try:
+        return [f"{error.json_path}: {error.message}" for error in islice(found, MOST_PROBLEMS)]
+    except Unresolvable as problem:
+        raise Invalid(f"schema: {problem}") from None
 
 
 def _bare(text: str) -> str:

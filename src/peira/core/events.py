@@ -37,7 +37,7 @@ class State(StrEnum):
 
 
 class Status(StrEnum):
-    """Where a run stands."""
+    """Where a run stands. One that is frozen is a plan that was kept, and is never started."""
 
     planned = "planned"
     running = "running"
@@ -46,6 +46,7 @@ class Status(StrEnum):
     stopped = "stopped by a limit"
     cancelled = "cancelled"
     interrupted = "interrupted"
+    frozen = "frozen"
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, gc=False):

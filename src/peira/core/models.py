@@ -143,8 +143,8 @@ class Model(Protocol):
 
 
 class BatchState(msgspec.Struct, frozen=True):
-    """How far a provider is with a batch; `said` is its own word for it. `failure` is why it will not work on
-    what is left of it; if it is `busy`, it may later."""
+    """How far a provider is with a batch; `said` is its own word for it. `failure` is why what is left of it
+    will not be worked on (later perhaps, if it is `busy`), or why it cannot be looked at."""
 
     over: bool
     done: int = 0

@@ -6,7 +6,7 @@ import msgspec
 
 
 class RunQuery(msgspec.Struct, frozen=True):
-    """Which runs to list; newest first."""
+    """Which runs to list; newest first. Frozen plans are listed where their status or an id is asked for."""
 
     study: str = ""
     status: str = ""

@@ -59,6 +59,7 @@ class Registry:
         self._made: dict[tuple[str, str], Callable[..., Any]] = {}
         self._hooks: dict[str, tuple[Hook, ...]] = {}
         self._loaded = False
+        self._registered: list[Callable[[Registry], None]] = []
         self._loading = threading.RLock()
         self._complained: set[str] = set()
         self.listening = False
@@ -124,8 +125,10 @@ class Registry:
                     entry.load()(self)
 
     def load_module(self, register: Callable[[Registry], None]) -> None:
-        """Let a plug-in named in the project file register."""
-        register(self)
+        """Let a plug-in named in the project file register, once."""
+        if register not in self._registered:
+            self._registered.append(register)
+            register(self)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -347,6 +347,8 @@ def _(event: ev.StepRecorded, view: View, record: Record) -> None:
 def _(event: ev.CallIntended, view: View, record: Record) -> None:
     if not event.batch:
         _held(view, event.task, event.epoch)
+    elif event.task not in view.tasks:
+        raise Fenced(f"task {event.task} never began")
     row = view.calls.get(event.key)
     if event.send != (row.sends if row else 0) + 1 or (row is not None and row.state == "answered"):
         raise Fenced(f"call {event.key} is {row.state if row else 'new'}: send {event.send} cannot follow")
@@ -379,6 +381,19 @@ def _(event: ev.CallAnswered, view: View, record: Record) -> None:
         cost=event.cost,
         served=event.served,
     )
+    tokens, cost = (max(0, event.input), max(0, event.output)), max(0.0, event.cost)
+    _charge(view, record.run, Spent(row.model, 1, 1, *tokens, cost, int(event.cost < 0)))
+
+
+def _charge(view: View, id: str, more: Spent) -> None:
+    """A run that has said what it spent may still get answers: what it had handed in as a batch."""
+    run = view.runs[id]
+    if run.counts:
+        by_model = {one.model: one for one in run.spent}
+        one = by_model.get(more.model, Spent(more.model))
+        sums = {f: getattr(one, f) + getattr(more, f) for f in one.__struct_fields__ if f != "model"}
+        by_model[more.model] = replace(one, **sums)
+        view.runs[id] = replace(run, spent=tuple(by_model[name] for name in sorted(by_model)))
 
 
 @_means(ev.CallLost)
@@ -388,6 +403,8 @@ def _(event: ev.CallLost, view: View, record: Record) -> None:
         raise Fenced(f"call {event.key} is not on its way")
     state = "in_doubt" if event.doubt else "lost"
     view.calls[event.key] = replace(row, state=state, why=event.why)
+    if event.doubt:
+        _charge(view, record.run, Spent(row.model, 1, doubtful=1))
 
 
 @_means(ev.CallSettled)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from peira.core.registry import Registry
 from peira.design import (
     blocking,
+    choosing,
     custom,
     factorial,
     fractional,
@@ -29,6 +30,7 @@ ROOMS = (
     blocking,
     sequence,
     optimal,
+    choosing,
 )
 
 

@@ -1,82 +1,62 @@
-"""Calls that are handed in with many others and answered later: a provider's batch is a task like any other.
+"""Calls that are handed in with many others, and answered later.
 
-Whoever asks is sent away; its worker is free, and it is woken when its answer is recorded. Once nobody new
-has come for a moment, what gathered is handed in: first every call and the batch itself are recorded, then
-the provider is told, then its name for the batch is recorded as a step. So a batch survives the process, and
-any later run, or `peira batch collect`, takes it up where it stands.
+Whoever asks is sent away: its worker is free, it is woken when its answer is recorded, and gets it by asking
+again. What gathers is handed in as soon as everybody sleeps, or once nobody new has come for a while. What a
+call may cost is set aside when it is gathered, as for any other, until its answer is there.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
-import msgspec
+from peira.core.contracts import Store
+from peira.core.models import CallFailed, Named
+from peira.core.state import Call
+from peira.engine.batches import OpenBatches
+from peira.engine.budget import Account, Reserve, Share
+from peira.engine.buying import Asked, Buyer
+from peira.engine.slips import Ending, Endings, Handed, Told, batches_of
+from peira.errors import Exhausted, Parked
+from peira.spec.limits import Policy
 
-from peira.core.codec import decode, encode
-from peira.core.contracts import Op, Outcome, Store
-from peira.core.events import (
-    CallIntended,
-    CallLost,
-    State,
-    StepRecorded,
-    TaskFinished,
-    TasksClaimed,
-    TaskSpec,
-    TasksQueued,
-    TasksReleased,
-)
-from peira.core.failpoints import reach
-from peira.core.ids import canonical, compose, digest_bytes, short
-from peira.core.models import Answer, Batches, BatchState, CallFailed, Named, Request
-from peira.core.state import Task
-from peira.engine.buying import Asked
-from peira.errors import Invalid, Parked
-
-BATCH = "batch"
-QUIET = 1.0
-"""What gathered is handed in once nobody new has come for so many seconds."""
-MOST = 10_000
-FIRST_LOOK, LONGEST_LOOK = 1.0, 60.0
-ASK_AGAIN = 300.0
-"""Who waits is woken when its answer comes; should that be missed, it asks again after so many seconds."""
-_read_request = msgspec.json.Decoder(Request).decode
+QUIET = 10.0
+"""Where somebody is always at work, what gathered is handed in once nobody new has come for so long."""
+MOST, MOST_BYTES = 10_000, 64 * 2**20
 
 
-class Handed(msgspec.Struct, frozen=True):
-    """A call in a batch: whose it is, which request, how large, and the how-manieth send."""
-
-    task: str
-    request: str
-    size: int
-    place: str
-    send: int = 1
+def in_batch(row: Call | None) -> bool:
+    """Whether a call was handed in, and no answer or end of it is recorded."""
+    return row is not None and row.state == "intended" and bool(row.batch)
 
 
-class Slip(msgspec.Struct, frozen=True):
-    """What a batch holds, as its task keeps it."""
+@dataclass
+class Gathering:
+    """Calls of one model that wait to be handed in."""
 
-    model: str
-    calls: dict[str, Handed]
+    named: Named
+    calls: dict[str, tuple[Handed, bytes]] = field(default_factory=dict)
+    size: int = 0
+    timer: asyncio.TimerHandle | None = None
 
+    def add(self, key: str, handed: Handed, request: bytes) -> bool:
+        """Whether there is room for more."""
+        self.calls[key] = handed, request
+        self.size += handed.size
+        return len(self.calls) < MOST and self.size < MOST_BYTES
 
-class Answered(Protocol):
-    """Where answers are recorded."""
+    def be_quiet(self, then: Callable[[str], None]) -> None:
+        """Wait for others, anew."""
+        self.stop()
+        self.timer = asyncio.get_running_loop().call_later(QUIET, then, self.named.name)
 
-    async def write(self, op: Op) -> Outcome: ...
-
-    async def record(
-        self, named: Named, task: str, key: str, size: int, answer: Answer, share: float = 1.0
-    ) -> object: ...
-
-
-def batches_of(named: Named) -> Batches:
-    """The batch endpoint of a model; Invalid if it has none."""
-    found: Batches | None = getattr(named.model, "batches", None)
-    if found is None:
-        raise Invalid(f"{named.name}: has no batch endpoint; run without --batch")
-    return found
+    def stop(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
 
 
 class Batcher:
@@ -87,175 +67,154 @@ class Batcher:
         run: str,
         owner: str,
         store: Store,
-        out: Answered,
+        buyer: Buyer,
+        reserve: Reserve,
+        policy: Policy,
         known_as: Callable[[str], Named],
         *,
-        say: Callable[[str], None] = lambda text: None,
-        wake: Callable[[Sequence[str]], None] = lambda tasks: None,
+        told: Told,
+        wake: Callable[[Iterable[str]], None],
     ) -> None:
-        self._run, self._owner, self._store, self._out = run, owner, store, out
-        self._known_as, self._say, self._wake = known_as, say, wake
-        self._gathered: dict[str, dict[str, tuple[Handed, bytes]]] = {}
-        self._open: dict[str, tuple[int, Slip]] = {}
+        self._buyer, self._reserve, self._tries, self._wake = buyer, reserve, policy.call_tries, wake
+        told = replace(told, held=self._hold, ended=self._ended)
+        self._batches = OpenBatches(run, owner, store, buyer, known_as, told, tries=policy.call_tries)
+        self._gathered: dict[str, Gathering] = {}
+        self._aside: dict[str, tuple[Handed, Account | None]] = {}
+        self._waiting: defaultdict[str, set[str]] = defaultdict(set)
+        self._wanting: set[str] = set()
+        self._change: asyncio.Task[None] | None = None
+        self._failed: Counter[str] = Counter()
         self._refused: dict[str, CallFailed] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._watching: set[asyncio.Task[None]] = set()
+        self._most: dict[str, int] = {}
+        self._full: set[str] = set()
+        self.bought: dict[str, str] = {}
+        """The calls that were answered in this run, and whose they are."""
 
-    async def ask(self, named: Named, asked: Asked, key: str, sends: int) -> None:
-        """Take a call along with the next batch: always Parked, or CallFailed if it failed in the last."""
-        batches_of(named)
-        for refusal in (self._refused.pop(key, None), self._refused.get(named.name)):
-            if refusal is not None:
-                raise refusal
-        handed = Handed(asked.attempt.spec.id, asked.digest, len(asked.body), asked.place, sends + 1)
-        gathered = self._gathered.setdefault(named.name, {})
-        gathered[key] = handed, asked.body
-        if (timer := self._timers.pop(named.name, None)) is not None:
-            timer.cancel()
-        wait = 0.0 if len(gathered) >= MOST else QUIET
-        self._timers[named.name] = asyncio.get_running_loop().call_later(wait, self._begin, named)
-        raise Parked(ASK_AGAIN, f"{named.name}: waits for its batch")
+    @property
+    def gathering(self) -> bool:
+        """Something waits to be handed in."""
+        return bool(self._gathered)
 
-    async def wait(self, named: Named, batch: str) -> None:
-        """Send away who asks for a call that is in a batch already."""
-        if batch not in self._open:
-            await self.adopt((await asyncio.to_thread(self._store.find, "task", [batch]))[batch])
-        raise Parked(ASK_AGAIN, f"{named.name}: waits for its batch {short(batch)}")
+    async def ask(self, named: Named, asked: Asked, key: str, row: Call | None) -> None:
+        """Take a call along with the next batch, or wait for the one that it is in. Always raises: Parked,
+        Exhausted, or CallFailed if batches were of no use."""
+        if (refusal := self._refused.get(key)) is not None:
+            raise refusal
+        if row is not None and in_batch(row):
+            if key not in self._batches and not await self._batches.adopt(row.batch):
+                raise Parked(0.0, "its batch is over: look again")
+        elif key not in self._aside:
+            self._gather(named, asked, key, row.sends if row else 0)
+        elif asked.account is not None:  # what waits for an answer is taken from this attempt, too
+            asked.account.take(self._aside[key][0].share)
+        self._waiting[key].add(asked.attempt.spec.id)
+        raise Parked(math.inf, f"{named.name}: waits for its batch")
 
-    def _begin(self, named: Named) -> None:
-        self._timers.pop(named.name, None)
-        gathered = self._gathered.pop(named.name, {})
-        if gathered:
-            self._spawn(self._hand_in(named, gathered))
+    def _gather(self, named: Named, asked: Asked, key: str, sends: int) -> None:
+        batches_of(named).check(asked.request)
+        share, size = self._set_aside(named, asked), len(asked.body)
+        place = asked.attempt.spec.id, asked.digest, size, asked.place
+        handed = Handed(*place, sends + 1, share.money, share.tokens)
+        self._aside[key] = handed, asked.account
+        gathering = self._gathered.setdefault(named.name, Gathering(named))
+        if gathering.add(key, handed, asked.body):
+            gathering.be_quiet(self._hand_in)
+        else:
+            self._hand_in(named.name)
 
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._watching.add(task)
-        task.add_done_callback(self._watching.discard)
-
-    async def _hand_in(self, named: Named, gathered: dict[str, tuple[Handed, bytes]]) -> None:
-        slip = Slip(named.name, {key: handed for key, (handed, _) in gathered.items()})
-        body = encode(slip)
-        batch = compose(BATCH, digest_bytes(body), self._run)
-        intents = [
-            CallIntended(h.task, 0, key, named.model.name, h.request, h.place, h.send, batch)
-            for key, h in slip.calls.items()
-        ]
-        spec = TaskSpec(batch, BATCH, BATCH, payload=digest_bytes(body))
-        claim = TasksClaimed(BATCH, BATCH, self._owner, (batch,))
-        blobs = (body, *(request for _, request in gathered.values()))
-        await self._out.write(Op(self._run, (*intents, TasksQueued((spec,)), claim), blobs))
-        self._open[batch] = 1, slip
-        reach("batch.after_intent")
-        requests = {key: _read_request(request) for key, (_, request) in gathered.items()}
-        await self._submit(named, batch, requests)
-
-    async def _submit(self, named: Named, batch: str, requests: dict[str, Request]) -> None:
-        batches = batches_of(named)
+    def _set_aside(self, named: Named, asked: Asked) -> Share:
+        expected = self._reserve.experience(named.name).expected(len(asked.body), asked.request)
+        part = named.price.batch if named.price else 1.0
         try:
-            name = await batches.submit(batch, requests)
-        except CallFailed as problem:
-            name = await _found(batches, batch) if problem.doubt else ""
-            if not name:
-                await self._not_taken(named, batch, problem)
-                return
-        reach("batch.after_submit")
-        await self._note(batch, name)
-        self._say(f"{named.name}: a batch of {len(requests):,} calls is handed in ({short(batch)})")
-        await self._watch(named, batch, name)
+            share = self._reserve.fit(named, expected, asked.account, part)
+        except Exhausted:
+            self._buyer.exhausted()
+            raise
+        if share is None:
+            self._want(asked.attempt.spec.id)
+            raise Parked(math.inf, f"{named.name}: waits for what is set aside for others")
+        return share
 
-    async def _note(self, batch: str, name: str) -> None:
-        epoch, _ = self._open[batch]
-        value = msgspec.Raw(canonical(name))
-        await self._out.write(
-            Op(self._run, (StepRecorded(batch, epoch, step_key(batch), "handed in", value),))
-        )
+    def _want(self, task: str) -> None:
+        self._wanting.add(task)
+        if self._change is None or self._change.done():
+            self._change = asyncio.get_running_loop().create_task(self._when_changed())
 
-    async def _not_taken(self, named: Named, batch: str, problem: CallFailed) -> None:
-        """The provider did not take the batch, or nobody knows whether it did."""
-        if not problem.doubt:
-            self._refused[named.name] = problem
-        self._say(f"{named.name}: a batch was not taken: {problem}")
-        epoch, slip = self._open.pop(batch)
-        lost = [CallLost(h.task, key, str(problem), problem.doubt) for key, h in slip.calls.items()]
-        await self._out.write(Op(self._run, (*lost, TaskFinished(batch, epoch, State.failed))))
-        self._wake([handed.task for handed in slip.calls.values()])
+    async def _when_changed(self) -> None:
+        await self._reserve.change()
+        wanting, self._wanting = self._wanting, set()
+        self._wake(wanting)
 
-    async def _watch(self, named: Named, batch: str, name: str) -> None:
-        wait = FIRST_LOOK
-        while not (await self.look(named, batch, name)).over:
-            await asyncio.sleep(wait)
-            wait = min(wait * 2, LONGEST_LOOK)
+    def hand_in(self) -> None:
+        """Nobody else will come before something is answered: hand in all that has gathered."""
+        for name in list(self._gathered):
+            self._hand_in(name)
 
-    async def look(self, named: Named, batch: str, name: str) -> BatchState:
-        """How far a batch is; if it is over its answers are recorded, and who waits for them is woken."""
-        batches = batches_of(named)
-        try:
-            state = await batches.look(name)
-            answers = await batches.collect(name) if state.over else {}
-        except CallFailed as problem:
-            self._say(f"{named.name}: cannot look after batch {short(batch)}: {problem}")
-            return BatchState(over=False, said=str(problem))
-        if state.over:
-            await self._collect(named, batch, answers)
-        return state
+    def _hand_in(self, name: str) -> None:
+        if name in self._full:  # until another batch of this model is over
+            return
+        gathering = self._gathered.pop(name)
+        gathering.stop()
+        most, calls = self._most.get(name, MOST), gathering.calls
+        if len(calls) > most:
+            self._gathered[name] = rest = Gathering(gathering.named)
+            for key, (handed, request) in islice(calls.items(), most, None):
+                rest.add(key, handed, request)
+            rest.be_quiet(self._hand_in)
+        self._batches.hand_in(gathering.named, dict(islice(calls.items(), most)))
 
-    async def _collect(self, named: Named, batch: str, answers: dict[str, Answer | CallFailed]) -> None:
-        epoch, slip = self._open[batch]
-        for key, handed in slip.calls.items():
-            answer = answers.get(key) or CallFailed("the batch ended before it was worked on", free=True)
-            if isinstance(answer, Answer):
-                share = named.price.batch if named.price else 1.0
-                await self._out.record(named, handed.task, key, handed.size, answer, share)
-            else:
-                if not answer.free:
-                    self._refused[key] = answer
-                await self._out.write(Op(self._run, (CallLost(handed.task, key, str(answer)),)))
-        del self._open[batch]
-        await self._out.write(Op(self._run, (TaskFinished(batch, epoch, State.succeeded),)))
-        self._say(
-            f"{named.name}: batch {short(batch)} is over: {len(answers):,} of {len(slip.calls):,} answers"
-        )
-        self._wake([handed.task for handed in slip.calls.values()])
+    def _hold(self, named: Named, calls: Mapping[str, Handed], counted: bool) -> None:
+        """A batch of an earlier run was taken up."""
+        for key, handed in calls.items():
+            self._reserve.hold(named, handed.share, counted)
+            self._aside[key] = handed, None
 
-    async def adopt(self, task: Task, watch: bool = True) -> tuple[Named, str] | None:
-        """Take up a batch of an earlier run: its model and the provider's name for it; None if that is not
-        known, and so it is given up."""
-        slip = msgspec.json.decode(await asyncio.to_thread(self._store.get, task.payload), type=Slip)
-        named, epoch = self._known_as(slip.model), task.epoch + 1
-        await self._out.write(Op(self._run, (TasksClaimed(BATCH, BATCH, self._owner, (task.id,), (epoch,)),)))
-        self._open[task.id] = epoch, slip
-        step = self._store.find("call", [step_key(task.id)]).get(step_key(task.id))
-        name = str(decode(bytes(step.value))) if step else await _found(batches_of(named), task.id)
-        if not name:
-            doubt = CallFailed("its batch may have been handed in, or not", doubt=True)
-            await self._not_taken(named, task.id, doubt)
-            return None
-        if step is None:
-            await self._note(task.id, name)
-        if watch:
-            self._spawn(self._watch(named, task.id, name))
-        return named, name
+    def _ended(self, named: Named, endings: Endings, busy: bool) -> None:
+        """Settle what the calls took, and wake whoever waits for them."""
+        self._full.discard(named.name)
+        borne = busy and self._bear(named.name, len(endings))
+        woken: dict[str, None] = {}
+        for key, ending in endings.items():
+            if key in self._aside:
+                self._settle(named, key, ending)
+            if isinstance(ending, CallFailed) and not borne:
+                self._note(key, ending, hopeless=busy)
+            woken |= dict.fromkeys(self._waiting.pop(key, ()))
+        if named.name in self._gathered:
+            self._gathered[named.name].be_quiet(self._hand_in)
+        self._wake(woken)
+
+    def _settle(self, named: Named, key: str, ending: Ending) -> None:
+        handed, account = self._aside.pop(key)
+        if isinstance(ending, Share):
+            self.bought[key] = handed.task
+            took: Share | None = ending
+        else:
+            took = handed.share if ending.doubt else None
+        self._reserve.settle(named, account, handed.share, took)
+
+    def _note(self, key: str, problem: CallFailed, hopeless: bool) -> None:
+        """What will not help, or was tried enough, is not handed in again by this run."""
+        self._failed[key] += 1
+        hopeless = hopeless or not (problem.free or problem.doubt)
+        if hopeless or self._failed[key] >= self._tries:
+            self._refused[key] = problem
+
+    def _bear(self, name: str, size: int) -> bool:
+        """The provider has too much of this model: wait for another batch, or hand in less. False if neither
+        will do."""
+        if self._batches.of(name):
+            self._full.add(name)
+        elif size > 1:
+            self._most[name] = size // 2
+        else:
+            return False
+        return True
 
     async def close(self) -> None:
         """Leave what is open for later."""
-        for timer in self._timers.values():
-            timer.cancel()
-        for task in list(self._watching):
-            task.cancel()
-        await asyncio.gather(*self._watching, return_exceptions=True)
-        for batch, (epoch, _) in self._open.items():
-            await self._out.write(Op(self._run, (TasksReleased((batch,), (epoch,)),)))
-
-
-def step_key(batch: str) -> str:
-    """Where a provider's name for a batch is recorded."""
-    return compose("step", batch, "handed in")
-
-
-async def _found(batches: Batches, batch: str) -> str:
-    """The provider's name for a batch of which nobody knows whether it was taken; "" if it was not."""
-    try:
-        return await batches.find(batch)
-    except CallFailed:
-        return ""
+        for gathering in self._gathered.values():
+            gathering.stop()
+        if self._change is not None:
+            self._change.cancel()
+        await self._batches.close()

@@ -134,6 +134,13 @@ class Reserve:
 
     async def reserve(self, named: Named, expected: Usage, trial: Account | None) -> Share:
         """Set aside what a call is expected to take; Exhausted if that is not there."""
+        while (share := self.fit(named, expected, trial)) is None:
+            await self.change()
+        return share
+
+    def fit(self, named: Named, expected: Usage, trial: Account | None, part: float = 1.0) -> Share | None:
+        """Set aside what a call is expected to take, for `part` of the price; None if it may fit once others
+        that are under way are settled, Exhausted if it will not."""
         accounts = self._accounts(named, trial)
         counted = any(account.counts_money for account in accounts)
         if counted and named.price is None:
@@ -142,17 +149,23 @@ class Reserve:
                 f'say it in peira.toml: [models."{named.name}"] price = {{input = ..., output = ...}}'
             )
         money = named.price.cost(expected) if counted and named.price else None
-        share = Share(money or 0.0, expected.total)
-        while lacking := next(((a, why) for a in accounts if (why := a.lacks(share))), None):
-            account, why = lacking
-            if not account.aside:
-                self._note(account, why)
-                raise Exhausted(why)
-            await self._change()
+        share = Share((money or 0.0) * part, expected.total)
+        for account, why in ((a, why) for a in accounts if (why := a.lacks(share))):
+            if account.aside:
+                return None
+            self._note(account, why)
+            raise Exhausted(why)
         for account in accounts:
             account.take(share)
             account.aside += 1
         return share
+
+    def hold(self, named: Named, share: Share, counted: bool) -> None:
+        """Set aside what an earlier run sent; `counted` says that it was in what was spent before."""
+        for account in self._accounts(named, None):
+            account.aside += 1
+            if not counted:
+                account.take(share)
 
     def _note(self, account: Account, why: str) -> None:
         if account is self._run:
@@ -160,7 +173,8 @@ class Reserve:
         if account in (self._run, *self._models.values()) and why not in self.reached:
             self.reached.append(why)
 
-    async def _change(self) -> None:
+    async def change(self) -> None:
+        """Wait until something is settled."""
         changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(changed)
         await changed

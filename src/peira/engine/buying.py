@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import msgspec
 
@@ -33,6 +33,16 @@ MOST_BUSY = 100
 read_answer = msgspec.json.Decoder(Answer).decode
 
 
+@lru_cache(1024)
+def _identity(named: Named) -> str:
+    return digest(named.model.identity)
+
+
+@lru_cache(1024)
+def _text(text: str) -> str:
+    return digest(text)
+
+
 class Asked(msgspec.Struct, frozen=True, dict=True):
     """A request in its place: `body` is its canonical form, `account` what its trial may still spend."""
 
@@ -51,13 +61,13 @@ class Asked(msgspec.Struct, frozen=True, dict=True):
     def keys(self, chain: Sequence[Named]) -> list[str]:
         """What the call is known by, for the model that is asked and for each of its fallbacks: a model that
         is asked in place of another does not give the answer it gave for itself."""
-        models = [digest(named.model.identity) for named in chain]
+        models = [_identity(named) for named in chain]
         return [self._key(models[0], self.ordinal)] + [
             self._key(model, f"{self.ordinal} for={models[0]}") for model in models[1:]
         ]
 
     def _key(self, model: str, ordinal: str) -> str:
-        return compose("call", model, self.digest, self.scope, digest(self.place), ordinal)
+        return compose("call", model, self.digest, self.scope, _text(self.place), ordinal)
 
 
 class Quill:
@@ -125,7 +135,8 @@ class Buyer:
                 if isinstance(outcome, CallFailed):
                     gate.failed(outcome, sent_at)
                     took = share if outcome.doubt else None
-                    self._add(named, sends=int(outcome.doubt), doubtful=int(outcome.doubt))
+                    if outcome.doubt:
+                        self.doubted(named)
                     return outcome
                 task, size = asked.attempt.spec.id, len(asked.body)
                 reply, usage, cost = await self.record(named, task, key, size, outcome)
@@ -144,9 +155,13 @@ class Buyer:
         try:
             return await self._reserve.reserve(named, expected, asked.account)
         except Exhausted:
-            if self._reserve.used_up:
-                self._halt(self._reserve.used_up)
+            self.exhausted()
             raise
+
+    def exhausted(self) -> None:
+        """Whoever begins new work is told, if it is the whole study that may spend no more."""
+        if self._reserve.used_up:
+            self._halt(self._reserve.used_up)
 
     async def _send(self, named: Named, asked: Asked, key: str, send: int) -> Answer | CallFailed:
         (task, epoch), name = asked.attempt.key, named.model.name
@@ -164,6 +179,9 @@ class Buyer:
             self._tell(asked, named, key, problem)
             await self._write(CallLost(task, key, str(problem), problem.doubt))
             return problem
+        except BaseException:  # cut off, or broken: nobody will know whether it was billed
+            self.doubted(named)
+            raise
 
     async def record(
         self, named: Named, task: str, key: str, size: int, answer: Answer, share: float = 1.0
@@ -200,6 +218,10 @@ class Buyer:
         if isinstance(reply, Reply):
             reply = msgspec.structs.replace(reply, cost=cost, served=named.name, call=key)
         return reply, usage, cost
+
+    def doubted(self, named: Named) -> None:
+        """A send brought no answer, and may have been billed."""
+        self._add(named, sends=1, doubtful=1)
 
     def _add(self, named: Named, **more: float) -> None:
         name = named.model.name

@@ -90,10 +90,13 @@ class Conductor:
         if self._time_limit is not None and elapsed > self._time_limit:
             late = elapsed > self._time_limit + GRACE
             self._execution.request(Stop.limit(f"{self._time_limit:g} s are over (budget.time)", now=late))
-        while self._execution.notices:
-            self._notice(self._execution.notices.popleft())
+        self._tell()
         if self._on_progress:
             self._on_progress(self._execution.progress())
+
+    def _tell(self) -> None:
+        while self._execution.notices:
+            self._notice(self._execution.notices.popleft())
 
     def _notice(self, text: str) -> None:
         if self._on_notice:
@@ -123,6 +126,7 @@ class Conductor:
         for runner, _ in self._runners.values():
             runner.stop()
         self._execution.ledger.close()
+        self._tell()
 
     def _finish(self) -> Finished:
         execution = self._execution

@@ -40,8 +40,9 @@ from peira.engine.ledger import Ledger
 from peira.engine.payload import INLINE
 from peira.engine.progress import Progress, Tally, shared
 from peira.engine.scheduler import Entry, Scheduler
+from peira.engine.slips import BATCH
 from peira.engine.stopping import Stop, most_failures
-from peira.errors import Invalid, Parked, StoreDamaged, TimedOut
+from peira.errors import Invalid, Parked, StoreDamaged, TimedOut, unwrapped
 from peira.spec.limits import Budget, Policy
 
 GROUP = 128
@@ -107,9 +108,11 @@ class Execution:
             wake=self.wake,
             say=self.say,
             halt=self.starve,
+            fail=self.fail,
+            batch_ended=self.batch_ended,
         )
         self.notices: deque[str] = deque()
-        self.tally = Tally(source.unit)
+        self.tally = Tally(source.unit, frozenset({BATCH}))
         self.tally.counts.update(recorded)
         self.stop: Stop | None = None
         self.starved: Stop | None = None
@@ -218,6 +221,7 @@ class Execution:
         active = self._active.pop(attempt.key, None)
         if active is None:
             return 0.0
+        problem = unwrapped(problem)
         if isinstance(problem, Parked):
             active.channel.close()
             self.back([attempt], problem.seconds)
@@ -254,8 +258,12 @@ class Execution:
     def wake(self, tasks: Iterable[str]) -> None:
         """What these tasks waited for is there."""
         with self._changed:
-            self._scheduler.hasten(set(tasks))
+            self._scheduler.wake(tasks)
             self._changed.notify_all()
+
+    def batch_ended(self, state: State) -> None:
+        with self._changed:
+            self.tally.add(BATCH, state)
 
     def say(self, text: str) -> None:
         """Tell people, now and in the log."""
@@ -322,11 +330,14 @@ class Execution:
         with self._changed:
             self._settle()
             self._scheduler.ripen(now)
+            resting = self._scheduler.resting and self._intake.dry and not self._intake.busy
             late = []
             while self._deadlines and self._deadlines[0][0] <= now:
                 late.append(heapq.heappop(self._deadlines)[1])
             self._wake()
         self.journal.flush()
+        if resting:
+            self.ledger.hand_in()
         for key in late:
             self._abandon(key, TimedOut(f"no answer within {self.policy.timeout:g} s (policy.timeout)"))
 
@@ -390,4 +401,4 @@ class Execution:
     def progress(self) -> Progress:
         with self._changed:
             elapsed = self.clock.monotonic() - self._since
-            return self.tally.snapshot(self.source.size, len(self._active), elapsed)
+            return self.tally.snapshot(self.source.size, len(self._active), elapsed, self._scheduler.asleep)

@@ -53,7 +53,12 @@ class Intake:
         """There is a good number of offers to admit, or workers may run out of tasks."""
         if len(self.offers) >= ENOUGH:
             return True
-        return not self.dry and len(self._scheduler) < LOW
+        return not self.dry and self._at_hand < LOW
+
+    @property
+    def _at_hand(self) -> int:
+        """Tasks that may soon need a worker; those asleep may be many, and need none."""
+        return len(self._scheduler) - self._scheduler.asleep
 
     @property
     def dry(self) -> bool:
@@ -69,7 +74,7 @@ class Intake:
         if self._asking:
             return False
         offers, self.offers = self.offers[:CHUNK], self.offers[CHUNK:]
-        if not offers and len(self._scheduler) < MOST_AT_HAND and not self.dry:
+        if not offers and self._at_hand < MOST_AT_HAND and not self.dry:
             offers = list(self._source.more(CHUNK))
         if offers:
             self._admit(offers, lock)

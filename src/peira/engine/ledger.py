@@ -19,15 +19,16 @@ from typing import Any
 import msgspec
 
 from peira.core.contracts import Store
-from peira.core.events import Spent
+from peira.core.events import Spent, State
 from peira.core.mailbox import Mailbox
 from peira.core.models import CallFailed, Named, Reply
 from peira.core.state import Call
-from peira.engine.batching import Batcher
+from peira.engine.batching import Batcher, in_batch
 from peira.engine.budget import Reserve, Share
 from peira.engine.buying import Asked, Buyer, read_answer
 from peira.engine.gate import Gate
 from peira.engine.journal import Journal
+from peira.engine.slips import Told
 from peira.errors import Abandoned, InDoubt
 from peira.spec.limits import Budget, Policy
 
@@ -53,12 +54,15 @@ class Ledger:
         batch: bool = False,
         budget: Budget | None = None,
         before: Iterable[Spent] = (),
-        wake: Callable[[Sequence[str]], None] = lambda tasks: None,
+        wake: Callable[[Iterable[str]], None] = lambda tasks: None,
         say: Callable[[str], None] = lambda text: None,
         halt: Callable[[str], None] = lambda why: None,
+        fail: Callable[[BaseException], None] = lambda problem: None,
+        batch_ended: Callable[[State], None] = lambda state: None,
     ) -> None:
         """`batch` hands calls in with many others; `wake` is told whose answers have come. `before` is what
-        earlier runs of the study spent; `halt` is told when the budget is used up."""
+        earlier runs of the study spent; `halt` is told when the budget is used up, `fail` what must end the
+        run."""
         self._store, self._policy, self._make, self._say = store, policy, models, say
         self._named: dict[str, Named] = {}
         self._gates: dict[str, Gate] = {}
@@ -72,7 +76,10 @@ class Ledger:
         self._looking: list[tuple[Sequence[str], asyncio.Future[dict[str, Call]]]] = []
         self.reserve = Reserve(budget or Budget(), before)
         self._buyer = Buyer(run, journal, policy, self.reserve, halt)
-        self._batcher = Batcher(run, owner, store, self._buyer, self._known_as, say=say, wake=wake)
+        told = Told(say=say, counted=batch_ended, fail=fail)
+        self._batcher = Batcher(
+            run, owner, store, self._buyer, self.reserve, policy, self._known_as, told=told, wake=wake
+        )
         self._batch = batch
 
     @property
@@ -145,10 +152,14 @@ class Ledger:
                 return self._replay(named, rows[key], asked)
         for named, key in zip(chain, keys, strict=True):
             self._held(named, rows.get(key))
-        await self._batched(chain[0], asked, keys[0], rows.get(keys[0]))
+        for named, key in zip(chain, keys, strict=True):
+            if in_batch(rows.get(key)):
+                await self._batcher.ask(named, asked, key, rows[key])
         for named, after, key in zip(chain, [*chain[1:], None], keys, strict=True):
             row = rows.get(key)
             try:
+                if self._batch:
+                    await self._batcher.ask(named, asked, key, row)
                 return await self._buyer.buy(named, self._gate(named), asked, key, row.sends if row else 0)
             except CallFailed as problem:
                 if after is None:
@@ -156,15 +167,17 @@ class Ledger:
                 self._say_once(named.name, after.name, problem)
         raise AssertionError("unreachable: the last one answers, or raises")
 
-    async def _batched(self, named: Named, asked: Asked, key: str, row: Call | None) -> None:
-        """Parked, if the call is in a batch, or goes into one."""
-        if row is not None and row.state == "intended" and row.batch:
-            await self._batcher.wait(named, row.batch)
-        if self._batch:
-            await self._batcher.ask(named, asked, key, row.sends if row else 0)
+    def hand_in(self) -> None:
+        """Nobody else will ask before something is answered: what has gathered for a batch need not wait."""
+        if self._loop is not None and self._batcher.gathering:
+            self._loop.call_soon_threadsafe(self._hand_in)
+
+    def _hand_in(self) -> None:
+        if not self._under_way:  # some that were asked in the same breath are still on their way
+            self._batcher.hand_in()
 
     def _held(self, named: Named, row: Call | None) -> None:
-        doubtful = row is not None and row.state in ("intended", "in_doubt") and not row.batch
+        doubtful = row is not None and row.state in ("intended", "in_doubt") and not in_batch(row)
         if row is not None and doubtful and self._policy.in_doubt == "hold":
             raise InDoubt(
                 f"a call of {named.name} may have been billed and its answer is unknown: it is held "
@@ -175,7 +188,11 @@ class Ledger:
         raw = self._store.get(row.blob) if row.blob else bytes(row.value)
         cost = None if row.cost < 0 else row.cost
         reply = msgspec.structs.replace(
-            named.model.read(read_answer(raw)), cost=cost, served=named.name, replayed=True, call=row.key
+            named.model.read(read_answer(raw)),
+            cost=cost,
+            served=named.name,
+            replayed=self._batcher.bought.get(row.key) != asked.attempt.spec.id,
+            call=row.key,
         )
         if asked.account is not None:
             asked.account.take(Share(cost or 0.0, reply.usage.total))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from peira.core.codec import encode
@@ -21,7 +21,9 @@ from peira.core.events import (
 from peira.core.failpoints import reach
 from peira.core.ids import compose, digest_bytes
 from peira.core.state import Run
+from peira.engine.batching import in_batch
 from peira.engine.progress import LEFT, REUSED
+from peira.engine.slips import BATCH, read_slip
 from peira.engine.trials import GENERATE
 from peira.plan.estimate import Estimate
 from peira.plan.expand import Plan
@@ -74,7 +76,7 @@ def _all_reused(counts: Mapping[str, int]) -> dict[str, int]:
     reused: Counter[str] = Counter()
     for key, n in counts.items():
         kind, dot, _ = key.partition(".")
-        if dot:
+        if dot and kind != BATCH:
             reused[f"{kind}.{REUSED}"] += n
     return dict(reused)
 
@@ -86,7 +88,19 @@ def spent_before(plan: Plan, store: Readable, run: str) -> list[Spent]:
         return []
     earlier = store.runs(RunQuery(study=plan.study.name, limit=MOST_RUNS))
     ours = [one for one in earlier if one.id != run and one.generation == plan.layout.generation]
-    return [spent for one in ours for spent in _spent(store, one)]
+    spent = [spent for one in ours for spent in _spent(store, one)]
+    return [*spent, *_handed_in(store, {one.id for one in ours})]
+
+
+def _handed_in(store: Readable, runs: Container[str]) -> Iterator[Spent]:
+    """What is set aside for calls in batches that these runs left open."""
+    for task in store.queued(BATCH):
+        if task.run in runs:
+            slip = read_slip(store.get(task.payload))
+            for key, call in store.find("call", list(slip.calls)).items():
+                if in_batch(call) and call.batch == task.id:
+                    handed = slip.calls[key]
+                    yield Spent(call.model, 1, input=handed.tokens, money=handed.money, doubtful=1)
 
 
 def _spent(store: Readable, run: Run) -> Sequence[Spent]:
@@ -94,20 +108,28 @@ def _spent(store: Readable, run: Run) -> Sequence[Spent]:
 
 
 def call_by_call(store: Readable, run: str) -> list[Spent]:
-    """What a run spent that did not come to its end. What it sent and did not hear of is doubtful."""
+    """What a run spent that did not come to its end. What it sent and did not hear of is doubtful; what it
+    handed in as a batch counts where it is answered."""
     spent: list[Spent] = []
     sent: dict[str, str] = {}
+    handed: dict[str, str] = {}
     after = 0
     while records := store.events(run, after):
         after = records[-1].seq
         for event in (record.event for record in records):
             if isinstance(event, CallIntended):
-                sent[event.key] = event.model
+                (handed if event.batch else sent)[event.key] = event.model
             elif isinstance(event, CallAnswered):
                 tokens = max(0, event.input), max(0, event.output)
-                money, model = max(0.0, event.cost), sent.pop(event.key, "")
+                money, model = max(0.0, event.cost), _asked(event.key, sent, handed, store)
                 spent.append(Spent(model, 1, 1, *tokens, money, int(event.cost < 0)))
             elif isinstance(event, CallLost):
-                model = sent.pop(event.key, "")
+                model = _asked(event.key, sent, handed, store)
                 spent += [Spent(model, 1, doubtful=1)] if event.doubt else []
     return [*spent, *(Spent(model, 1, doubtful=1) for model in sent.values())]
+
+
+def _asked(key: str, sent: dict[str, str], handed: dict[str, str], store: Readable) -> str:
+    """The model that was asked, here or in a batch of an earlier run."""
+    model = sent.pop(key, "") or handed.pop(key, "")
+    return model or str(store.find("call", [key])[key].model)

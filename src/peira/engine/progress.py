@@ -10,7 +10,7 @@ from peira.core.events import State
 
 @dataclass(frozen=True)
 class Progress:
-    """A moment of a run. `total` is None while its source may still grow."""
+    """A moment of a run. `total` is None while its source may still grow; `waiting` wait for batches."""
 
     total: int | None
     done: int
@@ -19,6 +19,7 @@ class Progress:
     running: int
     scores: int
     elapsed: float
+    waiting: int = 0
 
     @property
     def rate(self) -> float:
@@ -42,10 +43,12 @@ def shared(state: State) -> str:
 
 
 class Tally:
-    """Counts of ends by kind and state; also `reused`, `kept` (a failure left alone), `left` (not done)."""
+    """Counts of ends by kind and state; also `reused`, `kept` (a failure left alone), `left` (not done).
 
-    def __init__(self, unit: str) -> None:
-        self.unit = unit
+    `means` are kinds of tasks that serve others: whether they fail shows in those."""
+
+    def __init__(self, unit: str, means: frozenset[str] = frozenset()) -> None:
+        self.unit, self._means = unit, means
         self.counts: Counter[str] = Counter()
 
     def add(self, kind: str, state: State | str, n: int = 1) -> None:
@@ -62,11 +65,12 @@ class Tally:
     @property
     def failures(self) -> int:
         """Everything that ended here other than in success, of any kind."""
-        return sum(
-            n for key, n in self.counts.items() if key.partition(".")[2] not in ("succeeded", REUSED, LEFT)
-        )
+        return sum(n for key, n in self._ends() if key.partition(".")[2] not in ("succeeded", REUSED, LEFT))
 
-    def snapshot(self, total: int | None, running: int, elapsed: float) -> Progress:
+    def _ends(self) -> list[tuple[str, int]]:
+        return [(key, n) for key, n in self.counts.items() if key.partition(".")[0] not in self._means]
+
+    def snapshot(self, total: int | None, running: int, elapsed: float, waiting: int = 0) -> Progress:
         unit = self.unit
         done = self.of(unit)
         return Progress(
@@ -75,6 +79,7 @@ class Tally:
             reused=self.of(unit, REUSED),
             failed=done - self.of(unit, "succeeded", REUSED, LEFT),
             running=running,
-            scores=sum(self.counts.values()) - done,
+            scores=sum(n for _, n in self._ends()) - done,
             elapsed=elapsed,
+            waiting=waiting,
         )

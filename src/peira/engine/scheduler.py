@@ -7,13 +7,15 @@ process is *suspect* and starts only when nothing else is under way, so that it 
     offered -> (needs not met: held) -> ready -> started -> ended
                                           ^         |
                                           +- later -+   (a retry, after its back-off)
+                                          +- asleep +   (until it is woken)
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from types import MappingProxyType
@@ -34,6 +36,7 @@ class Entry:
     tries: int = 0
     sharers: int = 0
     not_before: float = 0.0
+    slept: bool = False
     missing: set[str] | frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -48,6 +51,8 @@ class Scheduler:
         self._urgent: dict[str, list[tuple[int, int, Entry]]] = {}
         self._held: dict[str, list[Entry]] = {}
         self._later: list[tuple[float, int, Entry]] = []
+        self._asleep: dict[str, Entry] = {}
+        self._woken: set[str] = set()
         self._suspects: deque[Entry] = deque()
         self._alone = ""
         self._waiting: dict[str, Entry] = {}
@@ -89,7 +94,10 @@ class Scheduler:
                 chain.append(waiting)
 
     def _ready(self, entry: Entry) -> None:
-        if entry.not_before:
+        if entry.not_before == math.inf:
+            entry.slept = True
+            self._asleep[entry.spec.id] = entry
+        elif entry.not_before:
             heapq.heappush(self._later, (entry.not_before, next(self._order), entry))
         elif entry.interruptions >= self._suspect_after:
             self._suspects.append(entry)
@@ -107,14 +115,25 @@ class Scheduler:
             self._ready(entry)
         return self._later[0][0] if self._later else None
 
-    def hasten(self, tasks: Container[str]) -> None:
-        """Make ready those of these tasks that wait for a later time."""
-        hastened = [item for item in self._later if item[2].spec.id in tasks]
-        self._later = [item for item in self._later if item[2].spec.id not in tasks]
-        heapq.heapify(self._later)
-        for _, _, entry in sorted(hastened, key=lambda item: item[1]):
-            entry.not_before = 0.0
-            self._ready(entry)
+    def wake(self, tasks: Iterable[str]) -> None:
+        """What these tasks waited for is there: those asleep are ready, one on its way to bed turns round."""
+        for task in tasks:
+            if task in self._asleep:
+                entry = self._asleep.pop(task)
+                entry.not_before = 0.0
+                self._ready(entry)
+            elif task in self.started:
+                self._woken.add(task)
+
+    @property
+    def asleep(self) -> int:
+        return len(self._asleep)
+
+    @property
+    def resting(self) -> bool:
+        """Some are asleep, and nothing is under way that could still join them."""
+        ready = any(self._plain.values()) or any(self._urgent.values()) or self._suspects
+        return bool(self._asleep) and not self.started and not ready
 
     def ready(self, cls: str) -> int:
         """How many tasks of the class could start now."""
@@ -146,14 +165,18 @@ class Scheduler:
                 yield plain.popleft()
 
     def again(self, task: str, not_before: float = 0.0) -> None:
-        """Its attempt failed, or never began; another follows, not before the given time."""
+        """Its attempt failed, or never began; another follows, not before the given time (`inf`: not before
+        it is woken)."""
         entry = self.started.pop(task)
-        entry.not_before = not_before
+        woken = task in self._woken and not_before == math.inf
+        entry.not_before = 0.0 if woken else not_before
+        self._woken.discard(task)
         self._ready(entry)
 
     def end(self, task: str, state: State) -> None:
         """Its last attempt ended."""
         self.started.pop(task)
+        self._woken.discard(task)
         self.settle(task, state)
 
     def settle(self, task: str, state: State) -> None:
@@ -187,7 +210,8 @@ class Scheduler:
         return bool(self._waiting) and len(self._waiting) == len(self._known)
 
     def drop(self, kind: str) -> None:
-        """Forget the tasks of a kind that have not started and need no other: they are not done now."""
+        """Forget the tasks of a kind that have not started and need no other: they are not done now. Those
+        that have slept are: what they slept for was paid."""
         for queue in (*self._plain.values(), self._suspects):
             kept = [entry for entry in queue if not self._dropped(entry, kind)]
             queue.clear()
@@ -199,9 +223,10 @@ class Scheduler:
         heapq.heapify(self._later)
 
     def _dropped(self, entry: Entry, kind: str) -> bool:
-        if entry.spec.kind == kind:
+        dropped = entry.spec.kind == kind and not entry.slept
+        if dropped:
             del self._known[entry.spec.id]
-        return entry.spec.kind == kind
+        return dropped
 
     def give_up_waiting(self) -> None:
         """Block what waits for needs that nobody can meet any more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from peira.core.registry import Registry
 from peira.evaluators.calibration import calibration
+from peira.evaluators.code import code_tests
 from peira.evaluators.composite import cascade, conditional, gated, pick, weighted
 from peira.evaluators.embedding import embedding_similarity
 from peira.evaluators.function import from_function
@@ -24,6 +25,7 @@ BUILT_IN = (
     cascade,
     choice,
     chrf,
+    code_tests,
     conditional,
     cost,
     edit_similarity,
@@ -56,6 +58,7 @@ __all__ = [
     "cascade",
     "choice",
     "chrf",
+    "code_tests",
     "conditional",
     "cost",
     "edit_similarity",

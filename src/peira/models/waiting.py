@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -20,21 +20,16 @@ _EPOCH = 1e9
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait, never negative; None if the provider did not say. Header names are in lower case."""
+    used_up = [n for n, v in headers.items() if "ratelimit" in n and "remaining" in n and _number(v) == 0]
+    if not used_up and "retry-after" not in headers and "retry-after-ms" not in headers:
+        return None  # as almost every answer: a date takes longer to read than all else here
     now = _date(headers.get("date", "")) or time.time()
     if (milliseconds := _number(headers.get("retry-after-ms", ""))) is not None:
         return max(0.0, milliseconds / 1000)
     if "retry-after" in headers:
         return _seconds(headers["retry-after"], now)
-    return max(_resets(headers, now), default=None)
-
-
-def _resets(headers: Mapping[str, str], now: float) -> Iterator[float]:
-    for name, value in headers.items():
-        if "ratelimit" not in name or "remaining" not in name or _number(value) != 0:
-            continue
-        wait = _seconds(headers.get(name.replace("remaining", "reset"), ""), now)
-        if wait is not None:
-            yield wait
+    waits = [_seconds(headers.get(name.replace("remaining", "reset"), ""), now) for name in used_up]
+    return max((wait for wait in waits if wait is not None), default=None)
 
 
 def _seconds(text: str, now: float) -> float | None:

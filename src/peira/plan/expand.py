@@ -8,12 +8,13 @@ from typing import Any
 
 from peira.core.contracts import Agent, Evaluator
 from peira.core.expressions import Expression, ExpressionError
-from peira.core.ids import Json, digest
+from peira.core.ids import Json, digest, short
 from peira.core.registry import nearest, registry
 from peira.errors import Invalid, OverBudget
 from peira.plan import subset
 from peira.plan.assign import assign
 from peira.plan.conditions import Condition, shown_names
+from peira.plan.earlier import Earlier
 from peira.plan.layout import Layout, PlannedCase
 from peira.spec.case import Case, case_ids, seen_digest
 from peira.spec.evaluators import as_evaluator
@@ -26,7 +27,7 @@ WHERE_NAMES = ("agent", "case", "slice", "cluster", "repeat")
 @dataclass(frozen=True)
 class Plan:
     """A layout with its live parts. `refused` are the conditions that constraints exclude: all `refusals` of
-    them, or the first few."""
+    them, or the first few. `earlier` is the run by whose results its trials were chosen."""
 
     study: Study
     layout: Layout
@@ -37,13 +38,29 @@ class Plan:
     refusals: int = 0
     where: str = ""
     limit: int | None = None
+    earlier: str = ""
 
     def __len__(self) -> int:
         return len(self.layout)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What every result has to say beside its numbers."""
+        by = f"chosen by what run {short(self.earlier)} found ({self.where}): means over these are biased"
+        return (*self.study.unexecuted(), *([by] if self.earlier else []))
 
-def expand(study: Study, *, generation: int = 0, where: str = "", limit: int | None = None) -> Plan:
-    """The whole plan of a study, or the part that `where` and `limit` leave. Runs nothing, writes nothing."""
+
+def expand(
+    study: Study,
+    *,
+    generation: int = 0,
+    where: str = "",
+    limit: int | None = None,
+    earlier: Earlier | None = None,
+) -> Plan:
+    """The whole plan of a study, or the part that `where` and `limit` leave. Runs nothing, writes nothing.
+
+    Where there is an `earlier` run, `where` may name what that found."""
     agents = live_agents(study)
     judges = _Judges()
     common = judges.add(study.resolved_evaluators())
@@ -69,8 +86,9 @@ def expand(study: Study, *, generation: int = 0, where: str = "", limit: int | N
         refusals=found.refusals,
         where=where,
         limit=limit,
+        earlier=earlier.run if earlier else "",
     )
-    chosen = choose(layout, study.budget, where, limit)
+    chosen = choose(layout, study.budget, where, limit, earlier)
     if where and not len(chosen):
         raise Invalid(f"where: {where!r} fits none of the {len(layout)} trials")
     return replace(plan, layout=chosen)
@@ -85,10 +103,16 @@ def live_agents(study: Study) -> dict[str, Agent]:
     }
 
 
-def choose(layout: Layout, budget: Budget, where: str = "", limit: int | None = None) -> Layout:
+def choose(
+    layout: Layout,
+    budget: Budget,
+    where: str = "",
+    limit: int | None = None,
+    earlier: Earlier | None = None,
+) -> Layout:
     """The part of the layout that is to be run: by `where`, then by `limit`, then within the budget."""
     if where:
-        layout = subset.where(layout, _predicate(where, layout))
+        layout = subset.where(layout, _predicate(where, layout, earlier), earlier.facts if earlier else None)
     if limit is not None:
         layout = subset.limited(layout, limit)
     most = budget.trials
@@ -102,18 +126,22 @@ def choose(layout: Layout, budget: Budget, where: str = "", limit: int | None = 
     )
 
 
-def _predicate(where: str, layout: Layout) -> Any:
+def _predicate(where: str, layout: Layout, earlier: Earlier | None) -> Any:
     try:
         expression = Expression(where)
     except ExpressionError as problem:
         raise Invalid(f"where: {problem}") from None
-    known = {*WHERE_NAMES, *shown_names(layout.conditions)}
+    known = {*WHERE_NAMES, *shown_names(layout.conditions), *(earlier.names if earlier else ())}
     unknown = sorted(expression.names - known)
     if unknown:
-        raise Invalid(f"where: no {name!r} in this study{nearest(name, known)}" for name in unknown)
+        place = "this study or that run" if earlier else "this study"
+        raise Invalid(f"where: no {name!r} in {place}{nearest(name, known)}" for name in unknown)
     blank = dict.fromkeys(known)
+    found = expression.names & earlier.names if earlier else frozenset()
 
     def keeps(facts: Mapping[str, Json]) -> bool:
+        if found - facts.keys():  # that run says nothing of it
+            return False
         try:
             return expression.evaluate({**blank, **facts})
         except ExpressionError as problem:

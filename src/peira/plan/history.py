@@ -10,13 +10,13 @@ from typing import Protocol
 
 from peira.core.contracts import Catalogue, RunQuery, Store
 from peira.core.events import State
-from peira.core.ids import digest
 from peira.core.state import Task
 from peira.plan.baseline import Baselines
-from peira.plan.conditions import values_of
+from peira.plan.changes import making_new
 from peira.plan.expand import Plan
-from peira.plan.layout import Layout, Place
-from peira.plan.manifest import Manifest, layout_of, read
+from peira.plan.layout import Place
+from peira.plan.manifest import Manifest, read
+from peira.plan.version import Version, version_of
 
 CHUNK = 500
 
@@ -90,64 +90,8 @@ def changes(plan: Plan, before: Manifest | None, store: Readable | None, new: in
     if before is None or store is None or not new:
         return []
     share = f"{new} of {len(plan)} trials are new"
-    old = layout_of(before, store.get)
-    found = list(_differences(plan, before, old))
-    if not found and len(plan) > len(old):
-        found = [f"more of the plan is asked for ({len(old)} trials before)"]
+    old = Version(before, store.get)
+    found = list(making_new(old, version_of(plan)))
+    if not found and len(plan) > len(old.layout):
+        found = [f"more of the plan is asked for ({len(old.layout)} trials before)"]
     return [f"{what}: {share}" for what in found]
-
-
-def _differences(plan: Plan, before: Manifest, old: Layout) -> Iterator[str]:
-    layout = plan.layout
-    yield from _agents(plan, before)
-    if layout.seed != old.seed:
-        yield f"seed changed from {old.seed} to {layout.seed}"
-    if layout.generation != old.generation:
-        yield f"generation {layout.generation} is fresh"
-    yield from _cases(layout, old)
-    yield from _levels(layout, old)
-    if layout.repeats > old.repeats:
-        yield f"repeats raised from {old.repeats} to {layout.repeats}"
-
-
-def _agents(plan: Plan, before: Manifest) -> Iterator[str]:
-    known = {part.label: part for part in before.agents}
-    for label, agent in plan.agents.items():
-        if label not in known:
-            yield f"agent {label} is new"
-        elif known[label].digest != digest(agent.identity):
-            parts = dict(known[label].parts)
-            now = agent.fingerprint.parts  # type: ignore[attr-defined]
-            changed = sorted(
-                {name for name, code in now if parts.get(name) != code} | (parts.keys() - dict(now).keys())
-            )
-            yield f"agent code changed ({', '.join(changed[:3])})" if changed else "agent code changed"
-
-
-def _cases(layout: Layout, old: Layout) -> Iterator[str]:
-    was = {case.id: case.seen for cases in old.case_sets.values() for case in cases}
-    now = {case.id: case.seen for cases in layout.case_sets.values() for case in cases}
-    added = [id for id in now if id not in was]
-    changed = [id for id in now if id in was and was[id] != now[id]]
-    if changed:
-        yield f"{_count(changed, 'case')} changed ({', '.join(changed[:3])})"
-    if added:
-        yield f"{_count(added, 'case')} added ({', '.join(added[:3])})"
-
-
-def _levels(layout: Layout, old: Layout) -> Iterator[str]:
-    was, now = values_of(old.conditions), values_of(layout.conditions)
-    for factor, values in now.items():
-        if factor not in was:
-            yield f"factor {factor} added"
-        else:
-            added = [shown for key, shown in values.items() if key not in was[factor]]
-            if added:
-                yield f"{_count(added, 'level')} of {factor} added ({', '.join(map(repr, added[:3]))})"
-    for factor in was:
-        if factor not in now:
-            yield f"factor {factor} removed"
-
-
-def _count(things: list[str], what: str) -> str:
-    return f"{len(things)} {what}{'' if len(things) == 1 else 's'}"

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -27,6 +29,7 @@ from peira.spec.modules import reference
 
 Put = Callable[[bytes], str]
 Get = Callable[[str], bytes]
+NOTHING: Mapping[str, Json] = MappingProxyType({})
 
 
 class AgentPart(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,6 +50,8 @@ class EvaluatorPart(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`policy` is what was said for this run only; whoever resumes it says it anew, or not."""
+
     study: str
     snapshot: Json
     agents: tuple[AgentPart, ...]
@@ -72,14 +77,17 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     crossed_with: tuple[str, ...] = ()
     labelled: bool = False
     kept: str = ""
+    earlier: str = ""
+    picked: str = ""
+    policy: dict[str, Json] = {}
 
 
 _decode_manifest = msgspec.json.Decoder(Manifest).decode
 _decode_cases = msgspec.json.Decoder(list[PlannedCase]).decode
 
 
-def keep(plan: Plan, put: Put) -> str:
-    """Store the manifest and what it names; returns its digest."""
+def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
+    """Store the manifest and what it names; returns its digest. `policy` is said for this run only."""
     layout = plan.layout
     # Evaluators of a case's own are written in the snapshot only, so then the cases go there, too.
     inline = any(case.judged_by for cases in layout.case_sets.values() for case in cases)
@@ -87,7 +95,7 @@ def keep(plan: Plan, put: Put) -> str:
         study=plan.study.name,
         snapshot=snapshot(plan.study, cases=inline),
         cases_inline=inline,
-        notes=tuple(plan.study.unexecuted()),
+        notes=plan.notes,
         agents=_agent_parts(plan),
         evaluators=tuple(_evaluator_part(digest, e) for digest, e in plan.evaluators.items()),
         common=plan.common,
@@ -104,6 +112,8 @@ def keep(plan: Plan, put: Put) -> str:
         **_crossed(layout.conditions, put),
         where=plan.where,
         limit=plan.limit,
+        **_picked(plan, put),
+        policy=dict(policy),
         sources={path: put(Path(path).read_bytes()) for path in own_sources(plan)},
     )
     return put(encode(manifest))
@@ -120,6 +130,14 @@ def _crossed(conditions: Sequence[Condition], put: Put) -> dict[str, Any]:
         "labelled": conditions.labelled,
         "kept": kept,
     }
+
+
+def _picked(plan: Plan, put: Put) -> dict[str, Any]:
+    """Trials that were chosen by an earlier run's results, as they were then."""
+    chosen = plan.layout.chosen
+    if not plan.earlier or chosen is None:
+        return {}
+    return {"earlier": plan.earlier, "picked": put(chosen.tobytes())}
 
 
 def conditions_of(manifest: Manifest, get: Get) -> Sequence[Condition]:
@@ -173,6 +191,8 @@ def layout_of(manifest: Manifest, get: Get) -> Layout:
         anchors=manifest.anchors,
         sequences=manifest.sequences,
     )
+    if manifest.picked:
+        return replace(layout, chosen=array("Q", get(manifest.picked)))
     if not (manifest.where or manifest.limit is not None or "budget" in manifest.snapshot):
         return layout
     budget = Budget(**manifest.snapshot.get("budget", {}))

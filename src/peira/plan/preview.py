@@ -151,6 +151,6 @@ def preview(
         reused=counts.reused,
         retried=counts.failed,
         reasons=tuple(changes(plan, before, store, counts.new)),
-        notes=(*_unseen(plan), *plan.study.unexecuted()),
+        notes=(*_unseen(plan), *plan.notes),
         estimate=estimate,
     )

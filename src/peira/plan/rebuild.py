@@ -42,6 +42,7 @@ def rebuild(manifest: Manifest, get: Get, folder: Path, *, agents: bool = True) 
         refusals=manifest.refusals,
         where=manifest.where,
         limit=manifest.limit,
+        earlier=manifest.earlier,
     )
 
 

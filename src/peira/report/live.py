@@ -96,6 +96,7 @@ def describe(progress: Progress) -> str:
     words += [f"{progress.reused} reused"] * bool(progress.reused)
     words += [f"{progress.failed} failed"] * bool(progress.failed)
     words += [f"{progress.running} running"] * bool(progress.running)
+    words += [f"{progress.waiting} waiting for batches"] * bool(progress.waiting)
     if progress.rate > 0:
         words.append(f"{progress.rate:,.1f}/s" if progress.rate < 100 else f"{progress.rate:,.0f}/s")
     if progress.left is not None and progress.done != progress.total:

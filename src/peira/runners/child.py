@@ -23,7 +23,7 @@ from peira.core.contracts import Agent
 from peira.core.ids import normalise
 from peira.core.models import output_of
 from peira.core.registry import registry
-from peira.errors import Abandoned, Invalid, carried, message_of
+from peira.errors import Abandoned, Invalid, carried, message_of, unwrapped
 from peira.runners.pipe import Broken, Do, Done, Ready, Setup
 from peira.runners.pipe_channel import Line, PipeChannel
 from peira.sandbox import tree
@@ -97,7 +97,8 @@ class _Worker:
     def attempt(self, do: Do, channel: PipeChannel) -> Done | Broken:
         try:
             return Done(normalise(output_of(self._perform(do, channel)), "output"), do.attempt)
-        except BaseException as problem:  # whatever user code raises is how its attempt ended
+        except BaseException as raised:  # whatever user code raises is how its attempt ended
+            problem = unwrapped(raised) or raised
             trace = "".join(traceback.format_tb(problem.__traceback__)[-5:])
             permanent = isinstance(problem, (Invalid, Abandoned))
             name, wait = type(problem).__name__, getattr(problem, "seconds", 0.0)

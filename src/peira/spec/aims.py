@@ -1,7 +1,6 @@
 """Why it is asked: outcomes, hypotheses and analysis plans.
 
-A study carries them and checks the names they refer to. This release does not execute them; a later one does.
-Until then every result says so, through `Study.unexecuted`.
+A study carries them and checks the names they refer to; `Results.hypotheses` tests them as declared.
 """
 
 from __future__ import annotations
@@ -10,14 +9,21 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from peira.core.registry import nearest
 from peira.errors import Invalid
 from peira.spec.values import Name, Plain, Texts, Value
+
+TESTS = (
+    *("paired t", "permutation", "wilcoxon", "sign", "mcnemar", "mcnemar conditional"),
+    *("welch", "mann-whitney", "proportions"),
+)
+CORRECTIONS = ("none", "holm", "bh", "bonferroni", "dunnett", "tukey")
 
 
 class Outcome(Value):
     """What is measured: an evaluator's score (or one `metric` of it), or a metric that agents report.
 
-    With neither named, the outcome is the evaluator of its own name. Carried and checked, not executed yet.
+    With neither named, the outcome is the evaluator of its own name.
     """
 
     name: Name
@@ -37,7 +43,9 @@ class Outcome(Value):
 class Hypothesis(Value):
     """What is expected: that levels of a factor differ in an outcome, in a direction.
 
-    Carried and checked, not executed yet.
+    With a direction, each level named is greater (or less) than the next; one level alone, than all others.
+    "different" holds when any two of the levels differ. Without an outcome it is the primary one. `alpha`,
+    where it is said, goes before that of the plan.
     """
 
     id: Name
@@ -63,7 +71,10 @@ class Hypothesis(Value):
 
 
 class AnalysisPlan(Value):
-    """How the hypotheses will be tested. Carried and checked, not executed yet."""
+    """How the hypotheses are tested: all that it names are one family (without names, all of its outcomes).
+
+    Without a test the data choose one that fits; without a correction there is none.
+    """
 
     name: Name
     test: str = ""
@@ -72,3 +83,23 @@ class AnalysisPlan(Value):
     outcomes: Texts = ()
     hypotheses: Texts = ()
     description: str = ""
+
+    def tests(self, hypothesis: Hypothesis) -> bool:
+        """Whether the hypothesis is of this plan's family."""
+        if self.hypotheses:
+            return hypothesis.id in self.hypotheses
+        return not self.outcomes or hypothesis.outcome in self.outcomes
+
+    @model_validator(mode="after")
+    def _knows_the_names(self) -> AnalysisPlan:
+        named = (("test", self.test, TESTS), ("correction", self.correction, CORRECTIONS))
+        problems = [
+            f"{key}: there is no {key} {name!r}{nearest(name, known)}"
+            for key, name, known in named
+            if name and name not in known
+        ]
+        if self.test and self.correction in ("dunnett", "tukey"):
+            problems.append(f"test: {self.correction} is a test of its own; leave out {self.test!r}")
+        if problems:
+            raise Invalid(problems)
+        return self

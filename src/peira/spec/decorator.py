@@ -39,6 +39,7 @@ class Fields(TypedDict, total=False):
     budget: Any
     policy: Any
     storage: Any
+    data: Any
 
 
 class Decorator:

@@ -9,6 +9,7 @@ from typing import Any
 
 from peira.core.registry import nearest
 from peira.errors import Invalid
+from peira.spec.benchmark import Benchmark, find_benchmark
 from peira.spec.files import FORMATS, read_document, write_document
 from peira.spec.modules import is_reference, load_file, resolve_reference
 from peira.spec.study import Study
@@ -16,7 +17,7 @@ from peira.spec.write import Writer
 
 
 def load(ref: str | Path, base: Path | None = None) -> Study:
-    """The study that is meant by file.py, file.py:name, or a .toml, .yaml or .json file.
+    """The study that is meant by file.py, file.py:name, a .toml, .yaml or .json file, or a benchmark's name.
 
     Invalid holds every problem. A relative file lies under `base`, or else the working folder.
     """
@@ -28,6 +29,8 @@ def load(ref: str | Path, base: Path | None = None) -> Study:
         return _sole(load_file(path), path.name)
     if path.suffix in FORMATS:
         return _from_document(path)
+    if (meant := find_benchmark(text)) is not None:
+        return meant.compile()
     raise Invalid(f"{text!r} is no study; use file.py, file.py:name, or one of {', '.join(FORMATS)}")
 
 
@@ -35,6 +38,8 @@ def _named(text: str, base: Path) -> Study:
     found = resolve_reference(text, base)
     if isinstance(found, Study):
         return found
+    if isinstance(found, Benchmark):
+        return found.compile()
     file, _, name = text.rpartition(":")
     studies = _studies(load_file(base / file))
     raise Invalid(f"{name} in {file} is not a study; decorate it with @study{nearest(name, studies)}")

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from peira.core.ids import Json
 from peira.core.registry import nearest
 from peira.errors import Invalid
 from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
@@ -23,6 +24,7 @@ from peira.spec.factors import Block, Design, Factor
 from peira.spec.files import locate
 from peira.spec.limits import Budget, Policy, Storage
 from peira.spec.modules import Decorated, Missing, attribute, is_reference, load_file
+from peira.spec.query import Query, ask_for, is_query
 from peira.spec.tables import read_cases, shortened
 from peira.spec.values import Value, join, read_value
 
@@ -41,6 +43,7 @@ KEYS = (
         "budget",
         "policy",
         "storage",
+        "data",
     ),
 )
 T = TypeVar("T")
@@ -54,7 +57,8 @@ class Reader:
         self.lenient = lenient
         self.problems: list[str] = []
         self.broken: set[str] = set()
-        self.sources: dict[str, Path] = {}
+        self.sources: dict[str, Path | Query] = {}
+        self.data: dict[str, Json] = {}
 
     def read(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of the study, those that could be read."""
@@ -62,6 +66,8 @@ class Reader:
         self.problems += [f"{key}: is not a part of a study{nearest(str(key), KEYS)}" for key in unknown]
         fields = {key: raw[key] for key in (*TEXT, "repeats", "seed", "order", "anchors") if key in raw}
         fields["case_sets"] = self.case_sets(raw.get("cases"))
+        if "data" in raw or self.data:
+            fields["data"] = self.data or raw["data"]
         fields |= self.agents(raw)
         fields["evaluators"] = self.evaluators(raw.get("evaluators"), "evaluators")
         fields |= {key: read(self, raw[key], key) for key, read in _PARTS.items() if raw.get(key) is not None}
@@ -81,7 +87,7 @@ class Reader:
         if raw is None:
             self.problems.append("cases: is missing")
             return {}
-        if not isinstance(raw, Mapping):
+        if not isinstance(raw, Mapping) or is_query(raw):
             return {"": self.case_set("", raw, "cases")}
         if "input" in raw:
             self.problems.append("cases: this is one case; write a list of cases")
@@ -94,6 +100,8 @@ class Reader:
         before = len(self.problems)
         if isinstance(raw, (str, Path)):
             cases = self.attempt(path, self._from_file, label, raw) or ()
+        elif is_query(raw):
+            cases = self.attempt(path, self._from_data, label, raw) or ()
         elif isinstance(raw, Iterable) and not isinstance(raw, (Mapping, bytes)):
             cases, problems = as_cases(raw, lambda i: f"{path}[{i}]")
             self.problems += shortened(problems)
@@ -109,6 +117,14 @@ class Reader:
         cases = read_cases(path)
         self.sources[label] = path
         return cases
+
+    def _from_data(self, label: str, raw: Any) -> tuple[Case, ...]:
+        query: Query = read_value(Query, raw)
+        found = ask_for(query, self.folders)
+        if query.rows is None:
+            self.sources[label] = _placed(query, self.folders)
+        self.data[label] = found.origin
+        return found.cases
 
     def _with_functions(self, case: Case, path: str) -> Case:
         if not any(isinstance(e, str) and is_reference(e) for e in case.evaluators):
@@ -233,6 +249,14 @@ class Reader:
             rest = {key: value for key, value in raw.items() if key != "name"}
             raw = {"name": raw["name"], "parameters": rest}
         return self.attempt(path, read_value, Design, raw)
+
+
+def _placed(query: Query, folders: Sequence[Path]) -> Query:
+    """The query with its files and folders where they were found."""
+    files = tuple(str(locate(name, folders).resolve()) for name in query.file)
+    folder = str(locate(query.folder, folders).resolve()) if query.folder else ""
+    places = {"file": files} if files else {"folder": folder} if folder else {}
+    return query.model_copy(update=places)
 
 
 def _judged(cases: tuple[Case, ...]) -> bool:

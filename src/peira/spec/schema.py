@@ -11,6 +11,7 @@ from peira.spec.case import Case
 from peira.spec.constraints import Constraint
 from peira.spec.factors import Block, Factor, Level
 from peira.spec.limits import Budget, Policy, Storage
+from peira.spec.query import SOURCES, Query
 
 Schema = dict[str, Any]
 MODELS = (Level, Factor, Block, Constraint, Outcome, Hypothesis, AnalysisPlan, Budget, Policy, Storage)
@@ -23,7 +24,8 @@ def schema() -> Schema:
     """The schema (JSON Schema 2020-12) of the shapes that TOML, YAML and JSON study files may have."""
     _, defined = models_json_schema([(model, "validation") for model in MODELS])
     parts: Schema = {name: _tidy(part) for name, part in defined["$defs"].items()}
-    parts |= {"Case": _case(), "Cases": _cases(), "Code": _code(), "Evaluator": _evaluator()}
+    parts |= {"Case": _case(), "Cases": _cases(), "Query": _query()}
+    parts |= {"Code": _code(), "Evaluator": _evaluator()}
     parts |= {f"{name}Fields": _unnamed(parts[name]) for name in ("Factor", "Block")}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -57,6 +59,7 @@ def _properties() -> Schema:
         "hypotheses": _list(_ref("Hypothesis")),
         "analysis_plans": _list(_ref("AnalysisPlan")),
         **{key: _ref(key.capitalize()) for key in ("budget", "policy", "storage")},
+        "data": {"type": "object"},
     }
 
 
@@ -100,7 +103,18 @@ def _case() -> Schema:
 
 def _cases() -> Schema:
     pair = {"type": "array", "minItems": 2, "maxItems": 2}
-    return _either(TEXT, {**_list(_either(TEXT, pair, _ref("Case"))), "minItems": 1})
+    return _either(TEXT, _ref("Query"), {**_list(_either(TEXT, pair, _ref("Case"))), "minItems": 1})
+
+
+def _query() -> Schema:
+    whole, yes = {"type": "integer"}, {"type": "boolean"}
+    columns = {"anyOf": [*TEXTS["anyOf"], {"type": "object", "additionalProperties": TEXT}]}
+    fields: Schema = dict.fromkeys(Query.model_fields, TEXT)
+    fields |= {"file": TEXTS, "metadata": columns, "shuffle": yes, "seed": whole, "rows": {"type": "array"}}
+    fields |= {"ids": {"type": ["array", "string", "integer"]}}
+    fields |= {key: {"type": "integer", "minimum": 1} for key in ("first", "sample")}
+    sources = [{"required": [name]} for name in SOURCES]
+    return {"type": "object", "properties": fields, "oneOf": sources, "additionalProperties": False}
 
 
 def _code() -> Schema:

@@ -21,9 +21,10 @@ from peira.spec.evaluators import as_evaluator
 from peira.spec.factors import Block, Design, Factor
 from peira.spec.limits import Budget, Policy, Storage
 from peira.spec.modules import Decorated, caller
+from peira.spec.query import Query
 from peira.spec.read import KEYS, Reader
 from peira.spec.rules import broken_rules
-from peira.spec.values import Name, Texts, Value, translate
+from peira.spec.values import Name, Table, Texts, Value, translate
 
 MAX_SEED = 2**53 - 1
 
@@ -36,6 +37,7 @@ class Study(Value, Decorated):
     `version` stands for the agents' code: while it stays, edits make no new trials. `order` is how trials are
     run: at random (within blocks), interleaved (in rounds of all conditions), or as given. `anchors` is how
     often the first trial is run again through the run, to see whether what is measured drifts.
+    `data` records where cases came from (source, revision, digest) and is no part of what a trial is.
     A study of one function can be called as that function.
     """
 
@@ -65,6 +67,7 @@ class Study(Value, Decorated):
     budget: Budget = Field(default_factory=Budget)
     policy: Policy = Field(default_factory=Policy)
     storage: Storage = Field(default_factory=Storage)
+    data: Table = Field(default_factory=dict)
 
     def __init__(self, **raw: Any) -> None:
         folder, module = caller()
@@ -104,8 +107,8 @@ class Study(Value, Decorated):
             return translate(error, KEYS)
         return []
 
-    def _wear(self, module: str, sources: Mapping[str, Path]) -> None:
-        """Look like the function under test, and remember the case files."""
+    def _wear(self, module: str, sources: Mapping[str, Path | Query]) -> None:
+        """Look like the function under test, and remember what cases were read from."""
         worn: dict[str, Any] = {
             "__module__": module,
             "__name__": self.name,
@@ -132,8 +135,8 @@ class Study(Value, Decorated):
         return hash((self.name, self.seed, self.repeats))
 
     @property
-    def sources(self) -> Mapping[str, Path]:
-        """The files that case sets were read from, by label."""
+    def sources(self) -> Mapping[str, Path | Query]:
+        """The files that case sets were read from, or the queries that found them, by label."""
         return dict(self.__dict__.get("_sources", {}))
 
     def resolved_evaluators(self) -> tuple[Evaluator, ...]:

@@ -13,6 +13,7 @@ from peira.spec.constraints import Constraint
 from peira.spec.evaluators import name_of, write_evaluator
 from peira.spec.factors import Block, Factor, Level
 from peira.spec.modules import reference
+from peira.spec.query import Query
 from peira.spec.values import Value
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 PLAIN = (
     *("name", "title", "description", "authors", "rationale", "tags", "notes", "version"),
-    *("repeats", "seed", "order", "anchors"),
+    *("repeats", "seed", "order", "anchors", "data"),
 )
 LISTS = ("outcomes", "hypotheses", "analysis_plans")
 TABLES = ("budget", "policy", "storage")
@@ -72,10 +73,19 @@ class Writer:
         sets: dict[str, Json] = {}
         for label, found in study.case_sets.items():
             if files and label in study.sources:
-                sets[label] = self._file(study.sources[label])
+                sets[label] = self._source(study.sources[label])
             else:
                 sets[label] = [self._case(case) for case in found] if cases else []
         return sets[""] if set(sets) == {""} else sets
+
+    def _source(self, source: Path | Query) -> Json:
+        if isinstance(source, Path):
+            return self._file(source)
+        said = source.model_dump(exclude_unset=True, exclude={"rows"})
+        files = [self._file(Path(name)) for name in source.file]
+        said["file"] = files[0] if len(files) == 1 else files
+        said["folder"] = self._file(Path(source.folder)) if source.folder else ""
+        return {key: value for key, value in said.items() if value not in ("", [], ())}
 
     def _file(self, path: Path) -> str:
         return str(path) if self.base is None else os.path.relpath(path, self.base.resolve())
@@ -108,6 +118,8 @@ class Writer:
 def _varying(varying: Factor | Block) -> Json:
     levels = [_level(level) for level in varying.levels]
     rest = {key: v for key, v in _said(varying).items() if key not in ("name", "levels")}
+    if not levels:  # a range
+        return rest
     return {"levels": levels, **rest} if rest else levels
 
 

@@ -83,7 +83,7 @@ def paired_means(
     """The mean of `one - two`, case by case; with clusters, from the cluster-robust error."""
     first, second = pairs(one, two)
     data = first - second
-    codes, groups = (np.arange(data.size), data.size) if clusters is None else coded(clusters, data.size)
+    codes, groups = coded(clusters, data.size)
     found = spread(data, codes) if groups > 1 else None
     known = found is not None and not is_rounding(found.error, np.concatenate([first, second]))
     return _of_t(float(data.mean()), found if known else None, rope, level, data.size)

@@ -18,7 +18,7 @@ from peira.stats.inputs import Floats, finite, upper
 
 _GRID = 1_000
 _MOST = 0.5  # of the stake that is at risk in one bet
-_CHUNK = 500
+_CHUNK = 100
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,6 @@ class Bets:
             raise ValueError(f"the least value must lie below the most, not {least} and {most}")
         upper(level)
         self._least, self._width, self._alpha = least, most - least, 1 - level
-        self._means = (np.arange(_GRID) + 0.5) / _GRID
         self._rich = np.zeros((2, _GRID))  # the logarithm of either gambler's wealth, for each mean
         self._alive = np.ones(_GRID, dtype=bool)
         self._n, self._sum, self._squares, self._last = 0, 0.0, 0.25, 0
@@ -74,16 +73,15 @@ class Bets:
         return float(self._least + self._width * share)
 
     def _bet(self, data: Floats) -> None:
-        stakes = self._stakes(data)[:, None]
+        stakes, left = self._stakes(data)[:, None], np.flatnonzero(self._alive)
         # A cell stands for all its means, so each gambler plays against the one that favours him least.
-        up, down = self._means + 0.5 / _GRID, self._means - 0.5 / _GRID
+        up, down = (left + 1) / _GRID, left / _GRID
         gains = np.log1p(np.minimum(stakes, _MOST / up) * (data[:, None] - up))
         losses = np.log1p(-np.minimum(stakes, _MOST / (1 - down)) * (data[:, None] - down))
-        limit = math.log(2 / self._alpha)
         for side, steps in enumerate((gains, losses)):
-            path = self._rich[side] + np.cumsum(steps, axis=0)
-            self._rich[side] = path[-1]
-            self._alive &= path.max(axis=0) < limit
+            path = self._rich[side, left] + np.cumsum(steps, axis=0)
+            self._rich[side, left] = path[-1]
+            self._alive[left] &= path.max(axis=0) < math.log(2 / self._alpha)
         if not self._alive.any():
             self._last = min(_GRID - 1, int(self._sum / self._n * _GRID))
 

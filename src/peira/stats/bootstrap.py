@@ -78,8 +78,9 @@ def _bca(draws: Floats, left_out: Floats, value: float, limit: float) -> tuple[f
     below = float((draws < value).mean() + (draws == value).mean() / 2)
     bias = normal.quantile(min(max(below, 1 / (draws.size + 1)), 1 - 1 / (draws.size + 1)))
     distance = left_out.mean() - left_out
-    scale = float((distance**2).sum()) ** 1.5
-    acceleration = float((distance**3).sum()) / (6 * scale) if scale > 0 else 0.0
+    distance /= float(np.abs(distance).max()) or 1.0
+    squares = float((distance**2).sum())
+    acceleration = float((distance**3).sum()) / (6 * squares**1.5) if squares > 0 else 0.0
     low, high = (
         float(np.quantile(draws, _shifted(normal.quantile(p), bias, acceleration)))
         for p in (1 - limit, limit)

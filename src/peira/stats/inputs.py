@@ -38,8 +38,10 @@ def pairs(one: ArrayLike, two: ArrayLike) -> tuple[Floats, Floats]:
     return first, second
 
 
-def coded(labels: Iterable[Hashable], n: int) -> tuple[Codes, int]:
-    """Labels as numbers from 0 in order of first sight, and how many there are."""
+def coded(labels: Iterable[Hashable] | None, n: int) -> tuple[Codes, int]:
+    """Labels as numbers from 0 in order of first sight, and how many there are; None: each its own."""
+    if labels is None:
+        return np.arange(n), n
     seen: dict[Hashable, int] = {}
     codes = np.array([seen.setdefault(label, len(seen)) for label in labels], dtype=np.intp)
     if codes.size != n:

@@ -109,9 +109,11 @@ def _warned(found: Estimate, residuals: Floats) -> Estimate:
     errors is no sign of anything.
     """
     n, centred = residuals.size, residuals - residuals.mean()
-    if found.low is None or n < 3 or is_rounding(float(np.abs(centred).max()), residuals):
+    scale = float(np.abs(centred).max())
+    if found.low is None or n < 3 or is_rounding(scale, residuals):
         return found
-    skewness = abs(float((centred**3).mean())) / float((centred**2).mean()) ** 1.5
+    scaled = centred / scale
+    skewness = abs(float((scaled**3).mean())) / float((scaled**2).mean()) ** 1.5
     chance = math.sqrt(6 * n * (n - 1) / ((n - 2) * (n + 1) * (n + 3)))
     if n >= 25 * skewness**2 or skewness <= 2 * chance:
         return found

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -52,11 +53,16 @@ def mcnemar(
 
 def largest_p(z: float, n: int, alternative: Alternative) -> float:
     """The largest chance, over all shares of differing cases, of a score as far out as `z` among n cases."""
+    return min(1.0, float((_differing(n) @ beyond(z, n, 0.5, alternative)).max()))
+
+
+@lru_cache(maxsize=2)
+def _differing(n: int) -> Floats:
+    """The chances of 0 to n differing cases, for each share of them that is tried."""
     from scipy.stats import binom
 
     shares = np.sin(np.linspace(0, np.pi / 2, _SHARES + 1)[1:, None]) ** 2
-    chances = binom.pmf(np.arange(n + 1), n, shares)
-    return min(1.0, float((chances @ beyond(z, n, 0.5, alternative)).max()))
+    return np.asarray(binom.pmf(np.arange(n + 1), n, shares), dtype=np.float64)
 
 
 def beyond(z: float, n: int, share: float, alternative: Alternative) -> Floats:

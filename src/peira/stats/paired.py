@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from peira.stats.inputs import Codes, Floats, coded, is_binary, is_rounding, pairs, totals, upper
+from peira.stats.inputs import Floats, coded, is_binary, is_rounding, pairs, totals, upper
 from peira.stats.intervals import graded
 from peira.stats.matched import tango
 from peira.stats.permutation import ROUNDS, sign_flip
@@ -30,7 +30,7 @@ def difference(
     cluster as one case for yes/no values, and unknown bounds for others.
     """
     first, second = pairs(one, two)
-    codes, groups = _codes(clusters, first.size)
+    codes, groups = coded(clusters, first.size)
     binary = is_binary(first) and is_binary(second)
     if binary and groups == first.size:
         return tango(int((first > second).sum()), int((first < second).sum()), first.size, level)
@@ -47,7 +47,7 @@ def paired_t(
 ) -> Evidence:
     """Student's test that the mean difference is 0; cluster-robust where cases belong together."""
     first, second = pairs(one, two)
-    codes, groups = _codes(clusters, first.size)
+    codes, groups = coded(clusters, first.size)
     data = first - second
     method = "paired t" if groups == data.size else "paired t, clustered"
     found = spread(data, codes) if groups > 1 else None
@@ -67,7 +67,7 @@ def paired_permutation(
 ) -> Evidence:
     """The test that either side could as well have been the other, cluster by cluster (see `sign_flip`)."""
     first, second = pairs(one, two)
-    codes, groups = _codes(clusters, first.size)
+    codes, groups = coded(clusters, first.size)
     p, statistic, exact = sign_flip(totals(codes, first - second), alternative, seed, rounds)
     kind = "exact" if exact else f"{rounds:,} random flips"
     of = "" if groups == first.size else ", clustered"
@@ -97,10 +97,6 @@ def sign_test(one: ArrayLike, two: ArrayLike, alternative: Alternative = "two-si
         return Evidence(1.0, None, first.size, "sign test, no differences")
     p = float(binomtest(won, won + lost, alternative=alternative).pvalue)
     return Evidence(p, float(won), first.size, "sign test")
-
-
-def _codes(clusters: Iterable[Hashable] | None, n: int) -> tuple[Codes, int]:
-    return (np.arange(n), n) if clusters is None else coded(clusters, n)
 
 
 def _bounded(found: Estimate, data: Floats, groups: int, level: float) -> Estimate:

@@ -22,7 +22,8 @@ from peira.stats.values import Interval
 
 @dataclass(frozen=True)
 class _Moments:
-    """Two means and the covariance of their errors, from cases or clusters of them."""
+    """Two means and the covariance of their errors, each in units of its largest value; `unit` is what a
+    ratio of 1 stands for."""
 
     top: float
     bottom: float
@@ -30,11 +31,13 @@ class _Moments:
     var_bottom: float
     cov: float
     df: float
+    unit: float
     n: int
 
-    @property
-    def value(self) -> float | None:
-        return self.top / self.bottom if self.bottom != 0 else None
+    def interval(self, bounds: tuple[float, float] | None, method: str) -> Interval:
+        value = self.unit * self.top / self.bottom if self.bottom != 0 else None
+        low, high = (self.unit * bounds[0], self.unit * bounds[1]) if bounds else (None, None)
+        return Interval(value, low, high, self.n, method)
 
 
 def fieller(
@@ -45,18 +48,18 @@ def fieller(
     Where the denominator does not differ from 0 at this level the ratio is unbounded: both bounds are None.
     """
     found, limit = _moments(top, bottom, clusters), upper(level)
-    if found is None or found.value is None:
-        return Interval(found.value if found else None, None, None, found.n if found else 1, "unknown")
+    if found is None:
+        return Interval(None, None, None, 1, "unknown")
+    if found.bottom == 0 or found.var_top == found.var_bottom == 0:
+        return found.interval(None, "unknown")
     t2 = student.quantile(found.df, limit) ** 2
     a = found.bottom**2 - t2 * found.var_bottom
     b = found.top * found.bottom - t2 * found.cov
     c = found.top**2 - t2 * found.var_top
-    if found.var_top == found.var_bottom == 0:
-        return Interval(found.value, None, None, found.n, "unknown")
     if a <= 0:
-        return Interval(found.value, None, None, found.n, "fieller, unbounded")
+        return found.interval(None, "fieller, unbounded")
     root = math.sqrt(max(b * b - a * c, 0.0))
-    return Interval(found.value, (b - root) / a, (b + root) / a, found.n, "fieller")
+    return found.interval(((b - root) / a, (b + root) / a), "fieller")
 
 
 def delta(
@@ -64,28 +67,33 @@ def delta(
 ) -> Interval:
     """The same by the delta method: symmetric, and too sure of itself when the denominator is uncertain."""
     found, limit = _moments(top, bottom, clusters), upper(level)
-    if found is None or found.value is None:
-        return Interval(None, None, None, found.n if found else 1, "unknown")
-    ratio = found.value
-    variance = (found.var_top - 2 * ratio * found.cov + ratio**2 * found.var_bottom) / found.bottom**2
+    if found is None:
+        return Interval(None, None, None, 1, "unknown")
+    if found.bottom == 0:
+        return found.interval(None, "unknown")
+    ratio = found.top / found.bottom
+    variance = found.var_top - 2 * ratio * found.cov + ratio**2 * found.var_bottom
     if variance <= 0:
-        return Interval(ratio, None, None, found.n, "unknown")
-    half = student.quantile(found.df, limit) * math.sqrt(variance)
-    return Interval(ratio, ratio - half, ratio + half, found.n, "delta")
+        return found.interval(None, "unknown")
+    half = student.quantile(found.df, limit) * math.sqrt(variance) / abs(found.bottom)
+    return found.interval((ratio - half, ratio + half), "delta")
 
 
 def _moments(top: ArrayLike, bottom: ArrayLike, clusters: Iterable[Hashable] | None) -> _Moments | None:
-    first, second = pairs(top, bottom)
-    n = first.size
-    codes, groups = (np.arange(n), n) if clusters is None else coded(clusters, n)
+    pair = pairs(top, bottom)
+    n = pair[0].size
+    codes, groups = coded(clusters, n)
     if groups < 2:
         return None
+    scales = [float(np.abs(data).max()) or 1.0 for data in pair]
+    first, second = (data / scale for data, scale in zip(pair, scales, strict=True))
     leverage = 1 / (1 - sizes(codes) / n)
     one, two = (totals(codes, data - data.mean()) for data in (first, second))
 
     def covariance(a: Floats, b: Floats) -> float:
         return float((a * b) @ leverage) / n**2
 
-    df = min(spread(data, codes).df for data in (first, second))
     means = float(first.mean()), float(second.mean())
-    return _Moments(*means, covariance(one, one), covariance(two, two), covariance(one, two), df, n)
+    moments = covariance(one, one), covariance(two, two), covariance(one, two)
+    df = min(spread(data, codes).df for data in (first, second))
+    return _Moments(*means, *moments, df, scales[0] / scales[1], n)

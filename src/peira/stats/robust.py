@@ -63,8 +63,8 @@ def two_way(
     and Miller: variance by the one plus by the other minus by both together.
 
     Each variance has its own G/(G-1); the t quantile has the degrees of freedom of the smaller number of
-    clusters. Where the difference is not positive, the larger of the two variances stands instead. Unknown
-    with fewer than two clusters either way, or without spread.
+    clusters. The variance is never taken to be less than by either way alone, as the difference may be.
+    Unknown with fewer than two clusters either way, or without spread.
     """
     data = flat(values)
     upper(level)
@@ -76,7 +76,7 @@ def two_way(
     both = rows * n_columns + columns
     _, cells = np.unique(both, return_inverse=True)
     variance = sum(either) - _variance(data, cells, int(cells.max()) + 1)
-    error = math.sqrt(variance if variance > 0 else max(either))
+    error = math.sqrt(max(variance, *either))
     if is_rounding(error, data):
         return Estimate(mean, None, None, data.size, "unknown")
     bounds = around(mean, Spread(error, fewest - 1), level)

@@ -83,7 +83,7 @@ def max_t(
     data = finite(np.asarray(table, dtype=np.float64))
     if data.ndim != 2 or data.size == 0:
         raise ValueError("need a table of cases by sides")
-    codes, groups = (np.arange(len(data)), len(data)) if clusters is None else coded(clusters, len(data))
+    codes, groups = coded(clusters, len(data))
     gaps = np.stack([data[:, i] - data[:, j] for i, j in contrasts], axis=1)
     means, limit = gaps.mean(axis=0), upper(level)
     spreads = [spread(column, codes) for column in gaps.T] if groups > 1 else []

@@ -40,5 +40,6 @@ def p_value(statistic: float, df: float, alternative: Alternative) -> float:
 
 def independent(one: Spread, two: Spread) -> Spread:
     """The error of a difference of two independent means, with Welch's degrees of freedom."""
-    a, b = one.error**2, two.error**2
-    return Spread(math.sqrt(a + b), (a + b) ** 2 / (a * a / one.df + b * b / two.df))
+    error = math.hypot(one.error, two.error)
+    a, b = (one.error / error) ** 2, (two.error / error) ** 2
+    return Spread(error, 1 / (a * a / one.df + b * b / two.df))

@@ -57,7 +57,7 @@ def bradley_terry(
     curve = _information(wins, strength) + 1 / players
     covariance = inverse = np.asarray(np.linalg.inv(curve) - 1 / players, dtype=np.float64)
     if clusters is not None or bool(((won != 0) & (won != 1)).any()):
-        codes, groups = (np.arange(won.size), won.size) if clusters is None else coded(clusters, won.size)
+        codes, groups = coded(clusters, won.size)
         covariance = inverse @ _meat(one, two, won, strength, codes, groups) @ inverse
     half = z * np.sqrt(np.diag(covariance))
     low, high = _plain(strength - half), _plain(strength + half)
@@ -80,7 +80,7 @@ def bradley_terry_bootstrap(
     """
     one, two, won = _checked(first, second, outcome, players)
     upper(level)
-    codes, groups = (np.arange(won.size), won.size) if clusters is None else coded(clusters, won.size)
+    codes, groups = coded(clusters, won.size)
     wins = _wins(one, two, won, players)
     if not _connected(wins) or groups < 2:
         return bradley_terry(one, two, won, players, clusters=codes.tolist(), level=level)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from peira.stats import student
@@ -112,7 +111,7 @@ def _error(first: Floats, second: Floats, one: Labels, two: Labels) -> Spread | 
 
 def _spread(data: Floats, labels: Labels) -> Spread | None:
     """The error of a side; zero where it shows no spread, None where it has but one cluster."""
-    codes, groups = (np.arange(data.size), data.size) if labels is None else coded(labels, data.size)
+    codes, groups = coded(labels, data.size)
     if groups < 2:
         return None
     found = spread(data, codes)

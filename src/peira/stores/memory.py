@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from peira.core.clock import Clock, SystemClock
 from peira.core.contracts import CallQuery, Op, Outcome, RunQuery, Tally
-from peira.core.events import CallIntended, Record, State, TasksClaimed
+from peira.core.events import CallIntended, Record, State, Status, TasksClaimed
 from peira.core.ids import digest_bytes
 from peira.core.state import Call, Run, Task
 from peira.errors import Unknown
@@ -145,6 +145,7 @@ def matches(run: Run, query: RunQuery) -> bool:
     return (
         query.study in ("", run.study)
         and query.status in ("", run.status)
+        and (run.status is not Status.frozen or bool(query.status or query.prefix))
         and (not query.tag or query.tag in run.tags)
         and run.planned >= query.since
         and (not query.until or run.planned <= query.until)

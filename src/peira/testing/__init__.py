@@ -28,12 +28,15 @@ from peira.testing.script import scripted, scripted_async, scripted_attempt
 
 if TYPE_CHECKING:
     from peira.testing.agents import AgentSuite
+    from peira.testing.evaluators import EvaluatorSuite
     from peira.testing.models import ModelSuite
     from peira.testing.runners import RunnerSuite
     from peira.testing.stores import StoreSuite
+    from peira.testing.transforms import TransformSuite
 
 __all__ = [
     "AgentSuite",
+    "EvaluatorSuite",
     "ManualClock",
     "MemoryChannel",
     "MemoryStore",
@@ -41,15 +44,18 @@ __all__ = [
     "RunnerSuite",
     "ScriptedDesk",
     "StoreSuite",
+    "TransformSuite",
     "scripted",
     "scripted_async",
     "scripted_attempt",
 ]
 _SUITES = {
     "AgentSuite": "agents",
+    "EvaluatorSuite": "evaluators",
     "ModelSuite": "models",
     "RunnerSuite": "runners",
     "StoreSuite": "stores",
+    "TransformSuite": "transforms",
 }
 
 

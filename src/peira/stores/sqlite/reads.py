@@ -10,7 +10,7 @@ import apsw
 
 from peira.core.codec import decode_event
 from peira.core.contracts import CallQuery, RunQuery, Tally
-from peira.core.events import Record, State
+from peira.core.events import Record, State, Status
 from peira.core.queries import CALL_STATES
 from peira.core.state import Call, Run, Task
 from peira.stores.sqlite.rows import CALL, RUN, SEQ_BITS, TASK, call_value, place, run_value, task_value
@@ -121,6 +121,7 @@ def listing(db: apsw.Connection, query: RunQuery) -> list[Run]:
     where = {
         "study = ?": query.study,
         "status = ?": query.status,
+        "status <> ?": "" if query.status or query.prefix else Status.frozen.value,
         "tag = ?": query.tag,
         f"{at} >= ?": query.since,
         f"{at} <= ?": query.until,

@@ -229,4 +229,5 @@ def call_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Call:
         return Call(*common)
     of = _call_rest.decode(rest)
     run = run_id(asked >> SEQ_BITS)
-    return Call(*common, model, of.request, of.sends, of.why, run, input, output, cost, of.served)
+    counted = run, input, output, cost
+    return Call(*common, model, of.request, of.sends, of.why, *counted, of.served, of.batch)

@@ -15,7 +15,16 @@ from peira.core.ids import digest
 from peira.core.queries import CALL_STATES
 from peira.core.state import Call
 from peira.stores.verify import verify
-from peira.testing.stores.acts import AnyStore, accept, claimed, find_call, plan_run, recorded, refuse
+from peira.testing.stores.acts import (
+    AnyStore,
+    accept,
+    claimed,
+    find_call,
+    find_run,
+    plan_run,
+    recorded,
+    refuse,
+)
 
 
 def intended(task: str, key: str, send: int = 1, model: str = "m:a") -> ev.CallIntended:
@@ -87,6 +96,36 @@ class Calls:
         refuse(store, run, settled("t", "c", "resend"))
         accept(store, run, settled("t", "c", "discard"))
         assert find_call(store, "c").state == "void"
+        assert verify(store) == []
+
+    def test_a_call_in_a_batch_needs_no_attempt_and_knows_its_batch(self, store: AnyStore) -> None:
+        run = plan_run(store)
+        handed = msgspec.structs.replace(intended("t", "c"), epoch=0, batch=digest("b"))
+        accept(store, run, claimed("t"), ev.TasksReleased((digest("t"),), (1,)), handed)
+        assert (find_call(store, "c").state, find_call(store, "c").batch) == ("intended", digest("b"))
+        refuse(store, run, intended("t", "d"))
+        accept(store, run, answered("t", "c", cost=0.25))
+        assert (find_call(store, "c").state, find_call(store, "c").batch) == ("answered", digest("b"))
+        assert verify(store) == []
+
+    def test_what_a_run_is_answered_after_its_end_it_has_spent(self, store: AnyStore) -> None:
+        run = plan_run(store)
+        handed = [
+            msgspec.structs.replace(intended("t", key, model=model), epoch=0, batch=digest("b"))
+            for key, model in {"c": "m:a", "d": "m:a", "e": "m:b", "f": "m:b"}.items()
+        ]
+        refuse(store, run, handed[0])
+        accept(store, run, claimed("t"), *handed, answered("t", "c", input=7, output=2, cost=0.25))
+        spent = ev.Spent("m:a", 1, 1, 7, 2, 0.25)
+        accept(
+            store, run, ev.RunFinished(ev.Status.interrupted, {"planned": 1, "work.left": 1}, spent=(spent,))
+        )
+        accept(store, run, answered("t", "d", input=5, output=1, cost=0.5), answered("t", "e"))
+        accept(store, run, lost("t", "f", doubt=True))
+        assert find_run(store, run).spent == (
+            ev.Spent("m:a", 2, 2, 12, 3, 0.75),
+            ev.Spent("m:b", 2, 1, unpriced=1, doubtful=1),
+        )
         assert verify(store) == []
 
     def test_steps_are_no_calls(self, store: AnyStore) -> None:

@@ -47,6 +47,21 @@ class Claims:
         accept(store, run, finished("a"))
         assert verify(store) == []
 
+    def test_what_is_queued_is_listed_by_class_oldest_first(self, store: AnyStore) -> None:
+        run = plan_run(store)
+        accept(store, run, queued(spec("c", priority=2), spec("a"), spec("other", cls="else")))
+        accept(store, run, queued(spec("b", payload="slip", needs=(digest("a"),))))
+        assert [task.id for task in store.queued("work")] == ids("c", "a", "b")
+        assert store.queued("work")[2] == find_task(store, "b")
+        assert [task.id for task in store.queued("else")] == ids("other")
+        accept(store, run, claimed("a", "c"), finished("a"), retried("c", not_before=9e9))
+        assert sorted(task.id for task in store.queued("work")) == sorted(ids("c", "b"))
+        accept(store, run, claimed("b"), ev.TasksInterrupted(tuple(ids("b"))))
+        assert {task.id: task.interruptions for task in store.queued("work")} == dict(
+            zip(ids("c", "b"), (0, 1), strict=True)
+        )
+        assert store.queued("nothing") == []
+
     def test_the_highest_priority_goes_first_and_then_the_oldest(self, store: AnyStore) -> None:
         run = plan_run(store)
         order: list[TaskSpec] = [

@@ -105,6 +105,14 @@ class Reads:
         assert listed(tag="gpu", study="b") == []
         assert listed(tag="night") == []
 
+    def test_frozen_plans_are_listed_only_where_they_are_asked_for(self, store: AnyStore) -> None:
+        run, kept = plan_only(store, study="a"), plan_only(store, study="a")
+        accept(store, kept, ev.RunFinished(Status.frozen))
+        assert [found.id for found in store.runs(RunQuery())] == [run]
+        assert [found.id for found in store.runs(RunQuery(study="a"))] == [run]
+        assert [found.id for found in store.runs(RunQuery(study="a", status=Status.frozen))] == [kept]
+        assert [found.id for found in store.runs(RunQuery(prefix=kept[:20]))] == [kept]
+
     def test_runs_are_listed_by_prefix(self, store: AnyStore) -> None:
         runs = [plan_only(store) for _ in range(40)]
         for prefix in {run[:1] for run in runs} | {runs[0], runs[7][:10]}:

@@ -1,0 +1,27 @@
+"""What a sandbox costs: generated code in one of its own, beside a bare start of the same interpreter."""
+
+from __future__ import annotations
+
+from figures import Section, data, middle, rate, ratio, time_each, times
+from workers import Bench, Work, alternate
+
+STARTS = 200
+BARE = "bare start of the interpreter"
+
+
+def sandbox(bench: Bench) -> Section:
+    labels = {BARE: "bare", "the same in a sandbox": "confined", "code_tests, in a sandbox": "judged"}
+    works = [Work(label, "work_sandbox.py", STARTS, ("--what", what)) for label, what in labels.items()]
+    rows, broke = alternate(works, bench)
+    ratios = {label: ratio(kept, rows[BARE], time_each) for label, kept in rows.items() if BARE in rows}
+    return Section(
+        f"sandbox: {STARTS} starts, two at a time, median (best) of {bench.rounds} rounds",
+        ("", "starts/s", "time, to bare"),
+        [
+            (label, f"{middle(kept, rate):.0f} ({max(map(rate, kept)):.0f})", times(ratios.get(label)))
+            for label, kept in rows.items()
+        ],
+        data(rows, ratios),
+        [],
+        list(broke.values()),
+    )

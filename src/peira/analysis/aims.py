@@ -1,0 +1,56 @@
+"""What a study declared before it was run, as far as it is to be tested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from peira.core.ids import Json
+from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
+from peira.spec.values import read_value
+
+ALONE = AnalysisPlan(name="(no plan)")
+
+
+@dataclass(frozen=True)
+class Aims:
+    """What a study declared before it was run."""
+
+    outcomes: tuple[Outcome, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
+    plans: tuple[AnalysisPlan, ...] = ()
+
+    @classmethod
+    def of(cls, snapshot: Json) -> Aims:
+        """The aims of a study as a run keeps it."""
+        kept: Mapping[str, Json] = snapshot if isinstance(snapshot, Mapping) else {}
+        return cls(
+            tuple(read_value(Outcome, raw) for raw in kept.get("outcomes", ())),
+            tuple(read_value(Hypothesis, raw) for raw in kept.get("hypotheses", ())),
+            tuple(read_value(AnalysisPlan, raw) for raw in kept.get("analysis_plans", ())),
+        )
+
+    def measure_of(self, outcome: str) -> str | None:
+        """The name of the number that an outcome is; None if the only score there is will do."""
+        declared = {found.name: found for found in self.outcomes}
+        if not outcome:
+            first = [found for found in self.outcomes if found.primary] or list(self.outcomes)
+            return _number(first[0]) if len(first) == 1 else None
+        return _number(declared[outcome]) if outcome in declared else outcome
+
+    def families(self) -> list[tuple[AnalysisPlan, list[Hypothesis]]]:
+        """The hypotheses of each plan (without names: those of its outcomes), then each that no plan has."""
+        found = [(plan, [h for h in self.hypotheses if plan.tests(h)]) for plan in self.plans]
+        planned = {h.id for _, family in found for h in family}
+        return [*found, *((ALONE, [h]) for h in self.hypotheses if h.id not in planned)]
+
+    def declares(self, factor: str, score: str) -> bool:
+        """Whether some hypothesis is about this factor and this number."""
+        return any(
+            h.factor == factor and self.measure_of(h.outcome) in (None, score) for h in self.hypotheses
+        )
+
+
+def _number(outcome: Outcome) -> str:
+    parts = (outcome.judged_by, outcome.metric)
+    return ".".join(part for part in parts if part)

@@ -1,0 +1,136 @@
+"""A gate for continuous integration: met only when the results show it with confidence.
+
+Each demand is tested one-sided at 1 - level. Trials that failed or did not finish count as the worst a score
+between 0 and 1 can be; any other score cannot pass a gate while trials are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+from xml.etree import ElementTree
+
+import msgspec
+
+from peira.analysis.compare import compare_runs
+from peira.analysis.contrasts import Wish
+from peira.analysis.measures import Measured, measure
+from peira.analysis.trials import TrialResult
+from peira.core.ids import short
+from peira.stats.intervals import estimate
+from peira.stats.missing import bounds
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The mean of a score must be at least (`min`) or at most (`max`) so much."""
+
+    score: str
+    limit: float
+    kind: Literal["min", "max"]
+
+
+@dataclass(frozen=True)
+class NoWorse:
+    """A score must not be lower than that of another run by more than a margin."""
+
+    run: str
+    trials: Sequence[TrialResult]
+    score: str
+    margin: float
+
+
+@dataclass(frozen=True)
+class Check:
+    """One demand, whether it was met, and the evidence in a sentence."""
+
+    demand: str
+    met: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Gate:
+    checks: tuple[Check, ...]
+
+    @property
+    def met(self) -> bool:
+        return all(check.met for check in self.checks)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{'met' if c.met else 'NOT MET'}: {c.demand}: {c.reason}" for c in self.checks)
+
+    def to_json(self) -> str:
+        return msgspec.json.encode({"met": self.met, **asdict(self)}).decode()
+
+    def junit(self, suite: str) -> str:
+        """The checks as test cases, for whatever shows test results."""
+        failed = sum(not check.met for check in self.checks)
+        counts = {"tests": str(len(self.checks)), "failures": str(failed), "errors": "0"}
+        root = ElementTree.Element("testsuite", {"name": suite, **counts})
+        for check in self.checks:
+            case = ElementTree.SubElement(root, "testcase", {"classname": suite, "name": check.demand})
+            if not check.met:
+                ElementTree.SubElement(case, "failure", {"message": check.reason})
+        return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def judge(trials: Sequence[TrialResult], demands: Sequence[Bound | NoWorse], level: float = 0.95) -> Gate:
+    return Gate(tuple(_judged(trials, demand, level) for demand in demands))
+
+
+def _judged(trials: Sequence[TrialResult], demand: Bound | NoWorse, level: float) -> Check:
+    if isinstance(demand, Bound):
+        return _bound(measure(trials, demand.score), demand, level)
+    return _no_worse(trials, demand, level)
+
+
+def _bound(measured: Measured, demand: Bound, level: float) -> Check:
+    sign = ">=" if demand.kind == "min" else "<="
+    title = f"{demand.score} {sign} {demand.limit:g}"
+    mean, end, lost = _end(measured, demand, 2 * level - 1)
+    if mean is None:
+        return Check(title, False, "no trial has a score")
+    if end is None:
+        why = f"{lost} trials have no score" if lost else "the interval is unknown"
+        return Check(title, False, f"the mean is {mean:.4g}, and {why}")
+    met = end >= demand.limit if demand.kind == "min" else end <= demand.limit
+    counted = f", counting {lost} lost {'trial' if lost == 1 else 'trials'} as worst" if lost else ""
+    side = "above" if demand.kind == "min" else "below"
+    return Check(title, met, f"the mean is {mean:.4g}, {side} {end:.4g} with {level:.0%} confidence{counted}")
+
+
+def _end(measured: Measured, demand: Bound, level: float) -> tuple[float | None, float | None, int]:
+    """The mean, the bound that matters (None if unknown), and how many trials are lost."""
+    known = [one for one in measured.observations if one.value is not None]
+    lost = [one.trial.unit for one in measured.observations if one.value is None]
+    if not known:
+        return None, None, len(lost)
+    values = [one.value for one in known if one.value is not None]
+    units = [one.trial.unit for one in known]
+    found = estimate(values, units, level)
+    if not lost:
+        return found.mean, found.low if demand.kind == "min" else found.high, 0
+    if measured.ends is None:
+        return found.mean, None, len(lost)
+    filled = bounds(values, units, lost, *measured.ends, level=level)
+    return found.mean, filled.lowest if demand.kind == "min" else filled.highest, len(lost)
+
+
+def _no_worse(trials: Sequence[TrialResult], demand: NoWorse, level: float) -> Check:
+    title = f"{demand.score} no worse than in {short(demand.run)} by {demand.margin:g}"
+    wish = Wish(level=level, margin=demand.margin)
+    compared = compare_runs(trials, demand.trials, ("this run", short(demand.run)), demand.score, wish=wish)
+    found = compared.contrasts[0]
+    if found.difference is None or found.not_worse is None or found.not_worse.p is None:
+        return Check(title, False, f"the runs cannot be compared: {found.pairing}")
+    low = found.not_worse.interval.low
+    reason = f"the difference is {found.difference.mean:.4g}, above {low:.4g} with {level:.0%} confidence"
+    met = found.not_worse.answer == "within"
+    if found.bounds is None:
+        return Check(title, met, reason)
+    worst = found.bounds.lowest
+    held = met and worst is not None and worst > -demand.margin
+    shown = "unknown" if worst is None else f"{worst:.4g}"
+    return Check(title, held, f"{reason}; with {found.bounds.lost} lost at worst its bound is {shown}")

@@ -1,0 +1,36 @@
+"""`peira diff`: what became of a study between two versions of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from peira.api.comparing import diff as compared
+from peira.cli.options import Json, Store, chosen
+from peira.cli.output import Output
+
+Side = "file.py, file.py:name, a .toml, .yaml or .json file, or the id of a run or frozen plan."
+
+
+def diff(
+    a: Annotated[str, typer.Argument(metavar="A", help=f"The earlier one: {Side}")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The later one, named in the same way.")],
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Say what changed from one study, run or frozen plan to another.
+
+    And what follows from it: which trials can be reused, which must be run again and why, and which are only
+    scored again. Runs nothing.
+
+    \b
+    Examples:
+      peira diff 3f2a91 capitals.py
+      peira diff 3f2a91 8d01c4 --json
+    """
+    out = Output(as_json)
+    found = compared(chosen(a, store), chosen(b, store), store=store)
+    out.document(msgspec.to_builtins(found))
+    out.text(str(found))

@@ -1,0 +1,7 @@
+"""The registered benchmarks."""
+
+from peira.data.benchmarks import choices, code, maths, words
+
+BENCHMARKS = (*maths.ALL, *choices.ALL, *words.ALL, *code.ALL)
+
+__all__ = ["BENCHMARKS"]

@@ -1,0 +1,180 @@
+"""A design laid out, ready to be looked at: its different runs, how often each comes, and their columns.
+
+Columns are scaled so that they compare: a number runs from -1 to 1, and the columns of other factors are
+orthogonal contrasts with a mean square of 1 over the levels. A balanced orthogonal two-level design so has
+the information N for every parameter, and a balanced orthogonal one of any levels too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, islice
+from typing import TYPE_CHECKING
+
+from peira.core.ids import Json
+from peira.core.space import Dimension, Point, Space
+from peira.design.dimensions import key, numeric, places, require, values_of
+from peira.design.model import Term, code, expand, parameters, parse
+from peira.errors import Invalid
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Matrix = NDArray[np.float64]
+
+MOST_RUNS = 50_000
+MOST_CELLS = 20_000_000
+"""Numbers in one matrix: 160 MB."""
+
+
+@dataclass(frozen=True)
+class Laid:
+    """The different runs of a design, in the factors that can vary at all; the others are `fixed`.
+
+    Each run comes `times` times. `whole` are the factors that have one value in each of the `plots`. Factors
+    that are `nested`, with other levels in each level of their parent, are no effects of their own: they are
+    what varies within the parent.
+    """
+
+    space: Space
+    rows: tuple[Mapping[str, Json], ...]
+    times: tuple[int, ...]
+    blocks: tuple[str, ...]
+    plots: int = 0
+    whole: tuple[str, ...] = ()
+    nested: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> int:
+        return sum(self.times)
+
+    @cached_property
+    def columns(self) -> dict[str, Matrix]:
+        """The columns of each factor, a row for each different run."""
+        return {d.name: columns(d, [row[d.name] for row in self.rows]) for d in self.space.dimensions}
+
+    def matrix(self, terms: Sequence[Term]) -> Matrix:
+        """The columns of the terms, side by side."""
+        wide = parameters(self.space, terms)
+        if wide * len(self.rows) > MOST_CELLS:
+            raise Invalid(
+                f"{wide:,} columns at {len(self.rows):,} runs are too many to look at; say a smaller formula"
+            )
+        return expand(self.columns, terms, len(self.rows))
+
+    @cached_property
+    def weights(self) -> Matrix:
+        import numpy as np
+
+        return np.array(self.times, dtype=np.float64)
+
+    @cached_property
+    def block_factor(self) -> str:
+        """The factor whose levels the blocks are; "" if there is none."""
+        own = set(self.blocks)
+        for dimension in self.space.dimensions if len(own) > 1 else ():
+            levels = [key(row[dimension.name]) for row in self.rows]
+            if len(set(levels)) == len(own) == len(set(zip(levels, self.blocks, strict=True))):
+                return dimension.name
+        return ""
+
+    @cached_property
+    def block_columns(self) -> Matrix:
+        """Columns that tell the blocks apart; none where there is one block, or the blocks are a factor."""
+        known = {block: place for place, block in enumerate(dict.fromkeys(self.blocks))}
+        found: Matrix = contrasts(len(known))[[known[block] for block in self.blocks]]
+        return found[:, :0] if self.block_factor else found
+
+
+def laid(space: Space, points: Iterable[Point]) -> Laid:
+    """The design as it is looked at; Invalid if there is nothing to see in it."""
+    varying = [d for d in space.dimensions if values_of(d) > 1]
+    if not varying:
+        raise Invalid("nothing varies: there is no factor with two levels or more; give one")
+    taken = _taken(points, [d.name for d in varying])
+    nested = {d.name for d in varying if d.parent and _within(d, taken)}
+    seen = tuple(d for d in varying if d.name not in nested)
+    found = _merged(taken, [d.name for d in seen])
+    plots = {point.plot for point in taken if point.plot}
+    return Laid(
+        space=Space(seen, space.admits),
+        rows=tuple(point.factors for point, _ in found),
+        times=tuple(times for _, times in found),
+        blocks=tuple(point.block for point, _ in found),
+        plots=len(plots),
+        whole=tuple(d.name for d in seen if plots and _constant(d.name, taken, len(plots))),
+        nested=tuple(d.name for d in varying if d.name in nested),
+        fixed=tuple(d.name for d in space.dimensions if d not in varying),
+    )
+
+
+def _within(dimension: Dimension, points: Iterable[Point]) -> bool:
+    """Whether each level is met in one level of the parent only."""
+    met = {(key(p.factors[dimension.name]), key(p.factors.get(dimension.parent))) for p in points}
+    return len({level for level, _ in met}) == len(met)
+
+
+def _taken(points: Iterable[Point], names: Sequence[str]) -> list[Point]:
+    """The points, if they are some, not too many, and say all that is asked."""
+    taken = list(islice(points, MOST_RUNS + 1))
+    lacking = [name for name in names if any(name not in point.factors for point in taken)]
+    require(
+        [] if taken else ["the design has no runs; relax the constraints, or take another design"],
+        (f"{name}: not every run has a value for it" for name in lacking),
+    )
+    if len(taken) > MOST_RUNS:
+        raise Invalid(
+            f"there are more than {MOST_RUNS:,} runs, too many to look at one by one; take fewer levels, "
+            "or a design that samples them (latin_hypercube, d_optimal)"
+        )
+    return taken
+
+
+def _merged(points: Iterable[Point], names: Sequence[str]) -> list[tuple[Point, int]]:
+    """Each different run of a block once, with how often it comes."""
+    found: dict[tuple[str, ...], tuple[Point, int]] = {}
+    for point in points:
+        same = point.block, *(key(point.factors[name]) for name in names)
+        first, times = found.get(same, (point, 0))
+        found[same] = first, times + point.replicates
+    return list(found.values())
+
+
+def _constant(name: str, points: Iterable[Point], plots: int) -> bool:
+    """Whether a factor has one value in each whole plot."""
+    return len({(point.plot, key(point.factors[name])) for point in points}) == plots
+
+
+def columns(dimension: Dimension, values: Sequence[Json]) -> Matrix:
+    """The scaled columns of one factor, a row for each value."""
+    if numeric(dimension):
+        return code(dimension, values)
+    found: Matrix = contrasts(len(dimension.levels))[places(dimension, values)]
+    return found
+
+
+def contrasts(levels: int) -> Matrix:
+    """Each level but the first against those before it: orthogonal, of mean square 1; two: -1 and 1."""
+    import numpy as np
+
+    found = np.zeros((levels, max(0, levels - 1)))
+    for nth in range(1, levels):
+        found[:nth, nth - 1] = -1
+        found[nth, nth - 1] = nth
+        found[:, nth - 1] *= math.sqrt(levels / (nth * (nth + 1)))
+    return found
+
+
+def pairs_of(space: Space) -> tuple[Term, ...]:
+    """Every interaction of two factors."""
+    return tuple(Term(((a, 1), (b, 1))) for a, b in combinations(space.names, 2))
+
+
+def two_way(space: Space, terms: Iterable[Term] = ()) -> tuple[Term, ...]:
+    """The intercept, every factor and every pair of factors; and the terms given, each once."""
+    return tuple(dict.fromkeys([*parse("main", space), *pairs_of(space), *terms]))

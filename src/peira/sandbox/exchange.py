@@ -1,0 +1,93 @@
+"""Talking to a process that may never stop talking, or never listen: all of it within bounds."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import IO
+
+from peira.sandbox.limits import Limits
+
+TICK = 0.2
+"""Seconds between two looks at what the process holds."""
+
+PATIENCE = 5.0
+"""Seconds that the killed are given to be gone."""
+
+CHUNK = 1 << 16
+
+
+@dataclass
+class Exchange:
+    """What was said, and why it was cut short: "time", "output", or what the onlooker found; else ""."""
+
+    limits: Limits
+    stop: Callable[[], None]
+    look: Callable[[], str]
+    stdout: bytearray = field(default_factory=bytearray)
+    stderr: bytearray = field(default_factory=bytearray)
+    ended_by: str = ""
+
+    def hold(self, process: subprocess.Popen[bytes], given: bytes) -> None:
+        """Until all that could write have closed their end, by themselves or because they were stopped."""
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        deadline, stopped = time.monotonic() + self.limits.seconds, False
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ, self.stdout)
+            selector.register(process.stderr, selectors.EVENT_READ, self.stderr)
+            self._offer(selector, process.stdin, given)
+            while _reading(selector) and (not stopped or time.monotonic() < deadline):
+                for key, _ in selector.select(min(TICK, max(0.0, deadline - time.monotonic()))):
+                    _move(selector, key)
+                over = process.poll() is not None
+                self.ended_by = self.ended_by or ("" if over else self._excess(deadline))
+                if not stopped and (over or self.ended_by):
+                    self.stop()  # what it left behind may hold the pipes open
+                    deadline, stopped = time.monotonic() + PATIENCE, True
+        del self.stdout[self.limits.output :], self.stderr[self.limits.output :]
+
+    def _offer(self, selector: selectors.BaseSelector, pipe: IO[bytes], given: bytes) -> None:
+        if not given:
+            pipe.close()
+            return
+        os.set_blocking(pipe.fileno(), False)
+        selector.register(pipe, selectors.EVENT_WRITE, bytearray(given))
+
+    def _excess(self, deadline: float) -> str:
+        if max(len(self.stdout), len(self.stderr)) > self.limits.output:
+            return "output"
+        return "time" if time.monotonic() >= deadline else self.look()
+
+
+def _reading(selector: selectors.BaseSelector) -> bool:
+    return any(key.events & selectors.EVENT_READ for key in selector.get_map().values())
+
+
+def _move(selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+    """Read what is there, or write what fits; a pipe that is done with is let go."""
+    if key.events & selectors.EVENT_READ:
+        said = os.read(key.fd, CHUNK)
+        key.data.extend(said)
+        done = not said
+    else:
+        done = _give(key)
+    if done:
+        selector.unregister(key.fileobj)
+        if key.events & selectors.EVENT_WRITE:
+            key.fileobj.close()  # type: ignore[union-attr]
+
+
+def _give(key: selectors.SelectorKey) -> bool:
+    try:
+        del key.data[: os.write(key.fd, key.data[:CHUNK])]
+    except BlockingIOError:
+        return False
+    except BrokenPipeError:
+        return True
+    return not key.data

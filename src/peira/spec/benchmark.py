@@ -1,0 +1,227 @@
+"""Benchmarks: reusable study templates.
+
+A data set's slices, its prompt variants, and how answers are found and judged; with a model, a study.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PrivateAttr, SkipValidation, model_validator
+
+from peira.core.ids import Json
+from peira.core.registry import nearest, registry
+from peira.core.templates import Template
+from peira.errors import Invalid
+from peira.spec.factors import Factor, Level
+from peira.spec.modules import caller, is_reference, resolve_reference
+from peira.spec.query import DATA_FILES, Query, ask_for
+from peira.spec.study import Study
+from peira.spec.values import Name, Table, Value, read_value
+
+GIVEN = frozenset({"input", "examples", "id", "slice", "metadata"})
+"""What a prompt's template may name."""
+
+
+class Prompt(Value):
+    """A prompt variant: a template over the case's `input` (and `metadata`, `slice`, `id`, `examples`).
+
+    With `shots`, `examples` are so many solved cases, each with its `input` and `output`, chosen by the
+    study's seed and never the case itself. `parameters` go to the model as they are.
+    """
+
+    name: Name
+    template: Name
+    system: str = ""
+    shots: int = Field(default=0, ge=0)
+    parameters: Table = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _asks_for_what_there_is(self) -> Prompt:
+        if unknown := sorted(Template(self.template).names - GIVEN):
+            raise Invalid(f"template: there is no {name!r}{nearest(name, GIVEN)}" for name in unknown)
+        return self
+
+
+def _prompts(raw: Any) -> tuple[Prompt, ...]:
+    return tuple(read_value(Prompt, one) for one in (raw if isinstance(raw, list | tuple) else (raw,)))
+
+
+def _query(raw: Any) -> Query | None:
+    return None if raw is None else read_value(Query, raw)
+
+
+class Benchmark(Value):
+    """A data set with its prompt variants, its transform and its evaluators: `compile` makes a study of it.
+
+    `data` finds the cases; `slices` name parts of it by expressions over its rows. `examples` is where solved
+    cases for prompts with shots come from (else from `data`): what it maps to `expected` is the answer shown.
+    `transform` finds the answer in a model's reply, and `evaluators` judge that. The first prompt is what is
+    usual. Relative files lie beside the file that declares the benchmark, or in the working folder.
+    """
+
+    name: Name
+    data: Annotated[Query, BeforeValidator(_query)]
+    prompts: Annotated[tuple[Prompt, ...], BeforeValidator(_prompts)] = Field(min_length=1)
+    evaluators: SkipValidation[tuple[Any, ...]] = ()
+    transform: SkipValidation[Any] = None
+    slices: dict[str, str] = Field(default_factory=dict)
+    examples: Annotated[Query | None, BeforeValidator(_query)] = None
+    title: str = ""
+    description: str = ""
+    homepage: str = ""
+    licence: str = ""
+
+    _folders: list[Path] = PrivateAttr(default_factory=lambda: [Path()])
+
+    def __init__(self, **fields: Any) -> None:
+        folder, _ = caller()
+        super().__init__(**fields)
+        self._folders = [folder or Path(), Path()]
+
+    @property
+    def folders(self) -> list[Path]:
+        """Where its files are looked for."""
+        return self._folders
+
+    def compile(
+        self,
+        model: str | Sequence[str] = (),
+        *,
+        limit: int | None = None,
+        variants: str | Sequence[str] | None = None,
+        slices: str | Sequence[str] | None = None,
+        data: str | Path | None = None,
+        seed: int = 0,
+        **study: Any,
+    ) -> Study:
+        """The study of these models on this benchmark; Invalid holds what is wrong.
+
+        `limit` is a random sample of so many cases. `variants` are names of prompts, or "all". `data` is a
+        local copy: a file, or a folder in which the files of a split carry its name. Whatever else a study
+        may say (repeats, budget, name, ...) is said by name.
+        """
+        models, prompts = _several(model), self._chosen_prompts(variants)
+        if not models:
+            raise Invalid(f"model: {self.name} needs one to ask: --model NAME, or compile(model=...)")
+        query = self._asked(slices, data).model_copy(update={"seed": seed})
+        found = ask_for(query.model_copy(update={"sample": limit}) if limit else query, self._folders)
+        examples = self._examples(max(prompt.shots for prompt in prompts), data, seed)
+        levels = [Level(_level(prompt, examples), label=prompt.name) for prompt in prompts]
+        said: dict[str, Any] = {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "cases": found.cases,
+            "data": {"benchmark": self.name, "licence": self.licence, **found.origin},
+            "agent": registry.look("prompted", "chat"),
+            "factors": [Factor("model", list(models)), Factor("prompt", levels)],
+            "evaluators": self._judges(),
+            "seed": seed,
+        }
+        return Study.assemble({**said, **study}, self._folders)
+
+    def _chosen_prompts(self, variants: str | Sequence[str] | None) -> list[Prompt]:
+        known = {prompt.name: prompt for prompt in self.prompts}
+        wanted = _several(variants) or (self.prompts[0].name,)
+        if tuple(wanted) == ("all",):
+            return list(known.values())
+        if unknown := [name for name in wanted if name not in known]:
+            raise Invalid(f"variant: {self.name} has no {name!r}{nearest(name, known)}" for name in unknown)
+        return [known[name] for name in dict.fromkeys(wanted)]
+
+    def _asked(self, slices: str | Sequence[str] | None, data: str | Path | None) -> Query:
+        query = self.data if data is None else local(self.data, Path(data))
+        if not slices:
+            return query
+        parts = [query.where] if query.where else []
+        wheres = " or ".join(f"({self._where(name)})" for name in _several(slices))
+        return query.model_copy(update={"where": " and ".join(f"({w})" for w in [*parts, wheres])})
+
+    def _where(self, name: str) -> str:
+        if name in self.slices:
+            return self.slices[name]
+        column = self.data.slice or ""
+        if column.isidentifier():
+            return f"{column} == {name!r}"
+        raise Invalid(f"slice: {self.name} has no {name!r}{nearest(name, self.slices)}")
+
+    def _examples(self, shots: int, data: str | Path | None, seed: int) -> list[Json]:
+        """One more than is needed: the one that is the case itself is left out."""
+        if not shots:
+            return []
+        query = self.examples or self.data
+        query = query if data is None else local(query, Path(data))
+        drawn = query.model_copy(update={"sample": shots + 1, "shuffle": True, "seed": seed})
+        cases = ask_for(drawn, self._folders).cases
+        if len(cases) <= shots:
+            raise Invalid(
+                f"prompts: {shots} examples and the case itself are more than the {len(cases)} cases"
+            )
+        return [{"input": case.input, "output": case.expected} for case in cases]
+
+    def _judges(self) -> list[Any]:
+        if self.transform is None:
+            return list(self.evaluators)
+        return [
+            {"name": "answer", "transform": self.transform, "evaluator": judge} for judge in self.evaluators
+        ]
+
+
+def _several(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    return () if given is None else (given,) if isinstance(given, str) else tuple(given)
+
+
+def _level(prompt: Prompt, examples: list[Json]) -> Json:
+    """All that decides what a model is asked, so that it counts in what a trial is."""
+    level: dict[str, Json] = {"name": prompt.name, "template": prompt.template}
+    if prompt.system:
+        level["system"] = prompt.system
+    if prompt.shots:
+        level |= {"shots": prompt.shots, "solved": examples[: prompt.shots + 1]}
+    if prompt.parameters:
+        level["parameters"] = prompt.parameters
+    return level
+
+
+def local(query: Query, path: Path) -> Query:
+    """The same query of a local copy: a file, or a folder in which the files of a split carry its name."""
+    if not path.exists():
+        raise Invalid(f"data: there is no file or folder {path}")
+    files = [path] if path.is_file() else list(_of_split(path, query))
+    places = tuple(str(file.resolve()) for file in files)
+    return query.model_copy(update={"file": places, "dataset": "", "folder": "", "rows": None})
+
+
+def _of_split(folder: Path, query: Query) -> Iterator[Path]:
+    every = sorted(file for file in folder.rglob("*") if file.name.lower().endswith(DATA_FILES))
+    for wanted in ((query.config, query.split), (query.split,)):
+        if found := [file for file in every if all(_says(file.relative_to(folder), w) for w in wanted if w)]:
+            return iter(found)
+    if len(every) == 1:
+        return iter(every)
+    names = ", ".join(file.relative_to(folder).as_posix() for file in every[:5]) or "no data files"
+    raise Invalid(f"data: no file in {folder} says that it is the split {query.split!r}; there are {names}")
+
+
+def _says(path: Path, word: str) -> bool:
+    return (
+        re.search(rf"(?<![a-z0-9]){re.escape(word.lower())}(?![a-z0-9])", path.as_posix().lower()) is not None
+    )
+
+
+def benchmark(name: str) -> Benchmark:
+    """The registered benchmark of that name."""
+    made: Benchmark = registry.make("benchmark", name)
+    return made
+
+
+def find_benchmark(text: str) -> Benchmark | None:
+    """The benchmark that is meant by a registered name, or by file.py:name; None if there is none."""
+    if is_reference(text):
+        found = resolve_reference(text, Path()) if Path(text.rpartition(":")[0]).is_file() else None
+        return found if isinstance(found, Benchmark) else None
+    return benchmark(text) if text.isidentifier() and text in registry.names("benchmark") else None

@@ -1,0 +1,65 @@
+"""Results made of plain numbers, and those of a published study where its data are at hand."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from peira.analysis.results import Results
+from peira.analysis.trials import Score, TrialResult
+from peira.core.events import Failure, State
+
+
+def one(case: object, value: object, repeat: int = 0, agent: str = "answer", **more: Any) -> TrialResult:
+    """A trial with one score `match`; None has failed. Names that are no field of a trial are factors."""
+    fields = {name: more.pop(name) for name in list(more) if name in TrialResult.__struct_fields__}
+    failed = value is None
+    where = ",".join(map(str, (case, repeat, agent, *more.values())))
+    base: dict[str, Any] = {
+        "id": f"t {where}",
+        "agent": agent,
+        "case_id": str(case),
+        "condition": more,
+        "repeat": repeat,
+        "state": State.failed if failed else State.succeeded,
+        "failure": Failure("OSError", "no") if failed else None,
+        "scores": {} if failed else {"match": Score("match", State.succeeded, value)},
+    }
+    return TrialResult(**base | fields)
+
+
+def gathered(trials: Iterable[TrialResult], run: str = "f" * 64) -> Results:
+    kept = list(trials)
+    return Results(lambda: iter(kept), run_id=run, study="s", status="completed", counts={})
+
+
+@pytest.fixture
+def trial() -> Callable[..., TrialResult]:
+    return one
+
+
+@pytest.fixture
+def results() -> Callable[..., Results]:
+    return gathered
+
+
+@pytest.fixture(scope="session")
+def gsm8k() -> Results:
+    """Two sizes of model by two methods on 1,319 problems, as published with the data set."""
+    beside = Path(__file__).parents[2].parent / "shared" / "data"
+    file = Path(os.environ.get("PEIRA_SHARED_DATA", beside)) / "gsm8k" / "example_model_solutions.jsonl"
+    if not file.exists():
+        pytest.skip("the recorded solutions of GSM8K are not here; PEIRA_SHARED_DATA names their folder")
+    trials = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines()):
+        row = json.loads(line)
+        for size in ("6b", "175b"):
+            for method in ("finetuning", "verification"):
+                right = row[f"{size}_{method}"]["is_correct"]
+                trials.append(one(f"{number:04}", right, size=size, method=method))
+    return gathered(trials)

@@ -1,0 +1,120 @@
+"""compare, leaderboard, effects, hypotheses, power, gate: what results mean, for people and for programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+QUIZ = """
+from peira import exact, study
+
+@study(cases=[(n, "yes") for n in range(40)],
+       factors={"model": ["small", "large"], "style": ["plain", "kind"]},
+       evaluators=[exact()],
+       hypotheses=[{"id": "h1", "factor": "model", "levels": ["large", "small"], "direction": "greater"},
+                   {"id": "h2", "factor": "model", "levels": ["large", "small"], "direction": "less"},
+                   {"id": "h3", "factor": "style"}],
+       analysis_plans=[{"name": "main", "correction": "holm", "hypotheses": ["h1", "h3"]}])
+def quiz(case, model, style):
+    return "yes" if case.input % (10 if model == "large" else 3) else "no"
+"""
+
+
+@pytest.fixture
+def ran(peira, folder):
+    (folder / "quiz.py").write_text(QUIZ)
+    return peira("run", "quiz.py", "--json").document["run"]
+
+
+def test_levels_are_compared_case_by_case(peira, ran):
+    found = peira("compare", ran[:8], "--by", "model", "--json").document
+    (contrast,) = found["contrasts"]
+    assert (contrast["first"], contrast["second"], contrast["paired"]) == ("large", "small", True)
+    assert contrast["n"] == 80
+    assert contrast["units"] == 40
+    assert contrast["difference"]["low"] > 0
+    assert contrast["clear"]
+    assert "large scores higher than small" in peira("compare", "--by", "model").out
+
+
+def test_a_run_compared_with_itself_shares_everything(peira, ran):
+    found = peira("compare", ran, ran, "--json").document["contrasts"][0]
+    assert (found["shared"], found["difference"]["mean"]) == (1, 0)
+    assert peira("compare", ran, ran, "--test", "welch").code == 2
+
+
+def test_what_to_compare_must_be_said(peira, ran):
+    done = peira("compare", ran)
+    assert done.code == 2
+    assert "model, style" in done.err
+    assert peira("compare", ran, ran, "--by", "model").code == 2
+    assert "'model'" in peira("compare", ran, "--by", "modle").err
+    assert "holm" in peira("compare", ran, "--by", "model", "--correction", "hulm").err
+
+
+def test_the_leaderboard_says_who_cannot_be_told_apart(peira, ran):
+    found = peira("leaderboard", "--by", "model", "--json").document
+    assert [(e["label"], e["best"], e["worst"], e["letters"]) for e in found["entries"]] == [
+        ("large", 1, 1, "a"),
+        ("small", 2, 2, "b"),
+    ]
+    assert "wins of" in peira("leaderboard", "--wins").out
+
+
+@pytest.mark.parametrize("model", ["paired", "linear", "anova2", "anova3"])
+def test_effects_by_every_model(peira, ran, model):
+    done = peira("effects", ran, "--model", model)
+    assert done.code == 0
+    assert "model x style" in done.out
+    assert peira("effects", ran, "--model", model, "--json").document["score"] == "exact"
+
+
+def test_an_unknown_model_of_effects_is_refused(peira, ran):
+    assert "paired" in peira("effects", ran, "--model", "pared").err
+
+
+def test_hypotheses_end_with_a_verdict(peira, ran):
+    found = peira("hypotheses", ran, "--json").document["found"]
+    verdicts = {one["hypothesis"]: (one["verdict"], one["plan"]) for one in found}
+    assert verdicts == {"h1": ("supported", "main"), "h3": ("undecided", "main"), "h2": ("rejected", "")}
+    assert "h1 is supported" in peira("hypotheses").out
+
+
+def test_power_from_a_run_and_from_a_number(peira, ran):
+    found = peira("power", ran, "--by", "model", "--difference", "0.05", "--json").document["rows"][0]
+    assert found["needed"] > found["cases"] == 40
+    given = peira("power", "--deviation", "0.5", "--difference", "0.25", "--json").document["rows"][0]
+    assert given["needed"] == 34
+    assert peira("power", ran, "--deviation", "0.5").code == 2
+    assert peira("power", "--deviation", "0.5", "--power", "2").code == 2
+
+
+def test_a_gate_is_passed_only_with_confidence(peira, ran, folder):
+    mean = peira("show", ran, "--json").document["table"]["rows"]
+    assert len(mean) == 4
+    assert peira("gate", ran, "--min", "exact=0.6").code == 0
+    close = peira("gate", ran, "--min", "exact=0.77", "--junit", "gate.xml", "--json")
+    assert close.code == 1
+    assert close.document["checks"][0]["met"] is False
+    suite = ElementTree.fromstring(Path("gate.xml").read_text())
+    assert suite.attrib["failures"] == "1"
+    assert "confidence" in suite.find("testcase/failure").attrib["message"]
+    assert peira("gate", ran, "--no-worse-than", f"{ran}:exact:0.1").code == 0
+    assert peira("gate", ran, "--max", "took=1000").code == 0
+
+
+@pytest.mark.parametrize(
+    "demand",
+    [[], ["--min", "exact"], ["--min", "exact=high"], ["--no-worse-than", "x"], ["--min", "exacct=0.5"]],
+)
+def test_a_gate_without_a_clear_demand_is_refused(peira, ran, demand):
+    assert peira("gate", ran, *demand).code == 2
+
+
+def test_failed_trials_count_against_the_gate(peira, folder):
+    peira("run", "failing.py")
+    done = peira("gate", "--min", "exact=0.1")
+    assert done.code == 1
+    assert "NOT MET" in done.out

@@ -1,0 +1,100 @@
+"""A small seeded sample of benchmarks/calibration: nothing that is a default may promise too much."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "calibration"))
+
+import means
+import others
+import shares
+from cells import Cell, enumerated, narrowest
+
+
+def broken(cells: list[Cell]) -> list[Cell]:
+    assert cells
+    return [cell for cell in cells if cell.verdict.startswith("TOO")]
+
+
+def test_proportions_over_every_outcome():
+    cells = list(shares.independent(quick=True))
+    assert not broken(cells)
+    assert sum(cell.verdict == "ok" for cell in cells) >= len(cells) - 1
+
+
+def test_pairs_of_proportions_over_every_outcome():
+    assert not broken([*shares.matched(quick=True), *shares.unmatched(quick=True)])
+
+
+@pytest.mark.parametrize(
+    ("p", "correlation", "sizes"),
+    [
+        (0.97, 0.3, np.full(25, 5)),
+        (0.97, 0.3, np.full(100, 5)),
+        (0.1, 0.8, np.full(10, 10)),
+        (0.5, 0.0, np.full(100, 2)),
+        (0.8, 0.3, np.arange(40) % 9 + 1),
+    ],
+)
+def test_proportions_in_clusters(p, correlation, sizes):
+    assert shares.cluster_cell(p, correlation, sizes, 400, seed=1).verdict == "ok"
+
+
+def test_means_of_clusters_where_nothing_is_skewed():
+    assert not broken(list(means.clusters(quick=True)))
+
+
+def test_skewed_means_are_warned_about_where_they_fail():
+    for cell in means.single(quick=True):
+        if cell.situation.endswith(("normal", "3 df", "uniform")):
+            assert cell.verdict == "ok"
+        if cell.verdict != "ok":
+            assert "warned" in cell.note
+
+
+@pytest.mark.parametrize("shape", ["normal", "t with 3 df", "lognormal 1"])
+def test_tests_keep_their_level(shape):
+    assert not broken(list(means.tests_of(10, shape, 500, seed=3)))
+
+
+def test_looking_on_the_way():
+    assert not broken(list(others.looking(quick=True)))
+
+
+def test_everything_else():
+    assert not broken(list(others.rest(quick=True)))
+
+
+def test_verdicts():
+    def verdict(kind, found, attainable=0.95, rounds=0):
+        return Cell("m", "s", kind, found, attainable, rounds).verdict
+
+    assert [verdict("coverage", found) for found in (0.93, 0.94, 0.97, 0.98)] == [
+        "TOO RARELY",
+        "ok",
+        "ok",
+        "wide",
+    ]
+    assert verdict("coverage", 0.99, attainable=0.985) == "ok"
+    assert verdict("coverage", 0.93, rounds=100) == "ok"
+    assert [verdict("rejection", found, 0.05) for found in (0.056, 0.05, 0.02)] == [
+        "TOO OFTEN",
+        "ok",
+        "rarely",
+    ]
+    assert verdict("rejection", 0.001, 0.004) == "ok"
+    assert [verdict("anytime", found) for found in (0.0, 0.05, 0.06)] == ["ok", "ok", "TOO OFTEN"]
+
+
+def test_what_is_attainable():
+    # A fair coin thrown twice: only all three outcomes together reach 0.95. Five throws: 1 to 5 heads do.
+    assert narrowest(np.array([0.25, 0.5, 0.25])) == 1.0
+    assert narrowest(np.array([1, 5, 10, 10, 5, 1]) / 32) == pytest.approx(31 / 32)
+    assert enumerated(np.array([0.01, 0.04, 0.2]), np.array([0.03, 0.04, 0.93])) == pytest.approx(
+        (0.07, 0.03)
+    )

@@ -1,0 +1,129 @@
+"""Each recipe gives a study whose design, hypotheses and plan fit its question."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from peira import Study, exact, plan, recipes, run
+from peira.cli.init import RECIPES
+from peira.errors import Invalid
+from peira.plan.expand import expand
+from peira.stores.memory import MemoryStore
+
+CASES = [("a", "a"), ("b", "b")]
+
+
+def echo(case: Any, **factors: Any) -> str:
+    return str(case.input)
+
+
+def other(case: Any) -> str:
+    return "other"
+
+
+MADE = {
+    "ab_comparison": lambda **f: recipes.ab_comparison(echo, CASES, factor="style", a="x", b="y", **f),
+    "ablation": lambda **f: recipes.ablation(echo, CASES, parts=["plan", "tools", "memory"], **f),
+    "agent_architectures": lambda **f: recipes.agent_architectures(
+        {"one": echo, "two": other}, CASES, baseline="one", **f
+    ),
+    "judge_calibration": lambda **f: recipes.judge_calibration(echo, CASES, **f),
+    "model_comparison": lambda **f: recipes.model_comparison(
+        echo, CASES, models=["m1", "m2", "m3"], baseline="m1", **f
+    ),
+    "paraphrase_robustness": lambda **f: recipes.paraphrase_robustness(
+        echo, [(["a", "A"], "a"), (["b", "B", "bee"], "b")], **f
+    ),
+    "prompt_sensitivity": lambda **f: recipes.prompt_sensitivity(
+        echo, CASES, prompts={"p": "P", "q": "Q"}, **f
+    ),
+    "scaling": lambda **f: recipes.scaling(echo, CASES, factor="steps", levels=[8, 1, 4], **f),
+}
+
+
+def test_there_is_a_starter_for_each() -> None:
+    assert sorted(recipes.__all__) == sorted(MADE) == sorted(RECIPES)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_each_is_a_whole_study_that_runs(name: str) -> None:
+    study = MADE[name]()
+    assert isinstance(study, Study)
+    assert study.order == "interleaved"
+    assert study.repeats >= 3
+    [outcome] = study.outcomes
+    assert outcome.primary
+    [main] = study.analysis_plans
+    assert main.hypotheses == tuple(h.id for h in study.hypotheses)
+    assert (main.correction == "holm") == (len(study.hypotheses) > 1)
+    results = run(study, store=MemoryStore(), progress=False)
+    assert results.ok
+    assert len(results.scores) == len(results)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_said_stands_instead(name: str) -> None:
+    study = MADE[name](repeats=1, seed=7, evaluators=[exact()], order="random", name="mine", title="T")
+    assert (study.repeats, study.seed, study.order, study.name, study.title) == (1, 7, "random", "mine", "T")
+    assert study.outcomes[0].name == "exact"
+    assert all(h.outcome == "exact" for h in study.hypotheses)
+    bare = MADE[name](evaluators=[])
+    assert bare.outcomes == ()
+    assert all(h.outcome == "" for h in bare.hypotheses)
+
+
+def claims(study: Study) -> list[tuple[str, tuple[Any, ...], str]]:
+    return [(h.factor, h.levels, h.direction) for h in study.hypotheses]
+
+
+def test_what_each_claims() -> None:
+    assert claims(MADE["ab_comparison"](direction="less")) == [("style", ("y", "x"), "less")]
+    assert claims(MADE["scaling"]()) == [("steps", (8, 1), "greater")]
+    assert claims(MADE["model_comparison"]()) == [
+        ("model", ("m2", "m1"), "different"),
+        ("model", ("m3", "m1"), "different"),
+    ]
+    assert claims(recipes.model_comparison(echo, CASES, models=["m1", "m2"])) == [("model", (), "different")]
+    assert claims(MADE["agent_architectures"]()) == [("agent", ("two", "one"), "different")]
+    assert claims(MADE["judge_calibration"]()) == []
+
+
+def test_an_ablation_is_the_whole_and_the_whole_without_each_part() -> None:
+    conditions = expand(MADE["ablation"]()).layout.conditions
+    assert [sum(not v for v in c.factors.values()) for c in conditions] == [0, 1, 1, 1]
+
+
+def test_wordings_of_a_question_stand_together() -> None:
+    [cases] = MADE["paraphrase_robustness"]().case_sets.values()
+    assert [(c.cluster, c.slice, c.expected) for c in cases] == [
+        ("1", "wording 1", "a"),
+        ("1", "wording 2", "a"),
+        ("2", "wording 1", "b"),
+        ("2", "wording 2", "b"),
+        ("2", "wording 3", "b"),
+    ]
+
+
+def test_further_factors_are_crossed_with_the_recipes_own() -> None:
+    study = MADE["ab_comparison"](factors={"model": ["m1", "m2"]})
+    assert [factor.name for factor in study.factors] == ["model", "style"]
+    assert plan(study, store=MemoryStore()).of == 4
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: recipes.ablation(echo, CASES, parts=[]), "parts: there are none"),
+        (lambda: recipes.scaling(echo, CASES, factor="n", levels=[1]), "two or more numbers"),
+        (
+            lambda: recipes.model_comparison(echo, CASES, models=["small"], baseline="smal"),
+            "did you mean 'small'",
+        ),
+        (lambda: MADE["scaling"](seeds=1), "seeds: is not a part of a study"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make: Any, said: str) -> None:
+    with pytest.raises(Invalid, match=said):
+        make()
