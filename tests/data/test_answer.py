@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from peira.data.instructions import CHECKS
 from peira.errors import Invalid
 from peira.spec.evaluators import as_evaluator, write_evaluator
 from peira.spec.load import load, save
+from peira.testing.evaluators import EvaluatorSuite
 
 
 def said(output, expected, transform="last_number", evaluator="numeric"):
@@ -43,6 +45,42 @@ def test_only_what_looks_at_the_output_can_be_asked():
         answer("identity", "latency")
     with pytest.raises(Invalid, match="did you mean 'last_number'"):
         answer("last_numbr", "numeric")
+
+
+class TestAnswer(EvaluatorSuite):
+    judged = (
+        ({"output": "It is 7. A: 8", "expected": "8"}, True),
+        ({"output": "It is 7.", "expected": "7"}, False),
+    )
+
+    @pytest.fixture
+    def evaluator(self):
+        return answer({"name": "number_after", "marker": "A:"}, "numeric")
+
+    @pytest.fixture
+    def twin(self):
+        return as_evaluator(
+            {"name": "answer", "transform": {"number_after": {"marker": "A:"}}, "evaluator": "numeric"}
+        )
+
+
+class TestInstructions(EvaluatorSuite):
+    EXPECTED: ClassVar = [
+        {"id": "punctuation:no_comma"},
+        {"id": "length_constraints:number_words", "num_words": 2},
+    ]
+    judged = (
+        ({"output": "a b", "expected": EXPECTED}, {"followed": True, "share": 1, "unchecked": 0}),
+        ({"output": "a", "expected": EXPECTED}, {"followed": False, "share": 0.5, "unchecked": 0}),
+    )
+
+    @pytest.fixture
+    def evaluator(self):
+        return instructions()
+
+    @pytest.fixture
+    def twin(self):
+        return as_evaluator("instructions")
 
 
 def agent(case):

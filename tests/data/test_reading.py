@@ -198,14 +198,24 @@ def test_a_study_tells_the_same_at_its_place(tmp_path):
         Study(agent=answer, cases={"file": str(path), "smaple": 1})
 
 
-def test_a_missing_package_or_copy_says_what_to_do():
-    from peira.data.hub import instead
+def test_data_that_cannot_be_had_say_what_to_do(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    [said] = problems(dataset="openai/gsm8k", config="main", input="question")
+    assert said.startswith("openai/gsm8k: ")
+    assert "pip install 'peira[data]'" in said
+    assert "a copy of split test of main from https://huggingface.co/datasets/openai/gsm8k" in said
+    assert "--data PATH" in said
+
+
+def test_a_data_set_is_read_at_its_revision(tmp_path):
+    pytest.importorskip("datasets", reason="the package datasets is not installed")
+    from peira.data import read
     from peira.spec.query import Query
 
-    said = instead(Query(dataset="openai/gsm8k", config="main"))
-    assert "pip install 'peira[data]'" in said
-    assert "https://huggingface.co/datasets/openai/gsm8k" in said
-    assert "--data PATH" in said
+    written(tmp_path / "test.jsonl")
+    found = read(Query(dataset=str(tmp_path), revision="a" * 40, **MAPPED), [tmp_path])
+    assert found.cases == load(ROWS, **MAPPED)
+    assert (found.origin["revision"], found.origin["split"]) == ("a" * 40, "test")
 
 
 MEASURE = """

@@ -261,6 +261,16 @@ def test_a_nested_factor_is_what_varies_within_its_parent() -> None:
     assert diagnose(space, FullFactorial().points(space, 0)).factors == ("a", "b")
 
 
+def test_constraints_see_factors_that_do_not_vary() -> None:
+    dims = (Dimension("k", ("only",)), Dimension("a", (1, 2, 3)), Dimension("b", (1, 2)))
+    space = Space(dims, lambda point: point["k"] != "only" or point["a"] < 3)
+    points = [point for point in FullFactorial().points(space, 0) if space.allows(point.factors)]
+    found = diagnose(space, points, "b")
+    assert found.fixed == ("k",)
+    assert found.efficiency is not None
+    assert found.efficiency.g == pytest.approx(100)
+
+
 def test_squares_are_in_the_model_where_they_can_be_estimated() -> None:
     space = Space(tuple(Dimension(n, low=0, high=1, scale="continuous") for n in "xy"))
     assert diagnose(space, FullFactorial(levels=3).points(space, 0)).formula == "quadratic"

@@ -528,6 +528,22 @@ def test_a_budget_of_a_trial_holds_for_batches(provider, handed, store) -> None:
     assert len(provider.billed()) == 6
 
 
+@either
+def test_what_a_trial_still_waits_for_counts_when_it_asks_again(provider, store) -> None:
+    """One of its batches is over and wakes it, another is not."""
+    slow = type(provider)(provider.base, f"{provider.model}-b", provider.form)
+    slow.plan(hold=True)
+    name, other = provider.name, slow.name
+
+    async def gathers(case):  # type: ignore[no-untyped-def]
+        await asyncio.gather(ask_async(name, "x"), ask_async(other, "y"), ask_async(name, "z"))
+
+    asked = study(agent=gathers, name="s", cases=["ab"], budget={"per_trial": {"calls": 2}})
+    results = run(asked, store=store, progress=False, batch=True)
+    assert [trial.state.value for trial in results.trials] == ["exhausted"]
+    assert (provider.billed(), slow.billed()) == (["x"], ["y"])
+
+
 def test_what_is_in_an_open_batch_counts(provider, handed, store) -> None:
     """A run that goes on may not spend what an earlier one has handed in."""
     provider.plan(hold=True)

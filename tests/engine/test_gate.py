@@ -392,6 +392,18 @@ def test_refused_without_a_word_it_waits_longer_each_time() -> None:
     timeless(play)
 
 
+def test_who_is_refused_again_and_again_is_told_once() -> None:
+    async def play() -> None:
+        scene = Scene()
+        for _ in range(3 * STRIKES):
+            await scene.persist(problem=busy())
+        assert scene.said == ["m has too much to do, others go on: too many"]
+        await scene.persist()
+        assert scene.said[1:] == ["m answers again"]
+
+    timeless(play)
+
+
 def test_a_long_wait_sends_away_those_who_wait_already() -> None:
     async def play() -> None:
         scene = Scene(Limits(concurrency=1))

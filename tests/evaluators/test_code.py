@@ -135,7 +135,7 @@ def test_tests_are_a_text_a_list_or_by_name() -> None:
     ],
 )
 def test_a_case_that_cannot_be_judged_fails_and_is_not_wrong(expected: Any, problem: str) -> None:
-    for output in (RIGHT, ""):
+    for output in (RIGHT, "def double(x:"):
         with pytest.raises(Invalid, match=problem):
             judged(output, expected)
 

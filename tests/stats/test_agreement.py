@@ -139,6 +139,8 @@ def test_perfect_agreement_has_a_value_but_no_interval():
         lambda: fleiss_kappa([[1, 2], [1, 1]]),
         lambda: fleiss_kappa([[1, 0]]),
         lambda: fleiss_kappa([]),
+        lambda: cohen_kappa([1, 2], [1, 2], "squared", [1, 2]),
+        lambda: krippendorff_alpha([[1, 2]], "ratio"),
         lambda: krippendorff_alpha([["a", "b"]], "ordinal"),
     ],
 )

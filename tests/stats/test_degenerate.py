@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peira.stats import (
@@ -87,6 +87,7 @@ def honest(found: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ONE)
+@settings(max_examples=40)
 @given(rows=rows)
 def test_one_sample(name: str, rows: list[tuple[float, float, int]]) -> None:
     values, _, labels = zip(*rows, strict=True)
@@ -94,6 +95,7 @@ def test_one_sample(name: str, rows: list[tuple[float, float, int]]) -> None:
 
 
 @pytest.mark.parametrize("name", TWO)
+@settings(max_examples=40)
 @given(rows=rows)
 def test_two_samples(name: str, rows: list[tuple[float, float, int]]) -> None:
     one, two, labels = zip(*rows, strict=True)

@@ -124,3 +124,9 @@ def test_impossible_counts_are_refused(wrong):
     for made in (tango, mcnemar):
         with pytest.raises(ValueError, match="need"):
             made(*wrong)
+
+
+def test_misspelt_choices_are_refused():
+    for wrong in ({"alternative": "larger"}, {"method": "midp"}):
+        with pytest.raises(ValueError, match="one of"):
+            mcnemar(3, 1, 9, **wrong)

@@ -113,6 +113,12 @@ def test_ranks_and_signs_without_differences():
     assert wilcoxon([1, 2], [1, 2]).p == sign_test([1, 2], [1, 2]).p == 1.0
 
 
+def test_a_misspelt_alternative_is_refused():
+    for test in (paired_t, paired_permutation, wilcoxon, sign_test):
+        with pytest.raises(ValueError, match=r"[Aa]lternative"):
+            test([1.0, 2.0, 4.0], [0.5, 2.5, 3.0], alternative="larger")
+
+
 def test_wrong_input_is_refused():
     for test in (difference, paired_t, paired_permutation, wilcoxon, sign_test):
         with pytest.raises(ValueError, match="pairs"):

@@ -91,6 +91,7 @@ def test_successive_rejects_spends_its_budget():
         lambda: boundaries([0.5, 0.5]),
         lambda: boundaries([0.5, 1.1]),
         lambda: boundaries([0.5, 1.0], 0),
+        lambda: boundaries([0.5, 1.0], kind="obf"),
         lambda: conditional_power(1, 1, 1.96),
         lambda: successive_rejects(1, 10),
     ],

@@ -158,6 +158,9 @@ def test_wrong_input_is_refused():
         newcombe(5, 4, 1, 2)
     with pytest.raises(ValueError, match="successes"):
         two_proportions(5, 4, 1, 2)
+    for wrong in ({"alternative": "larger"}, {"method": "chi2"}):
+        with pytest.raises(ValueError, match="one of"):
+            two_proportions(1, 4, 1, 2, **wrong)
     with pytest.raises(ValueError, match="level"):
         unpaired_difference([1.5, 2], [1, 2], level=0)
     with pytest.raises(ValueError, match="labels"):

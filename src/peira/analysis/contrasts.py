@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from peira.analysis import contrast as numbers
-from peira.analysis.comparison import Bounds, Contrast
-from peira.analysis.contrast import Data
+from peira.analysis import estimates as numbers
+from peira.analysis.contrast import Bounds, Contrast
+from peira.analysis.estimates import Data
 from peira.analysis.evidence import UNPAIRED, evidence
 from peira.analysis.family import CORRECTIONS, Correction
 from peira.analysis.measures import Measured

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from peira.analysis.contrast import Data
+from peira.analysis.estimates import Data
 from peira.core.registry import nearest
 from peira.errors import Invalid, Unknown
 from peira.stats import matched, twobytwo
@@ -16,8 +16,9 @@ from peira.stats import paired as pairwise
 from peira.stats import unpaired as apart
 from peira.stats.values import Alternative, Evidence
 
-FEW = 14
-"""Up to so many units every assignment of signs is tried."""
+FEW = 9
+"""Up to so many units every assignment of signs is tried; beyond, Student's t keeps its level as well, and does
+not lose its power to ties."""
 
 Test = Callable[[Data, Alternative], Evidence]
 

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from peira.analysis.comparison import Contrast
+from peira.analysis.contrast import Contrast
 from peira.analysis.sides import Key, Side
 from peira.errors import Invalid
 from peira.stats import simultaneous as joint

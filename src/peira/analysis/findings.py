@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from peira.analysis import layout
-from peira.analysis.comparison import Contrast
+from peira.analysis.contrast import Contrast
 
 Verdict = Literal["supported", "rejected", "undecided"]
 

@@ -18,6 +18,8 @@ from peira.analysis.terms import Factor, Kept, factors_of, keep, terms_of
 from peira.analysis.trials import TrialResult
 from peira.stats.inputs import Codes, Floats, coded, is_rounding, sizes, totals
 
+_ROUNDING = 1e-10
+
 
 @dataclass(frozen=True)
 class Table:
@@ -99,12 +101,33 @@ def fit(table: Table, names: Sequence[str], order: int) -> Fit:
     return Fit(table, tuple(factors), kept, response, beta, covariance, paired)
 
 
+MANY = 200
+"""From so many units on, what a unit weighs in the fit no longer matters to its error."""
+
+
 def _covariance(table: Table, matrix: Floats, residuals: Floats) -> Floats | None:
-    """Cluster-robust, with G/(G-1); None where the residuals show no spread."""
+    """Cluster-robust and bias-reduced; None where the residuals show no spread.
+
+    Each unit's residuals are widened by what the unit itself drew the fit towards it (for a full table by
+    G/(G-1), which is all that is done where units are many).
+    """
     groups = table.groups
     if groups < 2 or matrix.shape[1] == 0 or is_rounding(float(np.abs(residuals).max()), table.values):
         return None
-    scores = np.stack([totals(table.units, column * residuals) for column in matrix.T], axis=1)
     bread = np.linalg.inv(matrix.T @ matrix)
-    found: Floats = groups / (groups - 1) * bread @ (scores.T @ scores) @ bread
+    if groups < MANY:
+        scores = np.stack([_reduced(table.units == g, matrix, residuals, bread) for g in range(groups)])
+    else:
+        sums = [totals(table.units, column * residuals) for column in matrix.T]
+        scores = np.stack(sums, axis=1) * (groups / (groups - 1)) ** 0.5
+    found: Floats = bread @ (scores.T @ scores) @ bread
+    return found
+
+
+def _reduced(rows: np.ndarray, matrix: Floats, residuals: Floats, bread: Floats) -> Floats:
+    """The score of one unit, its residuals multiplied by (1 - its leverage) to the power of -1/2."""
+    own = matrix[rows]
+    values, vectors = np.linalg.eigh(np.eye(len(own)) - own @ bread @ own.T)
+    root = np.where(values > _ROUNDING, np.maximum(values, _ROUNDING) ** -0.5, 0.0)
+    found: Floats = own.T @ (vectors @ (root * (vectors.T @ residuals[rows])))
     return found

@@ -13,7 +13,7 @@ from itertools import combinations, pairwise
 
 from peira.analysis.aims import ALONE, Aims
 from peira.analysis.compare import Pair, sides_by
-from peira.analysis.comparison import Contrast
+from peira.analysis.contrast import Contrast
 from peira.analysis.contrasts import Wish, contrast
 from peira.analysis.family import ADJUST, simultaneous
 from peira.analysis.findings import Finding, Findings, Verdict

@@ -19,7 +19,9 @@ class Action(StrEnum):
 
 
 def batch(
-    action: Annotated[Action, typer.Argument(metavar="[status|collect]", help="Look only, or fetch what is answered.")] = Action.status,
+    action: Annotated[
+        Action, typer.Argument(metavar="[status|collect]", help="Look only, or fetch what is answered.")
+    ] = Action.status,
     store: Store = None,
     as_json: Json = False,
 ) -> int:

@@ -172,8 +172,8 @@ def _described(found: Stats, few: int) -> str:
         lines.append(f"slices    {', '.join(f'{name} {n:,}' for name, n in found.slices.items())}")
     if found.clusters:
         lines.append(f"clusters  {found.clusters:,}")
-    lines.append(f"same      {counted(found.same_count, 'case')} that say what another says")
+    lines.append(f"repeats   {found.same_count:,} (the same but for case, blanks and punctuation)")
     lines += [f"          {' = '.join(group)}" for group in found.same[:few]]
-    lines.append(f"near      {counted(found.near_count, 'pair')} that nearly say the same")
+    lines.append(f"near      {counted(found.near_count, 'pair')} (four fifths of word triples in common)")
     lines += [f"          {a} ~ {b} ({share:.0%})" for a, b, share in found.near[:few]]
     return "\n".join(lines)

@@ -22,8 +22,9 @@ from peira.core.ids import Json
 from peira.core.registry import Registry
 from peira.core.space import Point, Space
 from peira.design.contest import explained, nothing_will_do, weighed
-from peira.design.dimensions import counted, in_order, require, values_of
+from peira.design.dimensions import counted, in_order, require
 from peira.design.effect_power import Assumed
+from peira.design.laid import constants, narrowed
 from peira.design.model import INTERCEPT, Term, parse
 from peira.design.runs import true_or_false
 from peira.design.weighing import Need, Weighed
@@ -78,7 +79,7 @@ class Auto:
 
     def points(self, space: Space, seed: int) -> Iterator[Point]:
         taken = self.choice(space).taken
-        constant = _constant(space)
+        constant = constants(space)
         found = taken.contender.design.points(_varying(space), 0) if taken else iter([Point({})])
         return (_with(point, constant, space) for point in found)
 
@@ -132,20 +133,8 @@ def asked_of(study: Study) -> dict[str, Any]:
 
 
 def _varying(space: Space) -> Space:
-    """The factors that vary; constraints see the others too."""
-    constant = _constant(space)
-    if not constant:
-        return space
-
-    def admits(point: Mapping[str, Json]) -> bool:
-        return space.allows({**constant, **point})
-
-    varying = tuple(d for d in space.dimensions if d.name not in constant)
-    return Space(varying, admits if space.admits is not None else None)
-
-
-def _constant(space: Space) -> dict[str, Json]:
-    return {d.name: d.levels[0] for d in space.dimensions if not d.ranged and values_of(d) == 1}
+    constant = constants(space)
+    return narrowed(space, [d for d in space.dimensions if d.name not in constant])
 
 
 def _with(point: Point, constant: Mapping[str, Json], space: Space) -> Point:

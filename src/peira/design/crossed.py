@@ -20,7 +20,7 @@ from peira.design.dimensions import label
 from peira.design.effect_power import Assumed, error_df, power_of, worth
 from peira.design.efficiency import efficiency
 from peira.design.fit import Fit, spans
-from peira.design.laid import columns, two_way
+from peira.design.laid import columns, narrowed, two_way
 from peira.design.model import INTERCEPT, Term, parameters
 from peira.design.regular import Regular
 from peira.errors import Invalid
@@ -38,7 +38,7 @@ def diagnose_all(
     space: Space, levels: Levels, formula: str | None = None, assumed: Assumed | None = None
 ) -> Diagnosis:
     """Of every combination of the `levels`, each once. As `diagnose`, but for gaps and distances."""
-    varying = Space(tuple(d for d in space.dimensions if len(levels[d.name]) > 1), space.admits)
+    varying = narrowed(space, [d for d in space.dimensions if len(levels[d.name]) > 1])
     if not varying.dimensions:
         raise Invalid("nothing varies: there is no factor with two levels or more; give one")
     said, size = assumed or Assumed(), math.prod(len(levels[name]) for name in varying.names)

@@ -102,7 +102,7 @@ def laid(space: Space, points: Iterable[Point]) -> Laid:
     found = _merged(taken, [d.name for d in seen])
     plots = {point.plot for point in taken if point.plot}
     return Laid(
-        space=Space(seen, space.admits),
+        space=narrowed(space, seen) if not nested else Space(seen),
         rows=tuple(point.factors for point, _ in found),
         times=tuple(times for _, times in found),
         blocks=tuple(point.block for point, _ in found),
@@ -111,6 +111,21 @@ def laid(space: Space, points: Iterable[Point]) -> Laid:
         nested=tuple(d.name for d in varying if d.name in nested),
         fixed=tuple(d.name for d in space.dimensions if d not in varying),
     )
+
+
+def constants(space: Space) -> dict[str, Json]:
+    """The factors that have one level, with it."""
+    return {d.name: d.levels[0] for d in space.dimensions if not d.ranged and len(d.levels) == 1}
+
+
+def narrowed(space: Space, dimensions: Sequence[Dimension]) -> Space:
+    """Only some of the factors, all that vary; constraints still see those that do not."""
+    constant = constants(space)
+
+    def admits(point: Mapping[str, Json]) -> bool:
+        return space.allows({**constant, **point})
+
+    return Space(tuple(dimensions), admits if space.admits is not None else None)
 
 
 def _within(dimension: Dimension, points: Iterable[Point]) -> bool:

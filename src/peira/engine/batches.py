@@ -199,6 +199,7 @@ class OpenBatches:
 
     async def close(self) -> None:
         """Leave what is open for later; what is on its way to the provider gets there, if it is quick."""
+        self._closing.set()
         if self._errands:
             _, late = await asyncio.wait(set(self._errands), timeout=LAST_WAIT)
             for task in late:

@@ -142,7 +142,7 @@ class Gate:
 
     def answered(self, tokens_off: float, wait: float | None) -> None:
         """An answer came; it took so many tokens more than thought, and asks to wait so long."""
-        if self.down:
+        if self.down or self._busy >= STRIKES:
             self._say(f"{self._name} answers again")
         self._strikes = self._probes = self._busy = 0
         self._why = ""
@@ -165,6 +165,8 @@ class Gate:
             self._window = max(1.0, min(self._window, float(self._flying)) / 2)
             self._narrowed = now
             self._busy += 1
+            if self._busy == STRIKES:
+                self._say(f"{self._name} has too much to do, others go on: {problem}")
             self._close(min(FIRST_PAUSE / 4 * 2**self._busy, LONGEST_PAUSE))
         if problem.retry_after is not None:
             self._close(problem.retry_after)

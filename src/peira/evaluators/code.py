@@ -24,7 +24,9 @@ from peira.sandbox.confine import interpreter, needs_confinement
 from peira.sandbox.limits import MIB, Limits
 from peira.sandbox.run import Outcome, run_confined
 
-ERRORS = ("none", "assertion", "exception", "syntax", "exit", "memory", "timeout", "no code")
+SAID = ("none", "assertion", "exception", "syntax", "exit", "memory", "tests")
+"""What the sandbox may say of a candidate; "timeout" and "no code" are said of it here."""
+
 KEYS = ("tests", "entry_point", "prompt")
 PYTHON = ("-S", "-s", "-P", "-B")
 """The standard library only, and nothing from the working directory in its place."""
@@ -40,8 +42,10 @@ class Asked(NamedTuple):
     tests: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CodeTests:
+    """Runs the code of an output with the tests of its case."""
+
     seconds: float
     memory: int
     fenced: bool
@@ -63,8 +67,13 @@ class CodeTests:
         if not code.strip():
             return {"passed": False, "error": "no code"}
         error, confined = self._run(asked.prompt + code, asked.tests)
+        if error == "tests":  # a mistake in the case, and no candidate's
+            raise Invalid("code_tests: the tests of this case are not Python")
         score: dict[str, bool | str] = {"passed": error == "none", "error": error}
         return score if confined else {**score, "confined": False}
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(f'{key}={value!r}' for key, value in asdict(self).items())})"
 
     def _code(self, output: Json | NoAnswer) -> str:
         if isinstance(output, NoAnswer):
@@ -129,23 +138,12 @@ def _asked(expected: Json, metadata: Mapping[str, Json]) -> Asked:
         raise Invalid(f"code_tests: entry_point={entry!r} is not the name of a function")
     if prompt is not None and not isinstance(prompt, str):
         raise Invalid(f"code_tests: prompt={prompt!r} is not a text")
-    whole = tests if entry is None else f"{tests}\ncheck({entry})\n"
-    _check(whole)
-    return Asked(prompt or "", whole)
+    return Asked(prompt or "", tests if entry is None else f"{tests}\ncheck({entry})\n")
 
 
 def _lines(given: Json) -> str:
     lines = given if isinstance(given, list | tuple) else [given]
     return "\n".join(lines) if all(isinstance(line, str) and line.strip() for line in lines) else ""
-
-
-@lru_cache(maxsize=256)
-def _check(tests: str) -> None:
-    """Tests that are no Python are a mistake in the case, and no candidate's."""
-    try:
-        compile(tests, "tests", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
-        raise Invalid(f"code_tests: the tests of this case are not Python: {problem}") from None
 
 
 @lru_cache(maxsize=1)
@@ -155,7 +153,7 @@ def _driver() -> str:
 
 def _error(outcome: Outcome, word: bytes) -> str:
     said = outcome.stdout.removeprefix(word).decode(errors="replace")
-    if outcome.stdout.startswith(word) and said in ERRORS:
+    if outcome.stdout.startswith(word) and said in SAID:
         return said
     if outcome.timed_out:
         return "timeout"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from types import CodeType
 
 
 def main() -> None:
@@ -26,13 +27,15 @@ def main() -> None:
 def result(candidate: bytes, tests: bytes) -> bytes:
     module = type(sys)("candidate")
     sys.modules["candidate"] = module
-    try:
-        code = compile(candidate, "candidate", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+    checks = compiled(tests)
+    if checks is None:
+        return b"tests"
+    code = compiled(candidate)
+    if code is None:
         return b"syntax"
     try:
         exec(code, module.__dict__)
-        exec(compile(tests, "tests", "exec", dont_inherit=True), module.__dict__)
+        exec(checks, module.__dict__)
     except AssertionError:
         return b"assertion"
     except MemoryError:
@@ -42,6 +45,13 @@ def result(candidate: bytes, tests: bytes) -> bytes:
     except BaseException:  # whatever it raises, it has not passed
         return b"exception"
     return b"none"
+
+
+def compiled(source: bytes) -> CodeType | None:
+    try:
+        return compile(source, "source", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+        return None
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from peira.core.contracts import Agent, Design
 from peira.core.ids import Json, digest
 from peira.core.registry import nearest, registry
 from peira.core.space import Dimension, Point, Space
+from peira.design.choosing import Auto, asked_of
 from peira.errors import Invalid
 from peira.plan.conditions import Condition, Crossed, Grid, assigned
 from peira.plan.sequence import Sequences
@@ -76,6 +77,8 @@ def _own_block(study: Study) -> str:
 def design_of(study: Study) -> Design:
     """The design, made with its parameters; Invalid names what is wrong with them."""
     name, given = study.design.name, study.design.parameters
+    if name == Auto.name:
+        given = {**asked_of(study), **given}
     known = list(inspect.signature(registry.look("design", name)).parameters)
     if unknown := [parameter for parameter in given if parameter not in known]:
         raise Invalid(f"design: {name} has no parameter {key!r}{nearest(key, known)}" for key in unknown)
@@ -86,6 +89,14 @@ def design_of(study: Study) -> Design:
     except Invalid as problem:
         raise Invalid(f"design: {line}" for line in problem.problems) from None
     return made
+
+
+def reasons(study: Study) -> list[str]:
+    """Why the design is what it is, if it was chosen and not named."""
+    if study.design.name != Auto.name:
+        return []
+    made = design_of(study)
+    return made.why(space_of(study)) if isinstance(made, Auto) else []
 
 
 def assign(study: Study, agents: Mapping[str, Agent]) -> Assigned:

@@ -32,7 +32,7 @@ SOURCES = "/usr/src"
 
 DEVICES = ("null", "zero", "full", "random", "urandom")
 FIRST_USER, USERS = 1_000_000_000, 1_000_000_000
-INSTALL = "install it (apt-get install bubblewrap), or allow code to run unconfined"
+INSTALL = "install it (apt-get install bubblewrap util-linux), or allow code to run unconfined"
 ALLOWED = "PEIRA_ALLOW_UNCONFINED"
 """Set to 1, it allows what `allow_unconfined` does, in this process and those it starts."""
 
@@ -130,7 +130,7 @@ def confinement() -> Confinement | str:
     needed = ["bwrap", *(["setpriv"] if os.geteuid() == 0 else [])]
     found = {name: shutil.which(name) for name in needed}
     if missing := [name for name, path in found.items() if path is None]:
-        return f"code runs under bubblewrap only, and {' and '.join(missing)} is not here: {INSTALL}"
+        return f"code runs under bubblewrap only; not found: {', '.join(missing)}; {INSTALL}"
     means = Confinement(str(found["bwrap"]), found.get("setpriv"))
     tried = means.command([interpreter(), "-S", "-c", "pass"], Limits(), Passed(status=2))
     done = subprocess.run(tried, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, check=False)

@@ -46,7 +46,7 @@ class Exchange:
                 for key, _ in selector.select(min(TICK, max(0.0, deadline - time.monotonic()))):
                     _move(selector, key)
                 over = process.poll() is not None
-                self.ended_by = self.ended_by or ("" if over else self._excess(deadline))
+                self.ended_by = self.ended_by or self._excess(over, deadline)
                 if not stopped and (over or self.ended_by):
                     self.stop()  # what it left behind may hold the pipes open
                     deadline, stopped = time.monotonic() + PATIENCE, True
@@ -59,9 +59,11 @@ class Exchange:
         os.set_blocking(pipe.fileno(), False)
         selector.register(pipe, selectors.EVENT_WRITE, bytearray(given))
 
-    def _excess(self, deadline: float) -> str:
+    def _excess(self, over: bool, deadline: float) -> str:
         if max(len(self.stdout), len(self.stderr)) > self.limits.output:
             return "output"
+        if over:
+            return ""
         return "time" if time.monotonic() >= deadline else self.look()
 
 

@@ -20,7 +20,7 @@ from peira.sandbox.limits import Limits
 from peira.sandbox.workspace import collect, fill
 
 # Not every system knows each of them: where one fails, the others hold.
-LIMITED = 'ulimit -c 0; ulimit -t "$1"; ulimit -f "$2"; ulimit -v "$3"; shift 3; exec "$@"'
+LIMITED = '{ ulimit -c 0; ulimit -t "$1"; ulimit -f "$2"; ulimit -v "$3"; } 2>/dev/null; shift 3; exec "$@"'
 BLOCK, KIB = 512, 1024
 
 
@@ -38,11 +38,18 @@ class Unconfined:
     ) -> None:
         self._limits, self._keep = limits, keep
         self._folder = Path(tempfile.mkdtemp(prefix="peira-"))
-        fill(self._folder, files)
         self._label = f"unconfined-{uuid4().hex}"
-        amounts = [limits.cpu, limits.disk // BLOCK, limits.memory // KIB]
+        try:
+            fill(self._folder, files)
+            self.process = self._started(argv, env)
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+
+    def _started(self, argv: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        amounts = [self._limits.cpu, self._limits.disk // BLOCK, self._limits.memory // KIB]
         home = {"HOME": str(self._folder), "TMPDIR": str(self._folder)}
-        self.process = subprocess.Popen(
+        return subprocess.Popen(
             ["/bin/sh", "-c", LIMITED, "sh", *map(str, amounts), *argv],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

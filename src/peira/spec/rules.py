@@ -201,7 +201,8 @@ def _aims(study: Study, names: _Names, evaluators: frozenset[str]) -> Iterator[s
         yield from _unknown(
             f"{path}.outcome", "outcome", [h.outcome] if h.outcome else [], measured | names.broken
         )
-        yield from _unknown(f"{path}.factor", "factor", [h.factor] if h.factor else [], names.known)
+        named = h.factor.split(":") if h.factor else []  # "a:b" is their interaction
+        yield from _unknown(f"{path}.factor", "factor", named, names.known)
         if names.levels.get(h.factor):
             there = {digest(value) for value in names.levels[h.factor]}
             for level in h.levels:

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from peira.stats import normal, student
-from peira.stats.inputs import Floats, coded, upper
+from peira.stats.inputs import Floats, coded, known, upper
 from peira.stats.jackknife import jackknife
 from peira.stats.values import Interval
 
@@ -33,6 +33,7 @@ def cohen_kappa(
 
     Weighted kappa counts near misses by their distance in `categories`, which must then be given in order.
     """
+    known("the weights", weights, ("none", "linear", "quadratic"))
     if len(one) != len(two) or not len(one):
         raise ValueError(f"need pairs of ratings, not {len(one)} and {len(two)}")
     if weights != "none" and categories is None:
@@ -66,6 +67,7 @@ def krippendorff_alpha(
     Cases with fewer than two ratings tell nothing and are left out. Ordinal and interval ratings are numbers.
     The interval is by jackknife over cases.
     """
+    known("the scale", scale, ("nominal", "ordinal", "interval"))
     values, counts = _tally(ratings, scale)
     counts = counts[counts.sum(axis=1) >= 2]
     upper(level)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,6 +64,12 @@ def counts(**given: int) -> None:
     for name, value in given.items():
         if value < 0 or value != int(value):
             raise ValueError(f"need a count of at least 0 as {name}, not {value}")
+
+
+def known(what: str, value: str, allowed: Collection[str]) -> None:
+    """The value is one of those allowed."""
+    if value not in allowed:
+        raise ValueError(f"need {what} as one of {', '.join(allowed)}, not {value!r}")
 
 
 def share(successes: int, n: int) -> float:

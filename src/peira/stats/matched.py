@@ -12,9 +12,9 @@ from typing import Literal
 import numpy as np
 
 from peira.stats import normal
-from peira.stats.inputs import Floats, counts, upper
+from peira.stats.inputs import Floats, counts, known, upper
 from peira.stats.proportions import exact
-from peira.stats.values import Alternative, Estimate, Evidence, Interval
+from peira.stats.values import ALTERNATIVES, Alternative, Estimate, Evidence, Interval
 
 _MOST_CASES = 5_000
 _SHARES = 400
@@ -36,6 +36,8 @@ def mcnemar(
     case on which the sides differ nothing speaks against the null: p is 1.
     """
     _check(won, lost, n)
+    known("the alternative", alternative, ALTERNATIVES)
+    known("the method", method or "exact", ("exact", "conditional", "mid-p", "asymptotic"))
     if won + lost == 0:
         return Evidence(1.0, None, n, "mcnemar, no differences")
     z, chosen = (

@@ -11,8 +11,8 @@ from math import comb
 
 import numpy as np
 
-from peira.stats.inputs import Floats
-from peira.stats.values import Alternative
+from peira.stats.inputs import Floats, known
+from peira.stats.values import ALTERNATIVES, Alternative
 
 ROUNDS = 10_000
 _FEW = 1 << 14
@@ -62,6 +62,7 @@ def _share(sums: Floats, seen: float, alternative: Alternative) -> float:
 
 def _as_far(sums: Floats, seen: float, alternative: Alternative, scale: float) -> int:
     """How many are at least as far out as what was seen; equal up to rounding is equal."""
+    known("the alternative", alternative, ALTERNATIVES)
     slack = 1e-12 * scale
     if alternative == "two-sided":
         return int((np.abs(sums) >= abs(seen) - slack).sum())

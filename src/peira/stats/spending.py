@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from peira.stats import normal
-from peira.stats.inputs import Floats
+from peira.stats.inputs import Floats, known
 
 Spending = Literal["obrien-fleming", "pocock"]
 _NEVER = 38.0  # standard errors beyond which the normal tail is 0 in floating point
@@ -38,6 +38,7 @@ def spend(fraction: float, alpha: float = 0.05, kind: Spending = "obrien-fleming
     """How much of a two-sided alpha is spent by then (Lan and DeMets): hardly any early, or steadily."""
     if not 0 < fraction <= 1 or not 0 < alpha < 1:
         raise ValueError(f"need 0 < fraction <= 1 and 0 < alpha < 1, not {fraction} and {alpha}")
+    known("the spending", kind, ("obrien-fleming", "pocock"))
     if kind == "pocock":
         return alpha * math.log1p((math.e - 1) * fraction)
     return 2 * normal.p_value(normal.quantile(1 - alpha / 4) / math.sqrt(fraction), "two-sided")

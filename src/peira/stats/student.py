@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from peira.stats.inputs import upper
-from peira.stats.values import Alternative
+from peira.stats.inputs import known, upper
+from peira.stats.values import ALTERNATIVES, Alternative
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ def p_value(statistic: float, df: float, alternative: Alternative) -> float:
     """The chance of a t at least as far out as this, on the side or sides that the alternative names."""
     from scipy.special import stdtr
 
+    known("the alternative", alternative, ALTERNATIVES)
     if alternative == "two-sided":
         return 2 * float(stdtr(df, -abs(statistic)))
     return float(stdtr(df, -statistic if alternative == "greater" else statistic))

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peira.stats import normal
-from peira.stats.inputs import Floats, share, upper
+from peira.stats.inputs import Floats, known, share, upper
 from peira.stats.proportions import wilson
-from peira.stats.values import Alternative, Estimate, Evidence, Interval
+from peira.stats.values import ALTERNATIVES, Alternative, Estimate, Evidence, Interval
 
 Counts = NDArray[np.signedinteger[Any]]
 _MOST_CELLS = 1_000_000
@@ -53,6 +53,8 @@ def two_proportions(
     Pearson's with Campbell's factor (N-1)/N: the default for tables too large for the first.
     """
     share(yes, n), share(other_yes, other_n)
+    known("the alternative", alternative, ALTERNATIVES)
+    known("the method", method or "exact", ("exact", "score", "fisher"))
     total = n + other_n
     if yes + other_yes in (0, total):
         return Evidence(1.0, None, total, "no differences")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Alternative = Literal["two-sided", "greater", "less"]
+ALTERNATIVES = ("two-sided", "greater", "less")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,125 @@
+"""One side against the other: the difference with its interval, an effect size, the chance that it is better.
+
+Each is chosen by the data: paired or not, yes/no answers to unrelated cases or anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from peira.analysis.groups import Unit
+from peira.stats import bayes, effects, matched, power, twobytwo
+from peira.stats import paired as pairwise
+from peira.stats import unpaired as apart
+from peira.stats.bayes import Posterior
+from peira.stats.inputs import Floats, is_binary
+from peira.stats.values import Estimate, Interval
+
+
+@dataclass(frozen=True)
+class Data:
+    """The values of two sides, each with its unit of evidence; paired sides are in one order."""
+
+    one: Floats
+    two: Floats
+    units_one: Sequence[Unit]
+    units_two: Sequence[Unit]
+    paired: bool
+
+    @property
+    def binary(self) -> bool:
+        """Yes/no values of unrelated cases."""
+        single = self.clusters is None and (self.paired or self.clusters_two is None)
+        return single and is_binary(self.one) and is_binary(self.two)
+
+    @property
+    def clusters(self) -> Sequence[Unit] | None:
+        return None if len(set(self.units_one)) == len(self.units_one) else self.units_one
+
+    @property
+    def clusters_two(self) -> Sequence[Unit] | None:
+        return None if len(set(self.units_two)) == len(self.units_two) else self.units_two
+
+    @property
+    def units(self) -> int:
+        return len(set(self.units_one)) if self.paired else len({*self.units_one, *self.units_two})
+
+    @property
+    def unit(self) -> str:
+        """What a unit of evidence is."""
+        return (
+            "cluster" if any(kind == "cluster" for kind, _ in (*self.units_one, *self.units_two)) else "case"
+        )
+
+    @property
+    def wins(self) -> tuple[int, int]:
+        """How many pairs the first side won, and lost."""
+        return int((self.one > self.two).sum()), int((self.one < self.two).sum())
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """Of yes/no values: how many are yes, and how many there are, on either side."""
+        return int(self.one.sum()), self.one.size, int(self.two.sum()), self.two.size
+
+    def by_unit(self) -> tuple[Floats, Floats]:
+        """One mean for each unit, on either side."""
+        return _means(self.one, self.units_one), _means(self.two, self.units_two)
+
+
+def _means(values: Floats, units: Sequence[Unit]) -> Floats:
+    gathered: dict[Unit, list[float]] = {}
+    for value, unit in zip(values, units, strict=True):
+        gathered.setdefault(unit, []).append(float(value))
+    return np.array([sum(each) / len(each) for each in gathered.values()])
+
+
+def difference(data: Data, level: float) -> Estimate:
+    if data.paired:
+        return pairwise.difference(data.one, data.two, data.clusters, level)
+    return apart.unpaired_difference(data.one, data.two, data.clusters, data.clusters_two, level)
+
+
+def effect(data: Data, level: float) -> Interval:
+    """Odds ratio for yes/no values; else the difference in standard deviations, of differences if paired."""
+    if data.binary and data.paired:
+        found = matched.matched_odds_ratio(*data.wins, level)
+        return Interval(found.value, found.low, found.high, found.n, "odds ratio")
+    if data.binary:
+        found = twobytwo.odds_ratio(*data.counts, level)
+        return Interval(found.value, found.low, found.high, found.n, "odds ratio")
+    return (effects.cohen_dz if data.paired else effects.hedges_g)(*data.by_unit(), level)
+
+
+def posterior(data: Data, margin: float | None, level: float) -> Posterior:
+    rope = (-(margin or 0.0), margin or 0.0)
+    if data.binary and data.paired:
+        return bayes.matched(*data.wins, data.one.size, rope, level)
+    if data.binary:
+        return bayes.proportions(*data.counts, rope, level)
+    if data.paired:
+        return bayes.paired_means(data.one, data.two, data.clusters, rope, level)
+    return bayes.unpaired_means(*data.by_unit(), rope, level)
+
+
+def more_cases(data: Data, alpha: float) -> int | None:
+    """About how many more units (on each side, if unpaired) would show this difference four times in five.
+
+    By the t test, also for yes/no values: the numbers of cases that McNemar's asks for are the same but for a
+    few. None where no number would: the difference is 0, or its spread is unknown.
+    """
+    first, second = data.by_unit()
+    if min(first.size, second.size) < 2:
+        return None
+    gap = float(first.mean() - second.mean())
+    variance = float((first - second).var(ddof=1)) if data.paired else _pooled(first, second)
+    if variance <= 1e-24 * max(1.0, gap * gap):
+        return None
+    design = (power.paired if data.paired else power.unpaired)(variance**0.5)
+    return power.more_cases(design, min(first.size, second.size), gap, alpha)
+
+
+def _pooled(first: Floats, second: Floats) -> float:
+    return float(first.var(ddof=1) + second.var(ddof=1)) / 2
