@@ -188,6 +188,17 @@ def test_more_cases_or_more_repeats(trial, results):
     assert math.isclose(quiet.cases, 1 - 0.5**0.5)
 
 
+def test_lost_trials_do_not_pass_for_noise_of_repeats(trial, results):
+    def right(case, model):
+        return None if (case, model) == (3, "b") else case % 3 == 0 or model == "b"
+
+    trials = [trial(c, right(c, m), model=m, repeat=r) for c in range(12) for m in "ab" for r in range(2)]
+    found = results(trials).effects().variance
+    assert (found.repeat, found.repeats) == (0, 0)
+    ragged = [t for t in trials if (t.case_id, t.condition["model"]) != ("1", "a") and int(t.case_id) < 2]
+    assert results(ragged).effects().variance.repeat == 0
+
+
 def test_bad_wishes_are_refused(trial, results):
     found = results([trial(c, 1, model=m) for c in range(3) for m in "ab"])
     with pytest.raises(Unknown, match="model"):

@@ -214,6 +214,6 @@ def test_what_cannot_be_done(peira, folder):
     refused = peira("run", "scripted.py", "--batch")
     assert (refused.code, refused.problems) == (
         2,
-        ["peira: scripted:: has no batch endpoint; run without --batch"],
+        ["peira: scripted: has no batch endpoint; run without --batch"],
     )
     assert not Path(".peira").exists()

@@ -226,6 +226,14 @@ def test_more_than_workers_are_gathered(provider, handed) -> None:
 
 
 @either
+def test_those_who_sleep_keep_nobody_out(provider) -> None:
+    """There are more trials than are at hand at once otherwise, and they all go into one batch."""
+    many = study(agent=once(provider), name="s", cases=[str(n) for n in range(5_200)])
+    assert run(many, store=MemoryStore(), progress=False, batch=True).ok
+    assert [len(batch) for batch in provider.batches()] == [5_200]
+
+
+@either
 def test_whoever_waits_is_woken_once(provider, handed, store) -> None:
     """An attempt for each batch that a trial waits for, and one that comes through."""
     began = Counter[str]()
@@ -346,7 +354,7 @@ def test_a_model_without_batches_is_refused_before_anything_runs(tmp_path, monke
     monkeypatch.setenv("OPENAI_API_KEY", "a-key")
     with pytest.raises(Invalid) as refusal:
         run(both, store="s.db", batch=True, progress=False)
-    assert refusal.value.problems == ("scripted:: has no batch endpoint; run without --batch",)
+    assert refusal.value.problems == ("scripted: has no batch endpoint; run without --batch",)
     assert not Path("s.db").exists()
 
 
@@ -354,7 +362,7 @@ def test_a_model_without_batches_that_nobody_saw_coming_fails_its_trials(tmp_pat
     monkeypatch.chdir(tmp_path)
     hidden = study(agent=lambda case: ask("".join(["scripted", ":"]), case.input), name="s", cases=["ab"])
     assert failures(run(hidden, store="s.db", batch=True, progress=False)) == [
-        "scripted:: has no batch endpoint; run without --batch"
+        "scripted: has no batch endpoint; run without --batch"
     ]
 
 
@@ -539,8 +547,11 @@ def test_what_a_trial_still_waits_for_counts_when_it_asks_again(provider, store)
         await asyncio.gather(ask_async(name, "x"), ask_async(other, "y"), ask_async(name, "z"))
 
     asked = study(agent=gathers, name="s", cases=["ab"], budget={"per_trial": {"calls": 2}})
-    results = run(asked, store=store, progress=False, batch=True)
-    assert [trial.state.value for trial in results.trials] == ["exhausted"]
+    handle = submit(asked, store=store, progress=False, batch=True)
+    _until(lambda: {call.state for call in calls(store)} == {"answered", "intended"})
+    _until(lambda: handle.progress().waiting == 1)
+    slow.plan(hold=False)
+    assert [trial.state.value for trial in handle.result().trials] == ["exhausted"]
     assert (provider.billed(), slow.billed()) == (["x"], ["y"])
 
 

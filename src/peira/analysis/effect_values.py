@@ -73,7 +73,7 @@ class Effects:
                 continue
             found = one.estimate
             shown = layout.interval(found.mean, found.low, found.high)
-            p = tests.get(one.term, one.p)
+            p = one.p if tests.get(one.term) is None else tests[one.term]
             clear = "nothing can be said" if p is None else "clear" if p <= alpha else "not clear"
             yield f"{one.term} ({one.label}) changes {self.score} by {shown}: {clear}."
         yield from (

@@ -17,8 +17,8 @@ from peira.stats import unpaired as apart
 from peira.stats.values import Alternative, Evidence
 
 FEW = 9
-"""Up to so many units every assignment of signs is tried; beyond, Student's t keeps its level as well, and does
-not lose its power to ties."""
+"""Up to so many units every assignment of signs is tried; beyond, Student's t keeps its level as well, and
+does not lose its power to ties."""
 
 Test = Callable[[Data, Alternative], Evidence]
 

@@ -114,7 +114,7 @@ def _covariance(table: Table, matrix: Floats, residuals: Floats) -> Floats | Non
     groups = table.groups
     if groups < 2 or matrix.shape[1] == 0 or is_rounding(float(np.abs(residuals).max()), table.values):
         return None
-    bread = np.linalg.inv(matrix.T @ matrix)
+    bread: Floats = np.asarray(np.linalg.inv(matrix.T @ matrix), dtype=np.float64)
     if groups < MANY:
         scores = np.stack([_reduced(table.units == g, matrix, residuals, bread) for g in range(groups)])
     else:

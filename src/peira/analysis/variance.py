@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from peira.analysis.measures import Measured
@@ -40,25 +42,39 @@ TWICE = 1 - 2**-0.5
 
 
 def variance(measured: Measured) -> Variance | None:
-    """The decomposition; None where too little is known for any."""
-    known = [one for one in measured.observations if one.value is not None]
+    """The decomposition, from the cases that have every condition equally often; without two such cases only
+    what repeats leave is told from the rest. None where too little is known for either."""
+    context = Contexts()
+    known = [
+        (one.value, one.trial.case_id, context.of(one.trial))
+        for one in measured.observations
+        if one.value is not None
+    ]
+    full = _full(known)
+    found = crossed(*zip(*full, strict=True)) if full else None
+    if found is not None:
+        repeats = len(full) / len({row[1:] for row in full})
+        parts = (found.condition, found.case, found.interaction, found.repeat)
+        return Variance(*parts, TWICE, _gain(found.interaction, found.repeat, repeats))
     if len(known) < 2:
         return None
-    values = [one.value for one in known if one.value is not None]
-    context = Contexts()
-    cases, conditions = [o.trial.case_id for o in known], [context.of(o.trial) for o in known]
-    cells = len(set(zip(cases, conditions, strict=True)))
-    table = crossed(values, cases, conditions)
-    if table is not None:
-        parts = (table.condition, table.case, table.interaction, table.repeat)
-        return Variance(*parts, TWICE, _gain(table.interaction, table.repeat, len(values) / cells))
-    found = components(values, cases)
-    if found.between is None and found.within is None:
+    cells = components([row[0] for row in known], [row[1:] for row in known])
+    if cells.within is None or cells.between is None:
         return None
-    repeated = found.within if cells < len(values) else None
-    return Variance(
-        None, found.between, None, repeated, TWICE, _gain(found.between, repeated, len(values) / cells)
-    )
+    gain = _gain(cells.between, cells.within, cells.n / cells.cases)
+    return Variance(None, None, cells.between, cells.within, TWICE, gain)
+
+
+Row = tuple[float, str, bytes]
+
+
+def _full(known: Sequence[Row]) -> list[Row]:
+    """The rows of those cases that have the whole table."""
+    counts = Counter(row[1:] for row in known)
+    most = max(counts.values(), default=0)
+    conditions = {condition for _, condition in counts}
+    whole = Counter(case for (case, _), n in counts.items() if n == most)
+    return [row for row in known if whole[row[1]] == len(conditions)]
 
 
 def _gain(stays: float | None, repeat: float | None, repeats: float) -> float | None:

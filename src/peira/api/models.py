@@ -19,6 +19,7 @@ from typing import Any
 from peira.api.recordings import is_store, recorded_answers
 from peira.core.models import Limits, Model, Named
 from peira.core.registry import nearest, registry
+from peira.engine.budget import stated_output
 from peira.errors import Invalid, Unknown
 from peira.models.prices import price_of
 from peira.spec.limits import Budget
@@ -41,12 +42,14 @@ def named(project: Project, name: str) -> Named:
     if provider == "replay" and is_store(Path(model)):
         options["recording"] = recorded_answers(project, Path(model))
     made: Model = registry.make("model", provider, model=model, **options)
+    most = stated_output(options.get("parameters") or {})
     return Named(
         name,
         made,
         _limits(name, limits),
         price_of(provider, model, price),
         _fallbacks(project, name, fallbacks),
+        most,
     )
 
 

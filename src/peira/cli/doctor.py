@@ -18,13 +18,13 @@ from peira.api.stores import locate
 from peira.cli.options import Json, Store
 from peira.cli.output import Output
 from peira.errors import PeiraError
+from peira.sandbox.confine import Confinement, confinement
 from peira.spec.project import FILE, Project
 from peira.stores.sqlite.lock import owner
 
 OLDEST_SQLITE = (3, 51, 3)
 LITTLE = 500 * 1024 * 1024
 PROGRAMS = {
-    "bubblewrap": (("bwrap",), "needed only to run generated code in a sandbox"),
     "chromium": (
         ("chromium", "chromium-browser", "google-chrome"),
         "needed only by peira's own tests of pages",
@@ -106,6 +106,9 @@ def _programs() -> Iterator[Check]:
     for name, (commands, purpose) in PROGRAMS.items():
         found = next(filter(None, map(shutil.which, commands)), None)
         yield Check(name, True, found or f"not installed; {purpose}")
+    sandbox = confinement()
+    fine = "generated code can be run in one" if isinstance(sandbox, Confinement) else sandbox
+    yield Check("sandbox", True, fine)
 
 
 def _project() -> tuple[Project, Check]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,21 @@ from peira.core.registry import nearest
 from peira.errors import Invalid, Unknown
 from peira.spec.project import Project
 
+def _allow(wanted: bool) -> bool:
+    if wanted:  # read by the evaluators as they are made, here and in other processes
+        os.environ["PEIRA_ALLOW_UNCONFINED"] = "1"
+    return wanted
+
+
+Unconfined = Annotated[
+    bool,
+    typer.Option(
+        "--allow-unconfined",
+        callback=_allow,
+        is_eager=True,
+        help="Where there is no sandbox, run generated code without one; results say so.",
+    ),
+]
 StudyName = Annotated[
     str,
     typer.Argument(

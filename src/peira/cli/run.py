@@ -23,6 +23,7 @@ from peira.cli.options import (
     RetryFailed,
     Store,
     StudyName,
+    Unconfined,
     Wait,
     Where,
     restricted,
@@ -114,6 +115,7 @@ def run(
     batch: Annotated[
         bool, typer.Option("--batch", help="Hand calls in as batches: answered later, for half the price.")
     ] = False,
+    unconfined: Unconfined = False,
     wait: Wait = False,
     log: Log = None,
     store: Store = None,
@@ -169,6 +171,7 @@ def score(
     where: Where = None,
     limit: Limit = None,
     retry_failed: RetryFailed = None,
+    unconfined: Unconfined = False,
     wait: Wait = False,
     log: Log = None,
     store: Store = None,

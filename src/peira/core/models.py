@@ -205,11 +205,12 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Named(msgspec.Struct, frozen=True):
-    """A model as a project knows it: with its limits, its price if it is known, and the names of those
-    that are asked in its place if it cannot answer."""
+    """A model as a project knows it: with its limits, its price if it is known, the names of those that are
+    asked in its place if it cannot answer, and the most tokens of output where a request does not say."""
 
     name: str
     model: Model
     limits: Limits = Limits()
     price: Price | None = None
     fallbacks: tuple[str, ...] = ()
+    output: int | None = None

@@ -100,12 +100,12 @@ class Batcher:
         Exhausted, or CallFailed if batches were of no use."""
         if (refusal := self._refused.get(key)) is not None:
             raise refusal
-        if row is not None and in_batch(row):
-            if key not in self._batches and not await self._batches.adopt(row.batch):
+        if row is not None and in_batch(row) and key not in self._batches:
+            if not await self._batches.adopt(row.batch):
                 raise Parked(0.0, "its batch is over: look again")
-        elif key not in self._aside:
+        if key not in self._aside:
             self._gather(named, asked, key, row.sends if row else 0)
-        elif asked.account is not None:  # what waits for an answer is taken from this attempt, too
+        elif asked.account is not None:  # what an earlier attempt asked for is taken from this one, too
             asked.account.take(self._aside[key][0].share)
         self._waiting[key].add(asked.attempt.spec.id)
         raise Parked(math.inf, f"{named.name}: waits for its batch")
@@ -123,7 +123,7 @@ class Batcher:
             self._hand_in(named.name)
 
     def _set_aside(self, named: Named, asked: Asked) -> Share:
-        expected = self._reserve.experience(named.name).expected(len(asked.body), asked.request)
+        expected = self._reserve.expected(named, len(asked.body), asked.request)
         part = named.price.batch if named.price else 1.0
         try:
             share = self._reserve.fit(named, expected, asked.account, part)

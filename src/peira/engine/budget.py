@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from peira.core.events import Spent
+from peira.core.ids import Json
 from peira.core.models import Named, Request, Usage
 from peira.errors import Exhausted, Invalid
 from peira.spec.limits import Allowance, Budget
@@ -75,6 +76,11 @@ def _shown(limit: str, most: float) -> str:
     return f"${most:.4g}" if limit == "money" else f"{most:,}"
 
 
+def stated_output(parameters: Mapping[str, Json]) -> int | None:
+    """The limit on output tokens that parameters state."""
+    return next((parameters[name] for name in LIMITS if type(parameters.get(name)) is int), None)
+
+
 class Experience:
     """What calls of one model took so far: tokens of input by the size of the request, the longest output."""
 
@@ -87,12 +93,11 @@ class Experience:
         if usage.input is not None and len(self._inputs) < REMEMBERED:
             insort(self._inputs, (size, usage.input))
 
-    def expected(self, size: int, request: Request) -> Usage:
+    def expected(self, size: int, request: Request, most: int | None = None) -> Usage:
         """The tokens of a request of this size: the input of the nearest in size seen so far (before that, a
-        token a byte, which none exceeds), the output as far as it may go."""
-        parameters = request.parameters
-        stated = [parameters[name] for name in LIMITS if type(parameters.get(name)) is int]
-        output = stated[0] * int(parameters.get("n") or 1) if stated else self._longest
+        token a byte, which none exceeds), the output as far as it may go (by default `most`)."""
+        stated = stated_output(request.parameters) or most
+        output = stated * int(request.parameters.get("n") or 1) if stated else self._longest
         return Usage(input=self._nearest(size), output=output)
 
     def _nearest(self, size: int) -> int:
@@ -124,6 +129,10 @@ class Reserve:
     def trial(self) -> Account | None:
         """An account for one attempt of a trial; None if trials are not limited."""
         return Account("budget.per_trial", self._trial) if self._trial.bounded else None
+
+    def expected(self, named: Named, size: int, request: Request) -> Usage:
+        """The tokens that a call of this model is expected to take."""
+        return self.experience(named.name).expected(size, request, named.output)
 
     def experience(self, name: str) -> Experience:
         return self._experience.setdefault(name, Experience())

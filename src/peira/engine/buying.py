@@ -125,7 +125,7 @@ class Buyer:
 
     async def _once(self, named: Named, gate: Gate, asked: Asked, key: str, send: int) -> Reply | CallFailed:
         """One send, from setting aside what it may cost to settling what it did."""
-        expected = self._reserve.experience(named.name).expected(len(asked.body), asked.request)
+        expected = self._reserve.expected(named, len(asked.body), asked.request)
         share = await self._set_aside(named, asked, expected)
         took: Share | None = None
         try:

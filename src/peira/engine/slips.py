@@ -81,7 +81,7 @@ def batches_of(named: Named) -> Batches:
     """The batch endpoint of a model; Invalid if it has none."""
     found: Batches | None = getattr(named.model, "batches", None)
     if found is None:
-        raise Invalid(f"{named.name}: has no batch endpoint; run without --batch")
+        raise Invalid(f"{named.name} has no batch endpoint; run without --batch")
     return found
 
 

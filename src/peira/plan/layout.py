@@ -137,8 +137,10 @@ class Layout:
 
     def scope(self, place: Place) -> str:
         """What a trial's calls are known by: not the agent's code."""
-        parts = place.condition.digest, digest(place.case.id), place.repeat, self.seed, self.generation
-        return compose("scope", *parts)
+        condition = place.condition
+        # Agents under labels are levels of a factor, too: what one was told is not what another was told.
+        known = condition.digest if condition.shown == condition.factors else digest(condition.shown)
+        return compose("scope", known, digest(place.case.id), place.repeat, self.seed, self.generation)
 
     def indexes(self) -> Iterable[int]:
         return range(self.size) if self.chosen is None else self.chosen
