@@ -299,3 +299,25 @@ def test_swapping_the_sides_turns_the_sign(pairs, graded):
         assert one.difference.mean == pytest.approx(-two.difference.mean)
         if one.difference.low is not None:
             assert one.difference.low == pytest.approx(-two.difference.high, abs=1e-6)
+
+
+def test_levels_that_look_the_same_stay_apart(trial, results):
+    """1 and "1"; and long prompts that differ only at their end."""
+    long = "Answer the question as well as you can, and think before you do: "
+    levels = [1, "1", f"{long}slowly", f"{long}quickly"]
+    found = results([trial(c, (c + i) % 3, prompt=level) for c in range(9) for i, level in enumerate(levels)])
+    assert len(found.compare("prompt").contrasts) == 6
+    assert len({one.label for one in found.leaderboard().entries}) == 4
+    assert len(found.slices("prompt").slices) == 4
+    chosen = only(found.compare("prompt", f"{long}quickly", 1))
+    assert chosen.first.endswith("(2)")
+    assert chosen.second == "1"
+    assert len({one.label for one in found.effects().effects}) == 4
+
+
+def test_agents_that_take_different_factors_are_paired_by_case(trial, results):
+    trials = [trial(c, c % 2, agent="planner", style=s) for c in range(9) for s in "xy"]
+    trials += [trial(c, 0, agent="direct") for c in range(9)]
+    found = only(results(trials).compare("agent"))
+    assert (found.first, found.second, found.n) == ("direct", "planner", 9)
+    assert found.pairing == "case, averaged over the other factors"

@@ -209,3 +209,23 @@ def test_bad_wishes_are_refused(trial, results):
         found.anova(type=1)
     with pytest.raises(Invalid, match="kind"):
         found.mixed(kind="probit")
+
+
+SIRSTV = """
+196.3052 196.1240 196.1890 196.2569 196.3403
+196.3042 196.3825 196.1669 196.3257 196.0422
+196.1303 196.2005 196.2889 196.0343 196.1811
+196.2795 196.1748 196.1494 196.1485 195.9885
+196.2119 196.1051 196.1850 196.0052 196.2090
+"""
+
+
+def test_a_certified_analysis_of_variance(trial, results):
+    """NIST StRD, "SiRstv": resistivity of silicon wafers by five instruments, with certified values."""
+    rows = [[float(value) for value in line.split()] for line in SIRSTV.split("\n") if line]
+    made = [trial(f"{i} {j}", v, instrument=str(i)) for i, row in enumerate(rows) for j, v in enumerate(row)]
+    found = results(made).anova()
+    assert (found.sources[0].df, found.error_df) == (4, 20)
+    assert found.sources[0].squares == pytest.approx(5.11462616000000e-02, rel=1e-9)
+    assert found.error_squares == pytest.approx(2.16636560000000e-01, rel=1e-9)
+    assert found.sources[0].f == pytest.approx(1.18046237440255, rel=1e-9)

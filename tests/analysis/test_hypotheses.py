@@ -119,7 +119,7 @@ def test_outcomes_name_what_is_measured(trial):
     [
         (Hypothesis("h", statement="it is better"), "names no factor"),
         (Hypothesis("h", factor="model", direction="greater"), "which level of model"),
-        (Hypothesis("h", factor="model", levels=("a", "z")), "no trials with model = z"),
+        (Hypothesis("h", factor="model", levels=("a", "z")), "no level 'z'"),
         (Hypothesis("h", factor="model", outcome="nothing"), "no score 'nothing'"),
     ],
 )

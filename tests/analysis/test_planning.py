@@ -110,6 +110,20 @@ def test_no_worse_than_another_run(trial):
     assert not judge(now, [NoWorse("b" * 64, elsewhere, "match", 0.05)]).met
 
 
+def test_less_time_is_not_worse(trial):
+    slow, quick = ([trial(c, 1, took=base * (1 + c / 100)) for c in range(20)] for base in (5.0, 1.0))
+    assert judge(quick, [NoWorse("b" * 64, slow, "took", 0.5)]).met
+    assert not judge(slow, [NoWorse("b" * 64, quick, "took", 0.5)]).met
+    later = [trial(c, 1, repeat=1, took=5.0) for c in range(20)]
+    constant = [trial(c, 1, took=4.0) for c in range(20)]
+    assert "no spread" in str(judge(later, [NoWorse("b" * 64, constant, "took", 0.5)]))
+
+
+def test_the_same_trials_are_no_worse_however_few(trial):
+    few = right(trial, 2, 3)
+    assert judge(few, [NoWorse("b" * 64, few, "match", 0.001)]).met
+
+
 def test_the_gate_speaks_junit(trial):
     found = judge(right(trial, 5, 10), [Bound("match", 0.9, "min"), Bound("match", 0.05, "min")])
     suite = ElementTree.fromstring(found.junit("quiz <1>"))

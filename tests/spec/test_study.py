@@ -123,7 +123,7 @@ def test_metadata_is_carried():
     assert (made.title, made.authors, made.tags) == ("T", ("Ada",), ("x", "y"))
 
 
-def test_aims_are_declared_and_not_executed():
+def test_aims_that_nothing_can_be_made_of_are_told():
     made = Study(
         agent=answer,
         cases=["q"],
@@ -133,12 +133,18 @@ def test_aims_are_declared_and_not_executed():
         hypotheses=[{"id": "h1", "outcome": "accuracy", "factor": "model", "levels": ["a", "b"]}],
         analysis_plans=[{"name": "main", "outcomes": ["accuracy"], "hypotheses": ["h1"]}],
     )
-    assert made.unexecuted() == [
-        "outcome accuracy: declared, not executed",
-        "hypothesis h1: declared, not executed",
-        "analysis plan main: declared, not executed",
+    assert made.unexecuted() == []
+    vague = Study(
+        agent=answer,
+        cases=["q"],
+        hypotheses=[{"id": "h1"}],
+        analysis_plans=[{"name": "main", "outcomes": ["exact"]}],
+        evaluators=["exact"],
+    )
+    assert vague.unexecuted() == [
+        "hypothesis h1: declared, not executed (it names no factor)",
+        "analysis plan main: declared, not executed (it has no hypothesis)",
     ]
-    assert Study(agent=answer, cases=["q"]).unexecuted() == []
 
 
 def test_the_decorator_raises_every_problem_at_once():

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import combinations
 
-from peira.analysis import layout
 from peira.analysis.comparison import Comparison
 from peira.analysis.contrasts import Wish, contrast
 from peira.analysis.family import simultaneous
-from peira.analysis.groups import check_names, key_of, label_of
-from peira.analysis.measures import Measured, Observation, measure
-from peira.analysis.sides import Side, match, side
+from peira.analysis.levels import Pair, choose_pairs, levels_of
+from peira.analysis.measures import Measured, measure
+from peira.analysis.sides import match, side
 from peira.analysis.trials import TrialResult
 from peira.core.ids import Json
 from peira.core.registry import nearest
-from peira.errors import Invalid, Unknown
+from peira.errors import Unknown
 from peira.stats.multiplicity import family_level
-
-Pair = tuple[Side, Side]
 
 
 def compare_levels(
@@ -35,8 +31,7 @@ def compare_levels(
 ) -> Comparison:
     """Levels of a factor (or agents): `a` with `b`; all with the `baseline`; or every pair."""
     measured = measure(_within(trials, slice), score)
-    sides = sides_by(measured, by)
-    pairs = [(sides[i], sides[j]) for i, j in choose_pairs(list(sides), a, b, baseline)]
+    pairs = choose_pairs(levels_of(measured, by), a, b, baseline)
     return compare_sides(by, measured, pairs, wish or Wish(), notes)
 
 
@@ -66,46 +61,6 @@ def _within(trials: Iterable[TrialResult], slice: str | None) -> list[TrialResul
         names = {trial.slice for trial in found if trial.slice is not None}
         raise Unknown(f"no slice {slice!r}{nearest(slice, names)}")
     return kept
-
-
-def sides_by(measured: Measured, by: str) -> dict[str, Side]:
-    """The observations of each level, in the order in which the levels come."""
-    gathered: dict[str | bytes, list[Observation]] = {}
-    labels: dict[str | bytes, str] = {}
-    trials = [one.trial for one in measured.observations]
-    factors = {name for trial in trials for name in trial.condition}
-    check_names([by], factors, {name for trial in trials for name in trial.scores})
-    for one in measured.observations:
-        label = label_of(one.trial, by)
-        key = key_of(label)
-        if key not in labels:
-            labels[key] = layout.cell(label)
-        gathered.setdefault(key, []).append(one)
-    return {labels[key]: side(labels[key], group, (by,)) for key, group in gathered.items()}
-
-
-def choose_pairs(names: list[str], a: Json, b: Json, baseline: Json) -> list[tuple[str, str]]:
-    """Which levels with which: `a` with `b`; all with the baseline; or every pair."""
-    if len(names) < 2:
-        raise Invalid(f"there is nothing to compare: {', '.join(names) or 'no trial'} is all there is")
-    first, second, base = (None if one is None else _named(one, names) for one in (a, b, baseline))
-    if first is not None and second is not None:
-        if first == second:
-            raise Invalid(f"{first} cannot be compared with itself")
-        return [(first, second)]
-    if base is not None or first is not None or second is not None:
-        against = second or base
-        if against is None:
-            return [(str(first), name) for name in names if name != first]
-        return [(name, against) for name in ([first] if first else names) if name != against]
-    return [(later, earlier) for earlier, later in combinations(names, 2)]
-
-
-def _named(wanted: Json, names: Sequence[str]) -> str:
-    shown = layout.cell(wanted)
-    if shown not in names:
-        raise Unknown(f"no level {shown!r}{nearest(shown, names)}")
-    return shown
 
 
 def compare_sides(

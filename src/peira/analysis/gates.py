@@ -15,7 +15,7 @@ import msgspec
 
 from peira.analysis.compare import compare_runs
 from peira.analysis.contrasts import Wish
-from peira.analysis.measures import Measured, measure
+from peira.analysis.measures import TAKEN, Measured, measure
 from peira.analysis.trials import TrialResult
 from peira.core.ids import short
 from peira.stats.intervals import estimate
@@ -33,7 +33,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class NoWorse:
-    """A score must not be lower than that of another run by more than a margin."""
+    """A score must not be lower than that of another run by more than a margin; cost and time, not higher."""
 
     run: str
     trials: Sequence[TrialResult]
@@ -118,15 +118,28 @@ def _end(measured: Measured, demand: Bound, level: float) -> tuple[float | None,
     return found.mean, filled.lowest if demand.kind == "min" else filled.highest, len(lost)
 
 
+def _same(one: Sequence[TrialResult], two: Sequence[TrialResult]) -> bool:
+    """Whether nothing can differ, because nothing was done again."""
+    return {trial.id: trial.scores for trial in one} == {trial.id: trial.scores for trial in two}
+
+
 def _no_worse(trials: Sequence[TrialResult], demand: NoWorse, level: float) -> Check:
     title = f"{demand.score} no worse than in {short(demand.run)} by {demand.margin:g}"
-    wish = Wish(level=level, margin=demand.margin)
-    compared = compare_runs(trials, demand.trials, ("this run", short(demand.run)), demand.score, wish=wish)
+    wish, sides = Wish(level=level, margin=demand.margin), [trials, demand.trials]
+    labels = ["this run", short(demand.run)]
+    if less := demand.score in TAKEN:
+        sides, labels = sides[::-1], labels[::-1]
+    compared = compare_runs(sides[0], sides[1], (labels[0], labels[1]), demand.score, wish=wish)
     found = compared.contrasts[0]
-    if found.difference is None or found.not_worse is None or found.not_worse.p is None:
+    if found.difference is None or found.not_worse is None:
         return Check(title, False, f"the runs cannot be compared: {found.pairing}")
+    if found.difference.mean == 0 and _same(trials, demand.trials):
+        return Check(title, True, "these are the same trials, with the same scores")
+    if found.not_worse.p is None:
+        return Check(title, False, "the differences show no spread, so their interval is unknown")
     low = found.not_worse.interval.low
-    reason = f"the difference is {found.difference.mean:.4g}, above {low:.4g} with {level:.0%} confidence"
+    what = "it is lower by" if less else "it is higher by"
+    reason = f"{what} {found.difference.mean:.4g}, above {low:.4g} with {level:.0%} confidence"
     met = found.not_worse.answer == "within"
     if found.bounds is None:
         return Check(title, met, reason)

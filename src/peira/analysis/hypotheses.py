@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
 from peira.analysis.aims import ALONE, Aims
-from peira.analysis.compare import Pair, sides_by
 from peira.analysis.contrast import Contrast
 from peira.analysis.contrasts import Wish, contrast
 from peira.analysis.family import ADJUST, simultaneous
 from peira.analysis.findings import Finding, Findings, Verdict
-from peira.analysis.layout import cell
+from peira.analysis.levels import Levels, Pair, levels_of
 from peira.analysis.measures import Measured, measure
 from peira.analysis.sides import match
 from peira.analysis.trials import TrialResult
@@ -79,8 +78,7 @@ def _asked(trials: list[TrialResult], aims: Aims, plan: AnalysisPlan, hypothesis
         return Asked(replace(empty, reason="it names no factor, so there is nothing to compare"))
     try:
         measured = measure(trials, aims.measure_of(hypothesis.outcome))
-        sides = sides_by(measured, hypothesis.factor)
-        pairs = tuple((sides[one], sides[two]) for one, two in _pairs(hypothesis, list(sides)))
+        pairs = tuple(_pairs(hypothesis, levels_of(measured, hypothesis.factor)))
     except (Invalid, Unknown) as error:
         return Asked(replace(empty, reason=_line(error)))
     empty = replace(empty, outcome=measured.name)
@@ -91,18 +89,16 @@ def _line(error: PeiraError) -> str:
     return str(error).replace("\n", "; ")
 
 
-def _pairs(hypothesis: Hypothesis, there: Sequence[str]) -> list[tuple[str, str]]:
+def _pairs(hypothesis: Hypothesis, there: Levels) -> list[Pair]:
     """One level with all others; any two, for a difference; in a direction, each with the next."""
-    levels = [cell(level) for level in hypothesis.levels]
-    if missing := [level for level in levels if level not in there]:
-        raise Unknown(f"there are no trials with {hypothesis.factor} = {', '.join(missing)}")
-    if len(levels) == 1:
-        return [(levels[0], other) for other in there if other != levels[0]]
+    named, every = [there.named(level) for level in hypothesis.levels], list(there.sides.values())
+    if len(named) == 1:
+        return [(named[0], other) for other in every if other is not named[0]]
     if hypothesis.direction == "different":
-        return list(combinations(levels or there, 2))
-    if not levels:
+        return list(combinations(named or every, 2))
+    if not named:
         raise Invalid(f"it does not say which level of {hypothesis.factor} is {hypothesis.direction}")
-    return list(pairwise(levels))
+    return list(pairwise(named))
 
 
 def _tested(asked: Asked, plan: AnalysisPlan) -> Finding:

@@ -66,7 +66,7 @@ def measure(trials: Iterable[TrialResult], score: str | None = None) -> Measured
 
 
 def _lost(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else value
+    return None if value is None or not math.isfinite(value) else value
 
 
 @dataclass(frozen=True)

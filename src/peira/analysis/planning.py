@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 import msgspec
 
 from peira.analysis import layout
-from peira.analysis.compare import choose_pairs, sides_by
+from peira.analysis.levels import choose_pairs, levels_of
 from peira.analysis.measures import measure
 from peira.analysis.sides import Match, Side, match
 from peira.analysis.trials import TrialResult
@@ -121,8 +121,7 @@ def plan_from(
     score: str | None = None,
 ) -> Planning:
     """From the spread that an earlier run shows, for each pair of levels."""
-    sides = sides_by(measure(trials, score), by)
-    pairs = [(sides[one], sides[two]) for one, two in choose_pairs(list(sides), a, b, None)]
+    pairs = choose_pairs(levels_of(measure(trials, score), by), a, b)
     rows = tuple(_from(one, two, question) for one, two in pairs)
     return Planning(rows, question.alpha, question.wanted)
 

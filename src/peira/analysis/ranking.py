@@ -15,6 +15,7 @@ import numpy as np
 from peira.analysis.groups import check_names, key_of, label_of
 from peira.analysis.layout import cell
 from peira.analysis.leaderboard import Entry, Leaderboard
+from peira.analysis.levels import LabelKey, unique
 from peira.analysis.measures import Measured, Observation, measure
 from peira.analysis.pareto import front
 from peira.analysis.sides import Side, side
@@ -65,11 +66,17 @@ Entrant = tuple[Side, list[Observation]]
 
 
 def _entrants(measured: Measured, by: tuple[str, ...]) -> list[Entrant]:
-    gathered: dict[str, list[Observation]] = {}
+    gathered: dict[tuple[LabelKey, ...], list[Observation]] = {}
     for one in measured.observations:
-        label = ", ".join(cell(label_of(one.trial, name)) for name in by) or "all"
-        gathered.setdefault(label, []).append(one)
-    return [(side(label, seen, {*by, "agent"}), seen) for label, seen in gathered.items()]
+        key = tuple(key_of(label_of(one.trial, name)) for name in by)
+        gathered.setdefault(key, []).append(one)
+    shown = unique(_shown(seen[0].trial, by) for seen in gathered.values())
+    leave = {*by, "agent"}
+    return [(side(label, seen, leave), seen) for label, seen in zip(shown, gathered.values(), strict=True)]
+
+
+def _shown(trial: TrialResult, by: tuple[str, ...]) -> str:
+    return ", ".join(cell(label_of(trial, name)) for name in by) or "all"
 
 
 def _entry(found: Side, seen: Sequence[Observation], level: float) -> Entry:

@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 
 from peira.analysis import layout
-from peira.analysis.groups import Unit, check_names, label_of
+from peira.analysis.groups import Unit, check_names, key_of, label_of
+from peira.analysis.levels import LabelKey, unique
 from peira.analysis.measures import Observation, measure
 from peira.analysis.trials import TrialResult
 from peira.stats.inputs import coded
@@ -73,12 +74,13 @@ def slices(
     seen = [one for one in measured.observations if one.value is not None]
     factors = {name for one in measured.observations for name in one.trial.condition}
     check_names([by], factors, ())
-    groups: dict[str, list[Observation]] = {}
+    groups: dict[LabelKey, list[Observation]] = {}
     for one in seen:
-        groups.setdefault(layout.cell(label_of(one.trial, by)), []).append(one)
+        groups.setdefault(key_of(label_of(one.trial, by)), []).append(one)
     if not groups:
         return Slices(by, measured.name, level, (), notes=tuple(notes))
-    told = {label: _sample(group) for label, group in groups.items()}
+    labels = unique(layout.cell(label_of(group[0].trial, by)) for group in groups.values())
+    told = {label: _sample(group) for label, group in zip(labels, groups.values(), strict=True)}
     found = pool(
         [mean for mean, _, _, _ in told.values()], [error for _, error, _, _ in told.values()], level
     )

@@ -14,6 +14,7 @@ import numpy as np
 
 from peira.analysis.groups import key_of, label_of
 from peira.analysis.layout import cell
+from peira.analysis.levels import unique
 from peira.analysis.trials import TrialResult
 from peira.stats.inputs import Codes, Floats
 
@@ -91,7 +92,7 @@ def factors_of(trials: Sequence[TrialResult], names: Iterable[str]) -> list[Fact
             if code == len(labels):
                 labels.append(cell(label))
         if len(labels) > 1:
-            found.append(Factor(name, tuple(labels), codes))
+            found.append(Factor(name, tuple(unique(labels)), codes))
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from peira.analysis.aims import Aims
 from peira.analysis.collect import Collector
 from peira.analysis.results import Results
 from peira.analysis.trials import TrialResult
@@ -127,6 +128,7 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
         notes=(*manifest.notes, *(standing(store, kept, Version(manifest, store.get)) if kept else ())),
         store=where,
         spent=run.spent,
+        aims=Aims.of(manifest.snapshot),
     )
 
 

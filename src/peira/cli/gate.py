@@ -28,7 +28,9 @@ def gate(
     no_worse_than: Annotated[
         list[str] | None,
         typer.Option(
-            "--no-worse-than", metavar="RUN:SCORE:X", help="Not lower than in that run by more than X."
+            "--no-worse-than",
+            metavar="RUN:SCORE:X",
+            help="Not lower than there by X (cost, took: higher).",
         ),
     ] = None,
     junit: Annotated[

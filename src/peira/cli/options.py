@@ -17,6 +17,7 @@ from peira.core.registry import nearest
 from peira.errors import Invalid, Unknown
 from peira.spec.project import Project
 
+
 def _allow(wanted: bool) -> bool:
     if wanted:  # read by the evaluators as they are made, here and in other processes
         os.environ["PEIRA_ALLOW_UNCONFINED"] = "1"

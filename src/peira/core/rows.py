@@ -1,4 +1,4 @@
-"""The rows that events project: tasks, runs, and calls with recorded steps. Frozen; `core.state` replaces them."""
+"""The rows that events project: tasks, runs, calls and recorded steps. `core.state` alone replaces them."""
 
 from __future__ import annotations
 

@@ -144,12 +144,10 @@ class Study(Value, Decorated):
         return tuple(map(as_evaluator, self.evaluators))
 
     def unexecuted(self) -> list[str]:
-        """What the study declares and this release does not execute; every result says so."""
-        declared = {
-            "outcome": [outcome.name for outcome in self.outcomes],
-            "hypothesis": [hypothesis.id for hypothesis in self.hypotheses],
-            "analysis plan": [plan.name for plan in self.analysis_plans],
-        }
+        """What the study declares and nothing can be made of; every result says so."""
+        vague = [h.id for h in self.hypotheses if not h.factor]
+        empty = [p.name for p in self.analysis_plans if not any(map(p.tests, self.hypotheses))]
         return [
-            f"{kind} {name}: declared, not executed" for kind, names in declared.items() for name in names
+            *(f"hypothesis {name}: declared, not executed (it names no factor)" for name in vague),
+            *(f"analysis plan {name}: declared, not executed (it has no hypothesis)" for name in empty),
         ]
