@@ -86,7 +86,7 @@ def test_a_run_with_batches_says_what_it_does(peira, provider):
 
 
 @pytest.mark.parametrize(
-    "point", ["batch.after_intent", "batch.after_submit", "batch.after_submit:2", "ledger.after_answer:2"]
+    "point", ["batch.after_intent", "batch.after_submit", "batch.after_submit:2", "ledger.before_answer:2"]
 )
 def test_killed_at_any_step_it_goes_on(peira, provider, killed, point):
     killed(point)

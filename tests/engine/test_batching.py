@@ -25,6 +25,7 @@ from peira.stores.verify import verify
 PRICE = '[models."{name}"]\nprice = {{input = 200.0, output = 400.0}}\n'
 FULL = (10 * 200.0 + 5 * 400.0) / 1_000_000
 """What a call costs by itself: the endpoint counts 10 tokens in and 5 out."""
+KEY = "canary-7f3a91c2-key-0b5d"
 CASES = ["ab", "cd", "ef"]
 openai_alone = pytest.mark.parametrize("provider", ["openai"], indirect=True)
 anthropic_alone = pytest.mark.parametrize("provider", ["anthropic"], indirect=True)
@@ -171,23 +172,6 @@ def test_the_share_that_is_paid_can_be_said(provider, handed, store) -> None:
     Path("peira.toml").write_text(PRICE.format(name=provider.name).replace("}", ", batch = 0.25}"))
     handed(once(provider))
     assert [call.cost for call in calls(store)] == [pytest.approx(FULL / 4)] * 3
-
-
-@either
-def test_two_agents_that_need_the_same_call_share_it(provider) -> None:
-    name = provider.name
-
-    def asks(case):  # type: ignore[no-untyped-def]
-        return ask(name, ask(name, case.input).text + "?").text
-
-    def tells(case):  # type: ignore[no-untyped-def]
-        return ask(name, ask(name, case.input).text + "!").text
-
-    agents = {"asks": asks, "tells": tells}
-    asked = study(agents=agents, name="s", cases=CASES, budget={"calls": 9})
-    shared = run(asked, store=MemoryStore(), progress=False, batch=True)
-    assert sorted(outputs(shared)) == ["!ab", "!cd", "!ef", "?ab", "?cd", "?ef"]
-    assert [len(batch) for batch in provider.batches()] == [3, 6]
 
 
 @either
@@ -341,6 +325,19 @@ def test_an_endpoint_without_batches_is_one_clear_line(provider, handed, store) 
     assert {call.state for call in calls(store)} == {"lost"}
     assert results.counts["batches failed"] == 1
     assert outputs(handed(once(provider))) == ["ba", "dc", "fe"]
+
+
+def test_the_key_is_nowhere_whatever_the_provider_says(provider, handed, store, capfd) -> None:
+    wrong = 400 if provider.form == "openai" else "invalid_request_error"
+    provider.plan(items={"cd": {"error": wrong, "message": f"your key is {KEY}"}})
+    provider.plan(turns={"submit": [{"status": 503, "message": KEY, "headers": {"retry-after": "0"}}]})
+    provider.plan(turns={"look": [{"status": 503, "message": f"still {KEY}"}]})
+    results = handed(once(provider))
+    assert "your key is" in failures(results)[0]
+    assert KEY not in repr(results.failures)
+    kept = [file.read_bytes() for file in Path().rglob("*") if file.is_file()]
+    assert not any(KEY.encode() in data for data in kept)
+    assert KEY not in "".join(capfd.readouterr())
 
 
 def test_a_model_without_batches_is_refused_before_anything_runs(tmp_path, monkeypatch) -> None:

@@ -468,7 +468,7 @@ def fails(case):
 def held(case):
     ask("fast", case.input)
 
-@study(cases=CASES[:2], name="t", policy={"timeout": 0.5})
+@study(cases=CASES[:2], name="t", policy={"timeout": 1.5})
 def late(case):
     return ask("fast", case.input).text
 """
@@ -513,7 +513,7 @@ def test_in_other_processes_failures_are_what_they_are(fast: Any, in_processes: 
 
 def test_in_other_processes_a_timeout_frees_the_worker_at_once(fast: Any, in_processes: Any) -> None:
     """The second trial ends while the call of the first is still under way; its answer is kept, too."""
-    fast.script({"delay": 3, "text": "late"})
+    fast.script({"delay": 6, "text": "late"})
     outcome = in_processes("late", parallel=1)
     assert sorted(trial.state.value for trial in outcome.results.trials) == ["failed", "succeeded"]
     kinds = [type(event) for event in events((TaskFinished, CallAnswered))]

@@ -1,24 +1,28 @@
-"""Batches at hand, by themselves: taken up once, left in order, and never told twice."""
+"""Batches at hand, by themselves: taken up once, left in order, told once; and those who wait for them."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from peira.core import events as ev
-from peira.core.contracts import CallQuery, Op
+from peira.core.contracts import Attempt, CallQuery, Op
 from peira.core.events import State
-from peira.core.ids import compose, digest, digest_bytes
+from peira.core.ids import canonical, compose, digest, digest_bytes
 from peira.core.models import Answer, BatchState, CallFailed, Named, Reply, Request, Usage
 from peira.engine.batches import OpenBatches
+from peira.engine.batching import Batcher
 from peira.engine.budget import Reserve, Share
-from peira.engine.buying import Buyer
+from peira.engine.buying import Asked, Buyer
 from peira.engine.journal import Journal
 from peira.engine.slips import BATCH, Handed, Told
+from peira.errors import Exhausted, Parked
 from peira.spec.limits import Budget, Policy
 from peira.stores.memory import MemoryStore
 from peira.stores.verify import verify
@@ -321,3 +325,50 @@ def test_what_nobody_expects_is_told(bench: Bench) -> None:
     asyncio.run(all_of_it())
     assert isinstance(bench.problems[0], ZeroDivisionError)
     assert bench.batch.state is State.queued
+
+
+# Those who wait
+
+
+def asked_by(name: str) -> Asked:
+    """The same call, needed by different trials."""
+    attempt = Attempt(ev.TaskSpec(digest(name), "generate", "generate"), 1, None)
+    request = Request(({"role": "user", "content": "hello"},))
+    return Asked(attempt, "scope", "generate", "1", request, canonical(msgspec.to_builtins(request)))
+
+
+def test_several_who_need_a_call_are_woken_together_and_it_is_set_aside_once(bench: Bench) -> None:
+    names, woken = ("a trial", "another", "a third"), list[list[str]]()
+    bench.write(ev.TasksClaimed("generate", "generate", "1", tuple(map(digest, names[1:]))))
+    reserve = Reserve(Budget(calls=1))
+    buyer = Buyer(bench.run, Journal(bench.store), Policy(), reserve, lambda why: None)
+    bench.provider.answers = {KEYS[0]: answer("yes")}
+    named = Named("x", bench.provider)
+
+    async def all_of_it() -> None:
+        batcher = Batcher(
+            bench.run,
+            "1",
+            bench.store,
+            buyer,
+            reserve,
+            Policy(),
+            lambda _: named,
+            told=Told(fail=bench.problems.append),
+            wake=lambda tasks: woken.append(sorted(tasks)),
+        )
+        for name in names:
+            with pytest.raises(Parked) as away:
+                await batcher.ask(named, asked_by(name), KEYS[0], None)
+            assert away.value.seconds == math.inf
+        assert batcher.gathering
+        batcher.hand_in()
+        await until(lambda: woken)
+        assert not batcher.gathering
+        with pytest.raises(Exhausted):
+            await batcher.ask(named, asked_by("a trial"), KEYS[1], None)
+        await batcher.close()
+
+    asyncio.run(all_of_it())
+    assert woken == [sorted(map(digest, names))]
+    assert (bench.calls(), bench.problems) == ({KEYS[0]: "answered"}, [])

@@ -27,8 +27,8 @@ def test_a_name_stays_in_the_folder_or_is_refused(name: str) -> None:
         checked([name])
     except Invalid:
         return
-    inside = os.path.normpath(os.path.join("/work/space", name))
-    assert inside.startswith("/work/space/")
+    inside = os.path.normpath(os.path.join("/some/space", name))
+    assert inside.startswith("/some/space/")
 
 
 def test_all_wrong_names_are_told_at_once() -> None:

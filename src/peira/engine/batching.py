@@ -100,15 +100,17 @@ class Batcher:
         Exhausted, or CallFailed if batches were of no use."""
         if (refusal := self._refused.get(key)) is not None:
             raise refusal
-        if row is not None and in_batch(row) and key not in self._batches:
-            if not await self._batches.adopt(row.batch):
-                raise Parked(0.0, "its batch is over: look again")
+        if row is not None and in_batch(row) and not await self._at_hand(key, row.batch):
+            raise Parked(0.0, "its batch is over: look again")
         if key not in self._aside:
             self._gather(named, asked, key, row.sends if row else 0)
         elif asked.account is not None:  # what an earlier attempt asked for is taken from this one, too
             asked.account.take(self._aside[key][0].share)
         self._waiting[key].add(asked.attempt.spec.id)
         raise Parked(math.inf, f"{named.name}: waits for its batch")
+
+    async def _at_hand(self, key: str, batch: str) -> bool:
+        return key in self._batches or await self._batches.adopt(batch)
 
     def _gather(self, named: Named, asked: Asked, key: str, sends: int) -> None:
         batches_of(named).check(asked.request)

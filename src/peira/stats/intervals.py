@@ -32,7 +32,7 @@ def mean_t(values: ArrayLike, level: float = 0.95) -> Estimate:
     """
     data = flat(values)
     found = _from_spread(data, data.size, level, "t")
-    return _warned(found, data - found.mean)
+    return _warned(found, data, np.ones(data.size))
 
 
 def clustered(values: ArrayLike, clusters: Iterable[Hashable], level: float = 0.95) -> Estimate:
@@ -77,8 +77,8 @@ def graded(data: Floats, codes: Codes, groups: int, level: float) -> Estimate:
     if is_rounding(found.error, data):
         return _from_spread(data, groups, level, "t on clusters")
     bounds = around(mean, found, level)
-    # Means, not sums: a cluster that is merely large is not a sign of skewness.
-    return _warned(Estimate(mean, *bounds, data.size, "clustered"), totals(codes, data - mean) / sizes(codes))
+    each = sizes(codes)
+    return _warned(Estimate(mean, *bounds, data.size, "clustered"), totals(codes, data) / each, each)
 
 
 def _clustered(data: Floats, codes: Codes, groups: int, level: float) -> Estimate:
@@ -102,20 +102,21 @@ def _from_spread(data: Floats, units: int, level: float, method: str) -> Estimat
     return Estimate(mean, *around(mean, found, level), data.size, method)
 
 
-def _warned(found: Estimate, residuals: Floats) -> Estimate:
-    """Says so in the method when the residuals are too skewed for a t interval of so many of them.
+def _warned(found: Estimate, units: Floats, weights: Floats) -> Estimate:
+    """Says so in the method when the units are too skewed for a t interval of their weighted mean.
 
-    Cochran's rule asks for 25 times the squared skewness; in few values a skewness within two of its standard
-    errors is no sign of anything.
+    Cochran's rule asks for 25 times the squared skewness, of as many units as unequal weights leave; in few
+    units a skewness within two of its standard errors is no sign of anything.
     """
-    n, centred = residuals.size, residuals - residuals.mean()
+    n, centred = units.size, units - units.mean()
     scale = float(np.abs(centred).max())
-    if found.low is None or n < 3 or is_rounding(scale, residuals):
+    if found.low is None or n < 3 or is_rounding(scale, units):
         return found
     scaled = centred / scale
     skewness = abs(float((scaled**3).mean())) / float((scaled**2).mean()) ** 1.5
     chance = math.sqrt(6 * n * (n - 1) / ((n - 2) * (n + 1) * (n + 3)))
-    if n >= 25 * skewness**2 or skewness <= 2 * chance:
+    effective = float((weights**2).sum()) ** 3 / float((weights**3).sum()) ** 2
+    if effective >= 25 * skewness**2 or skewness <= 2 * chance:
         return found
     return Estimate(found.mean, found.low, found.high, found.n, f"{found.method} (skewed)")
 

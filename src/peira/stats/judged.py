@@ -37,9 +37,11 @@ def prediction_powered(
         return Estimate(float(gold.mean()), None, None, n + more, "unknown")
     weight = _weight(gold, same, rest) if tuned else 1.0
     mean = float(gold.mean()) + weight * float(rest.mean() - same.mean())
+    # A weight that was estimated has cost a degree of freedom.
+    lost = 2 if tuned and n > 2 else 1
     parts = [
-        Spread(math.sqrt(float(data.var(ddof=1)) / data.size), data.size - 1.0)
-        for data in (gold - weight * same, weight * rest)
+        Spread(math.sqrt(float(data.var(ddof=used)) / data.size), float(data.size - used))
+        for data, used in ((gold - weight * same, lost), (weight * rest, 1))
     ]
     if is_rounding(math.hypot(*(part.error for part in parts)), np.concatenate([gold, same, rest])):
         return Estimate(mean, None, None, n + more, "unknown")

@@ -91,10 +91,8 @@ def _largest(holds: Callable[[int], bool], high: int) -> int:
 
 
 def _root(rising: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function that ends above 0 last crosses it, to the last digit."""
-    for _ in range(200):
+    """Where a function that ends above 0 last crosses it, rounded downwards: a tie counts as accepted."""
+    for _ in range(60):
         middle = (low + high) / 2
-        if middle in (low, high):
-            break
         low, high = (low, middle) if rising(middle) > 0 else (middle, high)
-    return high
+    return low * (1 - 1e-12)

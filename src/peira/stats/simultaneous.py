@@ -19,6 +19,7 @@ from peira.stats.inputs import Floats, coded, finite, flat, totals, upper
 from peira.stats.robust import spread
 
 _DRAWS = 50_000
+_FEW = 60
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,9 @@ def max_t(
 ) -> list[Comparison]:
     """Differences between columns measured on the same cases (rows), adjusted by the largest of their t.
 
-    The joint distribution is a multivariate t with the correlation that the differences show and the fewest
-    degrees of freedom among them, drawn from a seeded generator. A difference without spread is unknown, and
-    the others are adjusted among themselves.
+    The largest t is drawn, from a seeded generator, as that of normal differences with the correlation that
+    these show and the fewest degrees of freedom among them. A difference without spread is unknown, and the
+    others are adjusted among themselves.
     """
     data = finite(np.asarray(table, dtype=np.float64))
     if data.ndim != 2 or data.size == 0:
@@ -115,9 +116,18 @@ def _largest(gaps: Floats, codes: np.ndarray, df: float, seed: int) -> Floats:
     rng = np.random.default_rng(seed)
     # Weighted sums of the rows are normal with exactly the correlation of the rows, of whatever rank.
     values, vectors = np.linalg.eigh(sums @ sums.T)
-    root = vectors * np.sqrt(np.maximum(values, 0))
-    normals = rng.standard_normal((_DRAWS, len(root))) @ root.T
-    found: Floats = np.abs(normals).max(axis=1) / np.sqrt(rng.chisquare(df, _DRAWS) / df)
+    root: Floats = vectors * np.sqrt(np.maximum(values, 0))
+
+    def normals() -> Floats:
+        drawn: Floats = rng.standard_normal((_DRAWS, len(root))) @ root.T
+        return drawn
+
+    # Every difference has a variance estimate of its own; with many cases all are as good as one.
+    few = round(df)
+    squares = (
+        sum(normals() ** 2 for _ in range(few)) / few if few <= _FEW else rng.chisquare(df, (_DRAWS, 1)) / df
+    )
+    found: Floats = (np.abs(normals()) / np.sqrt(squares)).max(axis=1)
     return found
 
 
