@@ -114,9 +114,9 @@ def test_all_pairs_hold_together():
     wrong = sum(
         min(one.p for one in max_t(rng.normal(size=(15, 4)) + rng.normal(size=(15, 1)), pairs, seed=k))
         <= 0.05
-        for k in range(120)
+        for k in range(50)
     )
-    assert 1 <= wrong <= 13
+    assert wrong <= 7
 
 
 def test_a_contrast_without_spread_is_unknown_and_disturbs_no_other():
