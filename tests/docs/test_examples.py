@@ -6,7 +6,6 @@ import importlib.util
 import re
 import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,17 +21,10 @@ LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 
 
 @pytest.mark.timeout(240)
-def test_pages_show_what_their_examples_do():
-    """All at once: the pages share nothing, and mostly wait."""
-    with ThreadPoolExecutor() as pool:
-        found = {
-            name: "\n".join(lines)
-            for name, lines in zip(PAGES, pool.map(examples.stale, PAGES.values()), strict=True)
-        }
-    stale = [
-        f"{name} is stale; `make docs` writes it again:\n{lines}" for name, lines in found.items() if lines
-    ]
-    assert not stale, "\n".join(stale)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_shows_what_its_examples_do(name):
+    lines = "\n".join(examples.stale(PAGES[name]))
+    assert not lines, f"{name} is stale; `make docs` writes it again:\n{lines}"
 
 
 def test_what_is_only_shown_is_listed_here():

@@ -207,7 +207,7 @@ def echo(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"{file}:echo"
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.lists(value, min_size=1, max_size=3), value, st.integers(-99, 99))
 def test_any_values_survive_in_a_manifest(echo: str, inputs: list[Any], level: Any, seed: int) -> None:
     store = MemoryStore()

@@ -42,6 +42,8 @@ from peira.stores.sqlite.rows import (
 )
 
 MOST_OPS = 512
+SMALL = 512
+"""Bytes that are not worth compressing: requests of models, most of all."""
 TASK_UPSERT = (
     f"INSERT INTO task({TASK}) VALUES",
     (
@@ -199,7 +201,8 @@ class Writer:
         self._insert(EVENT_INSERT, self._events(records))
 
     def _blob(self, data: bytes) -> tuple[Any, ...]:
-        return bytes.fromhex(digest_bytes(data)), self._codec, pack(data, self._codec)
+        codec = self._codec if len(data) > SMALL else "none"
+        return bytes.fromhex(digest_bytes(data)), codec, pack(data, codec)
 
     def _number(self, run: str) -> int:
         return self._numbered(self._run_n, "run", run)
