@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peira import Block, Factor, run, study
+from peira import plan as preview
 from peira.analysis.groups import gather
 from peira.core.ids import digest_bytes
 from peira.errors import Invalid
@@ -229,3 +230,12 @@ def test_the_order_of_a_table_of_factors_changes_no_trial():
         for pairs in (list(TWO.items()), list(TWO.items()))
     )
     assert {c.digest for c in one.conditions} == {c.digest for c in other.conditions}
+
+
+def test_a_plan_says_what_constraints_take_from_its_design(tmp_path):
+    parts = {"factors": TWO, "design": {"name": "fractional_factorial", "runs": 16}}
+    whole = preview(made(**parts), store=tmp_path / "s.db")
+    cut = preview(made(**parts, constraints=["not (a == 'hi' and b == 'hi')"]), store=tmp_path / "s.db")
+    assert not [note for note in whole.notes if note.startswith("constraints: ")]
+    assert "constraints: a and b are no longer orthogonal to each other" in cut.notes
+    assert cut.refusals == 4

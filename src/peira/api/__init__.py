@@ -10,6 +10,7 @@ from typing import Any
 
 from peira.analysis.results import Results
 from peira.api.comparing import diff
+from peira.api.designing import describe
 from peira.api.estimating import estimate_of
 from peira.api.freezing import freeze as keep_frozen
 from peira.api.look import Opened
@@ -22,6 +23,7 @@ from peira.engine.opening import spent_before
 from peira.engine.trials import EVALUATE, GENERATE
 from peira.errors import Invalid
 from peira.plan.estimate import Estimate
+from peira.plan.expand import Plan
 from peira.plan.frozen import frozen, standing
 from peira.plan.history import found
 from peira.plan.preview import Preview, preview
@@ -29,6 +31,9 @@ from peira.plan.version import version_of
 from peira.spec.limits import Policy
 from peira.spec.modules import refuse_while_loading
 from peira.spec.project import Project
+
+MOST_DESCRIBED = 2_000
+"""Conditions up to which a plan says what constraints took from its design; `peira design` always does."""
 
 
 def plan(
@@ -65,7 +70,15 @@ def plan(
         seen = preview(planned, opened, counts, expected, before)
         kept = frozen(opened, planned.study.name)
         said = standing(opened, kept, version_of(planned)) if kept else ()
-        return replace(seen, notes=(*seen.notes, *said))
+        return replace(seen, notes=(*seen.notes, *_lost(planned), *said))
+
+
+def _lost(planned: Plan) -> list[str]:
+    """The properties that constraints took from the design."""
+    if not planned.refusals or len(planned.layout.conditions) > MOST_DESCRIBED:
+        return []
+    parts = describe(planned.study).parts
+    return [f"constraints: {line}" for part in parts for line in part.lost]
 
 
 def estimate(
