@@ -15,6 +15,7 @@ from peira.analysis.anova import Anova, anova
 from peira.analysis.compare import compare_levels, compare_runs
 from peira.analysis.comparison import Comparison
 from peira.analysis.contrasts import Wish
+from peira.analysis.drift import drift
 from peira.analysis.effect_values import Effects
 from peira.analysis.effects import effects
 from peira.analysis.export import to_frame, write_csv, write_jsonl
@@ -95,8 +96,11 @@ class Results:
         """Means with intervals, by factors, or by agent, case, slice or cluster; overall without names.
 
         Failures are in no mean: they stand beside it. `score` picks one score, or one part of it.
+        What the anchors say of drift stands below.
         """
-        return tabulate(self._stream(), by, score, level, self.notes)
+        anchors: list[TrialResult] = []
+        table = tabulate(_aside(self._stream(), anchors), by, score, level, self.notes)
+        return replace(table, notes=(*table.notes, *drift(anchors))) if anchors else table
 
     def compare(
         self,
@@ -197,3 +201,11 @@ class Results:
     def _headline(self) -> str:
         counts = ", ".join(f"{n} {state}" for state, n in self.counts.items() if n) or "no trials"
         return f"{self.study}, run {short(self.run_id)}, {self.status}: {counts}"
+
+
+def _aside(trials: Iterable[TrialResult], anchors: list[TrialResult]) -> Iterator[TrialResult]:
+    """The trials, in passing; the anchors among them are noted."""
+    for trial in trials:
+        if trial.anchor:
+            anchors.append(trial)
+        yield trial
