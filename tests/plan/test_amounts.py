@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peira.plan.amounts import Range, dollars, ends, lasting, predicted, spoken, total, whole
+from peira.core.words import lasting
+from peira.plan.amounts import Range, dollars, ends, predicted, spoken, total, whole
 
 values = st.floats(0, 1e6)
 numbers = st.lists(values, min_size=1, max_size=30)

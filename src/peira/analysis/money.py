@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 from peira.analysis.trials import TrialResult
 from peira.core.events import Spent
@@ -52,15 +53,8 @@ class Bill:
 
 def spent(entries: Iterable[Spent]) -> Bill:
     """What a run paid."""
-    rows = list(entries)
-    return Bill(
-        calls=sum(row.sends for row in rows),
-        input=sum(row.input for row in rows),
-        output=sum(row.output for row in rows),
-        money=sum(row.money for row in rows),
-        unpriced=sum(row.unpriced for row in rows),
-        doubtful=sum(row.doubtful for row in rows),
-    )
+    all = reduce(Spent.plus, entries, Spent(""))
+    return Bill(all.sends, all.input, all.output, all.money, all.unpriced, all.doubtful)
 
 
 def cost(trials: Iterable[TrialResult]) -> Bill:

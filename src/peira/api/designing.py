@@ -14,12 +14,13 @@ from peira.api.studies import StudyLike, is_run_id, plan_of
 from peira.core.contracts import Agent
 from peira.core.ids import Json
 from peira.core.space import Point
+from peira.core.words import counted
 from peira.design.choosing import Auto
 from peira.design.crossed import diagnose_all
 from peira.design.diagnostics import Diagnosis, diagnose
 from peira.design.effect_power import Assumed
 from peira.design.losses import losses
-from peira.design.plain import counted, sentences
+from peira.design.plain import sentences
 from peira.errors import Invalid
 from peira.plan.assign import assign, design_of, space_of
 from peira.plan.conditions import Condition, Crossed

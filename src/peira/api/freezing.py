@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import uuid
-from pathlib import Path
 from typing import Any
 
 from peira.api.stores import StoreLike, owned
 from peira.api.studies import StudyLike, plan_of
 from peira.core.clock import SystemClock
-from peira.core.codec import encode
 from peira.core.contracts import Op
-from peira.core.events import RunFinished, RunPlanned, Status
-from peira.core.ids import compose, digest_bytes, short
+from peira.core.events import RunFinished, Status
+from peira.core.ids import compose, short
 from peira.core.state import Run
+from peira.engine.opening import planned_on
 from peira.errors import Invalid
 from peira.plan.expand import Plan
 from peira.plan.frozen import deviations, frozen, moment
 from peira.plan.manifest import keep, read
-from peira.plan.provenance import provenance
 from peira.plan.version import Version, version_of
 from peira.spec.project import Project
 
@@ -52,17 +50,7 @@ def _refusal(before: Run) -> str:
 
 
 def _keep(plan: Plan, manifest: str, store: Any, note: str) -> str:
-    now, layout = SystemClock().now(), plan.layout
-    study = digest_bytes(encode(read(manifest, store.get).snapshot))
-    origin = provenance(study, manifest, layout.seed, layout.generation, Path.cwd(), now)
-    planned = RunPlanned(
-        manifest=manifest,
-        study=plan.study.name,
-        trials=len(plan),
-        tags=tuple(plan.study.tags),
-        provenance=store.put(encode(origin)),
-        generation=layout.generation,
-    )
+    planned = planned_on(plan, manifest, store, SystemClock().now())
     run = compose("frozen", manifest, uuid.uuid4().hex)
     store.commit([Op(run, (planned, RunFinished(Status.frozen, reason=note)))]).result()
     return run

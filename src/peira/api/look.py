@@ -104,10 +104,6 @@ class Opened:
         with self._reading() as store:
             return int(store.size(find_run(store, run).id if run else ""))
 
-    def study_size(self, study: str) -> int:
-        with self._reading() as store:
-            return sum(store.size(run.id) for run in store.runs(RunQuery(study=study, limit=1_000_000)))
-
 
 def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
     """The results of a run; they are read from the store again when they are looked at."""

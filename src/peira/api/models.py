@@ -21,6 +21,7 @@ from peira.core.models import Limits, Model, Named
 from peira.core.registry import nearest, registry
 from peira.engine.budget import stated_output
 from peira.errors import Invalid, Unknown
+from peira.models.names import parse
 from peira.models.prices import price_of
 from peira.spec.limits import Budget
 from peira.spec.project import Project
@@ -59,16 +60,10 @@ def _described(project: Project, name: str) -> dict[str, Any]:
 
 
 def _parsed(project: Project, name: str, full: str) -> tuple[str, str]:
-    provider, colon, model = full.partition(":")
-    known = registry.names("model")
-    if not colon:
-        names = [*project.models, *(f"{p}:..." for p in known)]
+    if ":" not in full:
+        names = [*project.models, *(f"{provider}:..." for provider in registry.names("model"))]
         raise Invalid(f"model {name!r}: write provider:name, or a name of peira.toml{nearest(name, names)}")
-    if provider not in known:
-        raise Unknown(f"no provider {provider!r} in model {full!r}{nearest(provider, known)}")
-    if not model and provider != "scripted":
-        raise Invalid(f'model {full!r} names no model; write "{provider}:NAME"')
-    return provider, model
+    return parse(full, registry)
 
 
 def _limits(name: str, given: object) -> Limits:

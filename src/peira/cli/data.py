@@ -15,8 +15,9 @@ from peira.api.stores import StoreLike
 from peira.api.studies import is_run_id
 from peira.cli.benchmarks import Data, known
 from peira.cli.options import Json, Store, chosen, stored
-from peira.cli.output import Output, counted, encoded, fitted, grid
+from peira.cli.output import Output, encoded, fitted, grid
 from peira.core.registry import nearest, registry
+from peira.core.words import counted
 from peira.data.describe import Stats, stats
 from peira.data.reading import read
 from peira.errors import Invalid

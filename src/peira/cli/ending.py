@@ -13,8 +13,9 @@ from peira.api.estimating import account_of
 from peira.api.look import Opened
 from peira.api.running import Outcome
 from peira.cli.bill import money, money_document
-from peira.cli.output import counted, means
+from peira.cli.output import means
 from peira.core.ids import short
+from peira.core.words import counted
 
 MOST_ROWS = 24
 NOT_DONE_HERE = ("reused", "kept", "left")

@@ -11,9 +11,10 @@ from peira.api.control import cancel as stop
 from peira.api.stores import locate, reading
 from peira.cli import errors
 from peira.cli.options import Json, Store
-from peira.cli.output import Output, command, counted
+from peira.cli.output import Output, command
 from peira.cli.told import run_document
 from peira.core.ids import short
+from peira.core.words import counted
 from peira.errors import StoreInUse
 from peira.spec.project import Project
 from peira.stores.verify import verify as problems_of

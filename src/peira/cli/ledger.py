@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from peira.api.calls import CallRecord, ModelCall
-from peira.cli.output import counted, encoded, grid
+from peira.cli.output import encoded, grid
 from peira.cli.told import told
 from peira.core.contracts import Tally
 from peira.core.ids import Json, short
 from peira.core.models import Answer
+from peira.core.words import counted
 from peira.engine.log import recorded
 from peira.engine.trials import GENERATE
 from peira.plan.amounts import dollars

@@ -14,13 +14,14 @@ from peira.api.follow import Follower
 from peira.api.look import Opened
 from peira.cli.bill import money_document
 from peira.cli.options import Json, RunName, Store
-from peira.cli.output import Output, counted, encoded, grid, moment, note
-from peira.cli.told import described, lasted, run_document, standing, status_of, told
+from peira.cli.output import Output, encoded, grid, moment, note
+from peira.cli.told import described, run_document, standing, status_of, told
 from peira.core.clock import seconds
 from peira.core.contracts import RunQuery
 from peira.core.events import Record, Status
 from peira.core.ids import short
 from peira.core.state import Run
+from peira.core.words import counted, lasting
 from peira.engine.log import recorded
 from peira.errors import Invalid
 from peira.report.live import display
@@ -62,7 +63,7 @@ def runs(
 
 
 def _row(run: Run) -> tuple[str, ...]:
-    took = lasted(run.finished - run.started) if run.finished and run.started else "-"
+    took = lasting(run.finished - run.started) if run.finished and run.started else "-"
     return short(run.id), run.study, run.status.value, f"{run.trials:,}", moment(run.planned), took
 
 

@@ -153,7 +153,3 @@ def command(name: str, run: str, store: str | None) -> str:
 def moment(at: float) -> str:
     """A time as people read it, here."""
     return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S") if at else "-"
-
-
-def counted(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"

@@ -13,8 +13,9 @@ from peira.api.resolving import DISCARD, RESEND, Settled, doubtful, settle
 from peira.api.stores import reading
 from peira.cli.ledger import document, table
 from peira.cli.options import Json, Store, Wait
-from peira.cli.output import Output, command, counted
+from peira.cli.output import Output, command
 from peira.core.ids import short
+from peira.core.words import counted
 from peira.errors import Invalid
 from peira.spec.project import Project
 

@@ -28,9 +28,10 @@ from peira.cli.options import (
     Where,
     restricted,
 )
-from peira.cli.output import Output, command, counted, note
+from peira.cli.output import Output, command, note
 from peira.core.ids import short
 from peira.core.registry import nearest
+from peira.core.words import counted
 from peira.engine.execution import Execution
 from peira.engine.trials import EVALUATE, GENERATE
 from peira.errors import Invalid, Unknown

@@ -19,9 +19,10 @@ from peira.core.events import Record, State, Status
 from peira.core.ids import canonical, short
 from peira.core.registry import nearest
 from peira.core.state import Run
+from peira.core.words import lasting
 from peira.engine.log import recorded
 from peira.errors import Invalid
-from peira.report.live import describe, duration
+from peira.report.live import describe
 
 
 def status_of(text: str) -> str:
@@ -30,10 +31,6 @@ def status_of(text: str) -> str:
     if text and text not in known and text not in known.values():
         raise Invalid(f"status: {text!r} is not known{nearest(text, known)}")
     return known.get(text, text)
-
-
-def lasted(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 10 else duration(seconds)
 
 
 def run_document(run: Run) -> dict[str, Any]:
@@ -77,7 +74,7 @@ def described(follower: Follower, size: int, store: str | None) -> str:
         if follower.over
         else describe(progress),
         "begun": moment(run.planned),
-        "took": lasted(progress.elapsed) if run.started else "-",
+        "took": lasting(progress.elapsed) if run.started else "-",
         "money": money(account_of(store, run.id)),
         "tags": ", ".join(run.tags),
         "kept": f"{size:,} bytes",

@@ -113,6 +113,11 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     unpriced: int = 0
     doubtful: int = 0
 
+    def plus(self, more: Spent) -> Spent:
+        """Both together, as spent on this one's model."""
+        sums = [getattr(self, f) + getattr(more, f) for f in self.__struct_fields__[1:]]
+        return Spent(self.model, *sums)
+
 
 class RunPlanned(Event, frozen=True, tag="run.planned", gc=False):
     """A run was opened on a manifest (the blob of this digest)."""
@@ -263,6 +268,11 @@ class CallAnswered(Event, frozen=True, tag="call.answered", gc=False):
     output: int = -1
     cost: float = -1.0
     served: str = ""
+
+    def bill(self, model: str) -> Spent:
+        """What it comes to."""
+        tokens = max(0, self.input), max(0, self.output)
+        return Spent(model, 1, 1, *tokens, max(0.0, self.cost), int(self.cost < 0))
 
 
 class CallLost(Event, frozen=True, tag="call.lost", gc=False):

@@ -312,8 +312,7 @@ def _(event: ev.CallAnswered, view: View, record: Record) -> None:
         cost=event.cost,
         served=event.served,
     )
-    tokens, cost = (max(0, event.input), max(0, event.output)), max(0.0, event.cost)
-    _charge(view, record.run, Spent(row.model, 1, 1, *tokens, cost, int(event.cost < 0)))
+    _charge(view, record.run, event.bill(row.model))
 
 
 def _charge(view: View, id: str, more: Spent) -> None:
@@ -321,9 +320,7 @@ def _charge(view: View, id: str, more: Spent) -> None:
     run = view.runs[id]
     if run.counts:
         by_model = {one.model: one for one in run.spent}
-        one = by_model.get(more.model, Spent(more.model))
-        sums = {f: getattr(one, f) + getattr(more, f) for f in one.__struct_fields__ if f != "model"}
-        by_model[more.model] = replace(one, **sums)
+        by_model[more.model] = by_model.get(more.model, Spent(more.model)).plus(more)
         view.runs[id] = replace(run, spent=tuple(by_model[name] for name in sorted(by_model)))
 
 

@@ -13,8 +13,8 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from peira.core.ids import Json
-from peira.core.registry import registry
-from peira.errors import Invalid, Unknown
+from peira.core.named import made, options_of
+from peira.errors import Invalid
 
 
 class NoAnswer(msgspec.Struct, frozen=True, gc=False):
@@ -80,7 +80,7 @@ def as_transform(given: Any) -> Transform:
     if isinstance(given, str):
         return _make(given, {})
     if isinstance(given, Mapping):
-        return _make(*_options(given))
+        return _make(*options_of(given, "a transform", '{name = "regex", pattern = "..."}'))
     if isinstance(given, list | tuple):
         return _make("chain", {"steps": given})
     if callable(given):
@@ -88,23 +88,8 @@ def as_transform(given: Any) -> Transform:
     raise Invalid(f"{given!r} is not a transform; give a function, a name, or a name with its options")
 
 
-def _options(given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    if isinstance(given.get("name"), str):
-        return given["name"], {str(key): value for key, value in given.items() if key != "name"}
-    if len(given) == 1:
-        [(name, options)] = given.items()
-        if isinstance(options, Mapping):
-            return str(name), dict(options)
-    raise Invalid(f'{dict(given)!r} is not a transform; write {{name = "regex", pattern = "..."}}')
-
-
 def _make(name: str, options: dict[str, Any]) -> Transform:
     if name == "function" and not callable(options.get("fn")):
         raise Invalid("write a function as file.py:name")
-    try:
-        made: Transform = registry.make("transform", name, **options)
-    except Unknown as error:
-        raise Invalid(str(error)) from None
-    except TypeError as error:
-        raise Invalid(f"{name}: {error}") from None
-    return made
+    transform: Transform = made("transform", name, options)
+    return transform

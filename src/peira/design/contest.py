@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from peira.core.space import Space
+from peira.core.words import counted
 from peira.design.contenders import Contender, contenders
 from peira.design.model import INTERCEPT, Term, parameters, parse
-from peira.design.plain import counted, listed, spoken
+from peira.design.plain import listed, spoken
 from peira.design.weighing import Need, Weighed, unaffordable, weigh
 from peira.errors import Invalid
 

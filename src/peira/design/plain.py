@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from peira.core.words import counted
 from peira.design.clarity import Clarity
 from peira.design.diagnostics import Diagnosis
 from peira.design.effect_power import Assumed
@@ -37,10 +38,6 @@ def listed(names: Iterable[str], most: int = MOST_NAMED) -> str:
     if len(every) > most:
         every = [*every[: most - 1], f"{len(every) - most + 1} more"]
     return " and ".join(filter(None, [", ".join(every[:-1]), every[-1]])) if every else ""
-
-
-def counted(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def _size(d: Diagnosis) -> Iterator[str]:

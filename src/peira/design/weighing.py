@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -18,6 +18,7 @@ from peira.design.laid import Laid, laid, pairs_of
 from peira.design.model import Term, parse
 from peira.design.plain import listed, spoken
 from peira.errors import Invalid
+from peira.stats.power import fewest
 
 MOST_RUNS = 5000
 MOST_TIMES = 1 << 16
@@ -95,7 +96,7 @@ def _weighed(contender: Contender, found: Laid, need: Need) -> Weighed:
     if lost := [term for term in need.wanted if not made.estimable(term)]:
         return replace(whole, reason=_in_the_way(found, lost, need))
     most = MOST_TIMES if contender.repeatable else 1
-    times = _fewest(lambda n: _enough(_weakest(found, need, n), need), most)
+    times = fewest(lambda n: _enough(_weakest(found, need, n), need), least=1, most=most)
     weakest = _weakest(found, need, times or 1)
     if times is None:
         return replace(whole, weakest=weakest, reason=_too_weak(weakest, contender, need))
@@ -124,20 +125,6 @@ def _enough(weakest: EffectPower, need: Need) -> bool:
     if need.assumed.effect is None:
         return weakest.smallest is not None
     return (weakest.power or 0.0) >= need.assumed.power
-
-
-def _fewest(enough: Callable[[int], bool], most: int) -> int | None:
-    """The smallest number that is enough, if what is enough stays so; None if none up to `most` is."""
-    high = 1
-    while not enough(high):
-        high *= 2
-        if high > most:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 def unaffordable(need: Need, runs: int) -> str:

@@ -206,28 +206,17 @@ class Buyer:
         await self._write(event, blobs)
         reach("ledger.after_answer")
         self._reserve.experience(named.name).learn(size, usage)
-        self._add(
-            named,
-            sends=1,
-            answers=1,
-            input=usage.input or 0,
-            output=usage.output or 0,
-            money=cost or 0.0,
-            unpriced=int(cost is None),
-        )
+        self._add(event.bill(named.model.name))
         if isinstance(reply, Reply):
             reply = msgspec.structs.replace(reply, cost=cost, served=named.name, call=key)
         return reply, usage, cost
 
     def doubted(self, named: Named) -> None:
         """A send brought no answer, and may have been billed."""
-        self._add(named, sends=1, doubtful=1)
+        self._add(Spent(named.model.name, sends=1, doubtful=1))
 
-    def _add(self, named: Named, **more: float) -> None:
-        name = named.model.name
-        spent = self._spent.get(name, Spent(name))
-        changes = {field: getattr(spent, field) + n for field, n in more.items()}
-        self._spent[name] = msgspec.structs.replace(spent, **changes)
+    def _add(self, more: Spent) -> None:
+        self._spent[more.model] = self._spent.get(more.model, Spent(more.model)).plus(more)
 
     def _tell(self, asked: Asked, named: Named, key: str, outcome: Reply | CallFailed) -> None:
         if registry.listening:

@@ -45,10 +45,20 @@ def open_run(
     estimate: Estimate | None = None,
 ) -> str:
     """Write the opening events, durably; returns the new run's id."""
+    run = compose("run", manifest, uuid.uuid4().hex)
+    planned = planned_on(plan, manifest, store, now, resumes, estimate)
+    store.commit([Op(run, (planned,)), Op(run, (RunStarted(owner, incarnation),))]).result()
+    reach("engine.after_plan")
+    return run
+
+
+def planned_on(
+    plan: Plan, manifest: str, store: Store, now: float, resumes: str = "", estimate: Estimate | None = None
+) -> RunPlanned:
+    """The event that opens a run of this plan; where it comes from is kept with it."""
     study = digest_bytes(encode(read(manifest, store.get).snapshot))
     origin = provenance(study, manifest, plan.layout.seed, plan.layout.generation, Path.cwd(), now, estimate)
-    run = compose("run", manifest, uuid.uuid4().hex)
-    planned = RunPlanned(
+    return RunPlanned(
         manifest=manifest,
         study=plan.study.name,
         trials=len(plan),
@@ -57,9 +67,6 @@ def open_run(
         resumes=resumes,
         generation=plan.layout.generation,
     )
-    store.commit([Op(run, (planned,)), Op(run, (RunStarted(owner, incarnation),))]).result()
-    reach("engine.after_plan")
-    return run
 
 
 def recorded_before(manifest: str, study: str, store: Readable) -> dict[str, int]:
@@ -120,9 +127,7 @@ def call_by_call(store: Readable, run: str) -> list[Spent]:
             if isinstance(event, CallIntended):
                 (handed if event.batch else sent)[event.key] = event.model
             elif isinstance(event, CallAnswered):
-                tokens = max(0, event.input), max(0, event.output)
-                money, model = max(0.0, event.cost), _asked(event.key, sent, handed, store)
-                spent.append(Spent(model, 1, 1, *tokens, money, int(event.cost < 0)))
+                spent.append(event.bill(_asked(event.key, sent, handed, store)))
             elif isinstance(event, CallLost):
                 model = _asked(event.key, sent, handed, store)
                 spent += [Spent(model, 1, doubtful=1)] if event.doubt else []

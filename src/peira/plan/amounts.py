@@ -84,13 +84,3 @@ def dollars(amount: float) -> str:
 
 def whole(amount: float) -> str:
     return f"{amount:,.0f}"
-
-
-def lasting(seconds: float) -> str:
-    """Seconds as people say them."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"

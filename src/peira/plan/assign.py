@@ -36,12 +36,13 @@ MOST_REFUSED = 1_000
 @dataclass(frozen=True)
 class Assigned:
     """The admissible conditions, those that are not (the first `MOST_REFUSED` of `refusals`), and in which
-    order cases meet them, where that matters."""
+    order cases meet them, where that matters. `reasons` are those of a design that was chosen, not named."""
 
     admitted: Sequence[Condition]
     refused: tuple[Condition, ...]
     refusals: int
     sequences: Sequences = ()
+    reasons: tuple[str, ...] = ()
 
 
 def space_of(study: Study, agent: Agent | None = None) -> Space:
@@ -91,33 +92,28 @@ def design_of(study: Study) -> Design:
     return made
 
 
-def reasons(study: Study) -> list[str]:
-    """Why the design is what it is, if it was chosen and not named."""
-    if study.design.name != Auto.name:
-        return []
-    made = design_of(study)
-    return made.why(space_of(study)) if isinstance(made, Auto) else []
-
-
 def assign(study: Study, agents: Mapping[str, Agent]) -> Assigned:
     """Every condition of the study."""
     if (crossed := _crossed(study, agents)) is not None:
         return _kept(study, crossed)
     found: list[Condition] = []
     sequences: list[Sequences] = []
+    reasons: dict[str, None] = {}
     for agent in agents.values():
-        points = list(_points(study, agent))
-        treatments = _treatments(points, space_of(study, agent))
+        design, space = design_of(study), space_of(study, agent)
+        points = list(_points(study, design, space))
+        reasons.update(dict.fromkeys(design.why(space) if isinstance(design, Auto) else ()))
+        treatments = _treatments(points, space)
         sequences.append(_sequences(points, treatments))
         found += _of_agent(study, agent, treatments or points)
     conditions = _told_apart(found)
     refused = tuple(c for c in conditions if c.reasons)
     ordered = sequences[0] if len(agents) == 1 and not refused and len(study.case_sets) == 1 else ()
-    return Assigned(tuple(c for c in conditions if not c.reasons), refused, len(refused), ordered)
+    admitted = tuple(c for c in conditions if not c.reasons)
+    return Assigned(admitted, refused, len(refused), ordered, tuple(reasons))
 
 
-def _points(study: Study, agent: Agent) -> Iterator[Point]:
-    design, space = design_of(study), space_of(study, agent)
+def _points(study: Study, design: Design, space: Space) -> Iterator[Point]:
     try:
         size = design.size(space)
         if size > MOST_CONDITIONS:

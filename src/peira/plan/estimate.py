@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from peira.plan.amounts import Range, dollars, lasting, spoken, whole
+from peira.core.words import counted, lasting
+from peira.plan.amounts import Range, dollars, spoken, whole
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -23,7 +24,7 @@ class Part(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         who = f"{self.stage}, {self.model}" if self.model else self.stage
-        what = _counted(self.pieces, "trial" if self.stage == "generate" else "score")
+        what = counted(self.pieces, "trial" if self.stage == "generate" else "score")
         tokens = _both(self.input_tokens, self.output_tokens)
         return f"  {who}: {what}, {_asked(self.calls, tokens, self.cost)}"
 
@@ -69,7 +70,7 @@ class Estimate(msgspec.Struct, frozen=True):
         return f"{_asked(self.calls, self.tokens, self.cost)}, {time}{why}"
 
     def __str__(self) -> str:
-        lines = [self.summary, f"{_counted(self.new, 'new trial')}, {self.reused:,} reused"]
+        lines = [self.summary, f"{counted(self.new, 'new trial')}, {self.reused:,} reused"]
         lines += map(str, self.parts)
         return "\n".join([*lines, *self.basis])
 
@@ -84,10 +85,6 @@ def _asked(calls: Range | None, tokens: Range | None, cost: Range | None) -> str
     words = [_some(spoken(calls, whole), "call") if calls else "calls unknown"]
     words += [f"{spoken(tokens, whole)} tokens"] if tokens else []
     return ", ".join([*words, spoken(cost, dollars) if cost else "cost unknown"])
-
-
-def _counted(n: int, what: str) -> str:
-    return _some(f"{n:,}", what)
 
 
 def _some(n: str, what: str) -> str:

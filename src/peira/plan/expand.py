@@ -36,6 +36,7 @@ class Plan:
     common: tuple[str, ...]
     refused: tuple[Condition, ...] = ()
     refusals: int = 0
+    reasons: tuple[str, ...] = ()
     where: str = ""
     limit: int | None = None
     earlier: str = ""
@@ -84,6 +85,7 @@ def expand(
         common=common,
         refused=found.refused,
         refusals=found.refusals,
+        reasons=found.reasons,
         where=where,
         limit=limit,
         earlier=earlier.run if earlier else "",

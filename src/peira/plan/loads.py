@@ -11,7 +11,8 @@ import msgspec
 
 from peira.core.ids import Json, canonical
 from peira.core.models import Named
-from peira.plan.amounts import FEW, NOTHING, lasting, predicted
+from peira.core.words import lasting
+from peira.plan.amounts import FEW, NOTHING, predicted
 from peira.plan.assumptions import CHARACTERS, OUTPUT, Assumptions
 from peira.plan.expand import Plan
 from peira.plan.experience import EVALUATE, GENERATE, Did, Experience

@@ -11,7 +11,6 @@ import msgspec
 
 from peira.core.events import Spent
 from peira.core.ids import Json
-from peira.plan.assign import reasons
 from peira.plan.bill import over_budget
 from peira.plan.estimate import Estimate
 from peira.plan.expand import Plan
@@ -152,6 +151,6 @@ def preview(
         reused=counts.reused,
         retried=counts.failed,
         reasons=tuple(changes(plan, before, store, counts.new)),
-        notes=(*(f"design: {line}" for line in reasons(plan.study)), *_unseen(plan), *plan.notes),
+        notes=(*(f"design: {line}" for line in plan.reasons), *_unseen(plan), *plan.notes),
         estimate=estimate,
     )

@@ -7,6 +7,7 @@ import time
 from types import TracebackType
 from typing import Any, Protocol
 
+from peira.core.words import duration
 from peira.engine.progress import Progress
 
 LINE_EVERY = 5.0
@@ -102,11 +103,3 @@ def describe(progress: Progress) -> str:
     if progress.left is not None and progress.done != progress.total:
         words.append(f"{duration(progress.left)} left")
     return ", ".join(words)
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people say them."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from peira.core import named
 from peira.core.contracts import Evaluator
 from peira.core.ids import Json
 from peira.core.registry import registry
-from peira.errors import Invalid, Unknown
+from peira.errors import Invalid
 from peira.spec.modules import Missing, reference
 
 
@@ -49,16 +50,8 @@ class MissingEvaluator:
 
 
 def options_of(given: str | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Name and options of "numeric", {"name": "numeric", "tolerance": 1} or {"numeric": {"tolerance": 1}}."""
-    if isinstance(given, str):
-        return given, {}
-    if isinstance(given.get("name"), str):
-        return given["name"], {str(key): value for key, value in given.items() if key != "name"}
-    if len(given) == 1:
-        [(name, options)] = given.items()
-        if isinstance(options, Mapping):
-            return str(name), dict(options)
-    raise Invalid(f'{dict(given)!r} is not an evaluator; write {{name = "numeric", tolerance = 0.1}}')
+    """Name and options of an evaluator as it is written."""
+    return named.options_of(given, "an evaluator", '{name = "numeric", tolerance = 0.1}')
 
 
 def _named(name: str, options: dict[str, Any]) -> Evaluator:
@@ -68,13 +61,8 @@ def _named(name: str, options: dict[str, Any]) -> Evaluator:
 
 
 def _make(kind: str, /, **options: Any) -> Evaluator:
-    try:
-        made: Evaluator = registry.make("evaluator", kind, **options)
-    except Unknown as error:
-        raise Invalid(str(error)) from None
-    except TypeError as error:
-        raise Invalid(f"{kind}: {error}") from None
-    return made
+    evaluator: Evaluator = named.made("evaluator", kind, options)
+    return evaluator
 
 
 def write_evaluator(given: Any, base: Path | None) -> Json:

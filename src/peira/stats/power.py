@@ -119,12 +119,13 @@ def error_bars_cases(
     return quantiles**2 * (between + within) / difference**2
 
 
-def fewest(enough: Callable[[int], bool]) -> int | None:
-    """The smallest number of at least 2 that is enough, if what is enough stays so; None beyond reason."""
-    high = 2
+def fewest(enough: Callable[[int], bool], least: int = 2, most: int = _MOST) -> int | None:
+    """The smallest number from `least` (1 or 2) on that is enough, if what is enough stays so; None if none
+    up to `most` is."""
+    high = least
     while not enough(high):
         high *= 2
-        if high > _MOST:
+        if high > most:
             return None
     low = high // 2
     while high - low > 1:
