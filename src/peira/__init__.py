@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from peira.analysis.chaining import cases_from
     from peira.analysis.results import Results
-    from peira.api import diff, estimate, evaluate, generate, open, plan, run, submit
+    from peira.api import evaluate, generate, open, run, submit
+    from peira.api.comparing import diff
+    from peira.api.planning import estimate, plan
     from peira.core.asking import ask, ask_async
     from peira.core.context import current_trial
     from peira.core.models import Reply
@@ -72,7 +74,9 @@ __all__ = [
 _ROOMS = {
     "peira.analysis.chaining": ("cases_from",),
     "peira.analysis.results": ("Results",),
-    "peira.api": ("diff", "estimate", "evaluate", "generate", "open", "plan", "run", "submit"),
+    "peira.api": ("evaluate", "generate", "open", "run", "submit"),
+    "peira.api.comparing": ("diff",),
+    "peira.api.planning": ("estimate", "plan"),
     "peira.core.asking": ("ask", "ask_async"),
     "peira.core.context": ("current_trial",),
     "peira.core.models": ("Reply",),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 import peira
 from peira.core.registry import HOOKS, Registry, nearest
+from peira.design import ROOMS
 from peira.errors import Invalid, Unknown
 
 
@@ -186,3 +188,35 @@ def test_an_installed_distribution_registers_by_its_entry_point(installed: Path,
         "run ended: completed",
         "[('shouting', False), ('shouting', True)]",
     ]
+
+
+def test_a_promised_room_is_opened_when_its_plug_in_is_first_looked_up(tmp_path, monkeypatch):
+    (tmp_path / "late_room.py").write_text(
+        "opened = []\n"
+        "def register(registry):\n"
+        "    opened.append(1)\n"
+        "    registry.add('design', 'late', dict)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = Registry()
+    registry.promise("design", ["late"], "late_room")
+    assert "late" in registry.names("design")
+    assert "late_room" not in sys.modules
+    assert registry.make("design", "late", a=1) == registry.make("design", "late", a=1) == {"a": 1}
+    assert sys.modules["late_room"].opened == [1]
+
+
+def test_a_promised_name_has_one_owner():
+    registry = Registry()
+    registry.promise("design", ["late"], "one_room")
+    with pytest.raises(Invalid, match="two plug-ins offer the design 'late'"):
+        registry.add("design", "late", dict)
+    with pytest.raises(Invalid, match="two plug-ins offer the design 'late'"):
+        registry.promise("design", ["late"], "another_room")
+
+
+def test_the_rooms_of_the_designs_keep_their_promises():
+    for room, names in ROOMS.items():
+        book = Registry()
+        import_module(f"peira.design.{room}").register(book)
+        assert sorted(n for kind, n in book._made if kind == "design") == sorted(names)

@@ -1,0 +1,42 @@
+"""What results mean: statistics applied to what a run gave.
+
+Its rooms are opened when something is first asked of them: most runs end without most of the mathematics.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from peira.analysis import (
+        anova,
+        compare,
+        contrasts,
+        drift,
+        effects,
+        hypotheses,
+        means,
+        mixed,
+        ranking,
+        slices,
+    )
+
+__all__ = [
+    "anova",
+    "compare",
+    "contrasts",
+    "drift",
+    "effects",
+    "hypotheses",
+    "means",
+    "mixed",
+    "ranking",
+    "slices",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")

@@ -8,30 +8,26 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import peira.analysis as rooms
 from peira.analysis.aims import Aims
-from peira.analysis.anova import Anova, anova
-from peira.analysis.compare import compare_levels, compare_runs
-from peira.analysis.comparison import Comparison
-from peira.analysis.contrasts import Wish
-from peira.analysis.drift import drift
-from peira.analysis.effect_values import Effects
-from peira.analysis.effects import effects
 from peira.analysis.export import to_frame, write_csv, write_jsonl
-from peira.analysis.family import Correction
-from peira.analysis.findings import Findings
-from peira.analysis.hypotheses import decide
-from peira.analysis.leaderboard import Leaderboard
-from peira.analysis.means import tabulate
-from peira.analysis.mixed import Kind, mixed
 from peira.analysis.money import Bill, cost, spent
-from peira.analysis.ranking import leaderboard
-from peira.analysis.slices import Slices, slices
-from peira.analysis.table import Table
 from peira.analysis.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures
 from peira.core.events import Spent, Status
 from peira.core.ids import Json, short
+
+if TYPE_CHECKING:
+    from peira.analysis.anova import Anova
+    from peira.analysis.comparison import Comparison
+    from peira.analysis.effect_values import Effects
+    from peira.analysis.family import Correction
+    from peira.analysis.findings import Findings
+    from peira.analysis.leaderboard import Leaderboard
+    from peira.analysis.mixed import Kind
+    from peira.analysis.slices import Slices
+    from peira.analysis.table import Table
 
 
 class Results:
@@ -99,8 +95,8 @@ class Results:
         What the anchors say of drift stands below.
         """
         anchors: list[TrialResult] = []
-        table = tabulate(_aside(self._stream(), anchors), by, score, level, self.notes)
-        return replace(table, notes=(*table.notes, *drift(anchors))) if anchors else table
+        table = rooms.means.tabulate(_aside(self._stream(), anchors), by, score, level, self.notes)
+        return replace(table, notes=(*table.notes, *rooms.drift.drift(anchors))) if anchors else table
 
     def compare(
         self,
@@ -122,20 +118,20 @@ class Results:
         Paired by case wherever both sides have the case. Two levels `a` and `b`; or all with a `baseline`; or
         every pair, as one family. `margin` asks whether a difference is too small to matter.
         """
-        wish = Wish(level, margin, correction, paired, test)
+        compare, wish = rooms.compare, rooms.contrasts.Wish(level, margin, correction, paired, test)
         if isinstance(by, Results):
             labels = (short(self.run_id), short(by.run_id))
             notes = tuple(dict.fromkeys((*self.notes, *by.notes)))
-            found = compare_runs(self._stream(), by._stream(), labels, score, slice, wish, notes)
+            found = compare.compare_runs(self._stream(), by._stream(), labels, score, slice, wish, notes)
         else:
-            found = compare_levels(self._stream(), by, a, b, score, slice, baseline, wish, self.notes)
+            found = compare.compare_levels(self._stream(), by, a, b, score, slice, baseline, wish, self.notes)
         return replace(found, notes=(*found.notes, *self._undeclared([found.by], found.score)))
 
     def effects(
         self, *factors: str, score: str | None = None, level: float = 0.95, order: int = 2
     ) -> Effects:
         """Main effects and interactions (of up to `order` factors) with intervals; unnamed, of all."""
-        found = effects(self._stream(), factors, score, level, order, self.notes)
+        found = rooms.effects.effects(self._stream(), factors, score, level, order, self.notes)
         names = [one.term for one in found.tests if " x " not in one.term]
         return replace(found, notes=(*found.notes, *self._undeclared(names, found.score)))
 
@@ -149,27 +145,27 @@ class Results:
         self, *factors: str, score: str | None = None, type: Literal[2, 3] = 2, order: int = 2
     ) -> Anova:
         """The classical table of sums of squares, of type II or III, with cases as blocks."""
-        return anova(self._stream(), factors, score, type, order, self.notes)
+        return rooms.anova.anova(self._stream(), factors, score, type, order, self.notes)
 
     def mixed(
         self, *factors: str, score: str | None = None, kind: Kind = "linear", level: float = 0.95
     ) -> Effects:
         """Effects by a mixed model with cases as a random effect: linear, or logistic for yes/no scores."""
-        return mixed(self._stream(), factors, score, kind, level, self.notes)
+        return rooms.mixed.mixed(self._stream(), factors, score, kind, level, self.notes)
 
     def leaderboard(
         self, *by: str, score: str | None = None, level: float = 0.95, lowest_first: bool = False
     ) -> Leaderboard:
         """Entries (of agent and factors) with intervals on means and ranks, and who cannot be told apart."""
-        return leaderboard(self._stream(), by, score, level, lowest_first, self.notes)
+        return rooms.ranking.leaderboard(self._stream(), by, score, level, lowest_first, self.notes)
 
     def slices(self, by: str = "slice", *, score: str | None = None, level: float = 0.95) -> Slices:
         """Means of slices, each pulled towards the others as far as its own evidence is weak."""
-        return slices(self._stream(), by, score, level, self.notes)
+        return rooms.slices.slices(self._stream(), by, score, level, self.notes)
 
     def hypotheses(self) -> Findings:
         """What became of the hypotheses that the study declared, each tested as its plan says."""
-        return decide(self._stream(), self.aims or Aims(), self.notes)
+        return rooms.hypotheses.decide(self._stream(), self.aims or Aims(), self.notes)
 
     def frame(self) -> Any:
         """A pandas DataFrame, one row per trial, with the columns that `to_csv` writes."""

@@ -15,7 +15,7 @@ from peira.core.registry import nearest
 
 COMMANDS = {
     "init": ("init", "Write a first study, a project file and a schema for editors."),
-    "plan": ("run", "Say what a run would do, and what of it is new. Runs nothing."),
+    "plan": ("plan", "Say what a run would do, and what of it is new. Runs nothing."),
     "diff": ("diff", "Say what changed from one study, run or frozen plan to another."),
     "design": ("design", "Say what a design can and cannot tell. Runs nothing."),
     "estimate": ("estimate", "Say what a run would take: calls, tokens, cost, time. Runs nothing."),

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from peira.api import estimate as expected
+from peira.api.planning import estimate as expected
 from peira.cli.benchmarks import Data, Model, Variant, meant
 from peira.cli.options import Fresh, Json, Limit, Parallel, Store, StudyName, Where, restricted
 from peira.cli.output import Output

@@ -23,6 +23,7 @@ import difflib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from peira.core.signature import Wants, wants
@@ -58,6 +59,8 @@ class Registry:
     def __init__(self) -> None:
         self._made: dict[tuple[str, str], Callable[..., Any]] = {}
         self._hooks: dict[str, tuple[Hook, ...]] = {}
+        self._promised: dict[tuple[str, str], str] = {}
+        self._kept: list[str] = []
         self._loaded = False
         self._registered: list[Callable[[Registry], None]] = []
         self._loading = threading.RLock()
@@ -67,8 +70,15 @@ class Registry:
 
     def add(self, kind: str, name: str, make: Callable[..., Any]) -> None:
         """Offer `make(**config)` as the plug-in of this kind and name. A name has one owner."""
-        if self._made.setdefault((kind, name), make) is not make:
+        room = self._promised.get((kind, name))
+        if room not in (None, *self._kept) or self._made.setdefault((kind, name), make) is not make:
             raise Invalid(f"two plug-ins offer the {kind} {name!r}")
+
+    def promise(self, kind: str, names: Iterable[str], room: str) -> None:
+        """The module `room` has a `register` that adds these; it is imported when one is first looked up."""
+        for name in names:
+            if (kind, name) in self._made or self._promised.setdefault((kind, name), room) != room:
+                raise Invalid(f"two plug-ins offer the {kind} {name!r}")
 
     def hook(self, listener: object) -> None:
         """Call the listener's life-cycle methods from now on."""
@@ -101,10 +111,17 @@ class Registry:
     def look(self, kind: str, name: str) -> Callable[..., Any]:
         """What makes the plug-in of this kind and name."""
         self.load()
+        self._keep(self._promised.get((kind, name)))
         try:
             return self._made[kind, name]
         except KeyError:
             raise Unknown(f"no {kind} {name!r}{nearest(name, self.names(kind))}") from None
+
+    def _keep(self, room: str | None) -> None:
+        with self._loading:
+            if room is not None and room not in self._kept:
+                self._kept.append(room)
+                import_module(room).register(self)
 
     def make(self, kind: str, name: str, /, **config: object) -> Any:
         """The plug-in, made with its configuration."""
@@ -112,7 +129,7 @@ class Registry:
 
     def names(self, kind: str) -> list[str]:
         self.load()
-        return sorted(n for k, n in self._made if k == kind)
+        return sorted(n for k, n in {*self._made, *self._promised} if k == kind)
 
     def load(self) -> None:
         """Let every installed plug-in register, once."""

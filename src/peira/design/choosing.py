@@ -73,6 +73,10 @@ class Auto:
         self.assumed = Assumed(effect, noise, case_noise, alpha, power, cases, repeats)
         self._last: tuple[Space, Choice] | None = None
 
+    @staticmethod
+    def asked_of(study: Study) -> dict[str, Any]:
+        return asked_of(study)
+
     def size(self, space: Space) -> int:
         taken = self.choice(space).taken
         return taken.contender.design.size(_varying(space)) if taken else 1

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -19,7 +20,6 @@ from peira.core.contracts import Agent, Design
 from peira.core.ids import Json, digest
 from peira.core.registry import nearest, registry
 from peira.core.space import Dimension, Point, Space
-from peira.design.choosing import Auto, asked_of
 from peira.errors import Invalid
 from peira.plan.conditions import Condition, Crossed, Grid, assigned
 from peira.plan.sequence import Sequences
@@ -31,6 +31,22 @@ HELD = 20_000
 """More combinations than this are kept as their levels."""
 MOST_CONDITIONS = 1_000_000
 MOST_REFUSED = 1_000
+
+
+@runtime_checkable
+class Asks(Protocol):
+    """A design that wants to know what the study is for."""
+
+    def asked_of(self, study: Study) -> Mapping[str, Any]:
+        """The parameters that follow from the study; those that it states itself go before them."""
+        ...
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A design that was chosen by what it found, and says so."""
+
+    def why(self, space: Space) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True)
@@ -78,9 +94,10 @@ def _own_block(study: Study) -> str:
 def design_of(study: Study) -> Design:
     """The design, made with its parameters; Invalid names what is wrong with them."""
     name, given = study.design.name, study.design.parameters
-    if name == Auto.name:
-        given = {**asked_of(study), **given}
-    known = list(inspect.signature(registry.look("design", name)).parameters)
+    make = registry.look("design", name)
+    if isinstance(make, Asks):
+        given = {**make.asked_of(study), **given}
+    known = list(inspect.signature(make).parameters)
     if unknown := [parameter for parameter in given if parameter not in known]:
         raise Invalid(f"design: {name} has no parameter {key!r}{nearest(key, known)}" for key in unknown)
     try:
@@ -102,7 +119,7 @@ def assign(study: Study, agents: Mapping[str, Agent]) -> Assigned:
     for agent in agents.values():
         design, space = design_of(study), space_of(study, agent)
         points = list(_points(study, design, space))
-        reasons.update(dict.fromkeys(design.why(space) if isinstance(design, Auto) else ()))
+        reasons.update(dict.fromkeys(design.why(space) if isinstance(design, Explains) else ()))
         treatments = _treatments(points, space)
         sequences.append(_sequences(points, treatments))
         found += _of_agent(study, agent, treatments or points)
