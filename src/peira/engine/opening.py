@@ -24,7 +24,7 @@ from peira.core.state import Run
 from peira.engine.batching import in_batch
 from peira.engine.progress import LEFT, REUSED
 from peira.engine.slips import BATCH, read_slip
-from peira.engine.trials import GENERATE
+from peira.engine.trials import EVALUATE
 from peira.plan.estimate import Estimate
 from peira.plan.expand import Plan
 from peira.plan.history import Readable
@@ -73,10 +73,17 @@ def recorded_before(manifest: str, study: str, store: Readable) -> dict[str, int
     """The counts of a run of this very plan that ended with nothing failed; empty if there was none.
 
     Equal plans have equal trials and scores, and what has succeeded stays so: there is nothing to ask."""
+    judged = bool(read(manifest, store.get).evaluators)
     for run in store.runs(RunQuery(study=study, status=Status.completed, limit=100)):
-        if run.manifest == manifest and not run.reopened and not run.counts.get(f"{GENERATE}.{LEFT}"):
+        if run.manifest == manifest and not run.reopened and _whole(run.counts, judged):
             return _all_reused(run.counts)
     return {}
+
+
+def _whole(counts: Mapping[str, int], judged: bool) -> bool:
+    """Whether a run that ended well went through all stages, and left nothing out."""
+    through = not judged or any(key.startswith(f"{EVALUATE}.") for key in counts)
+    return through and not any(n for key, n in counts.items() if key.endswith(f".{LEFT}"))
 
 
 def _all_reused(counts: Mapping[str, int]) -> dict[str, int]:
