@@ -19,17 +19,14 @@ from peira.api.stores import StoreLike, exists, incarnation, locate, owned, read
 from peira.api.studies import StudyLike, plan_of
 from peira.api.telling import Told
 from peira.core.clock import SystemClock
-from peira.core.contracts import RunQuery
-from peira.core.events import TERMINAL, Failure, State, Status
+from peira.core.events import Failure, State
 from peira.data.recorded import Recorded, Source
 from peira.data.recorded.value import ABSENT
-from peira.engine.progress import KEPT, LEFT, REUSED
-from peira.engine.recording import Incoming, Recorder, failed, grouped, succeeded
+from peira.engine.recording import ENDED, Incoming, Recorder, failed, former, grouped, standing, succeeded
 from peira.engine.trials import EVALUATE, GENERATE
 from peira.errors import Invalid
 from peira.plan.expand import Plan
-from peira.plan.history import recorded
-from peira.plan.manifest import keep
+from peira.plan.manifest import keep, read
 from peira.plan.matching import Matching
 from peira.spec.modules import refuse_while_loading
 from peira.spec.project import Project
@@ -37,7 +34,6 @@ from peira.spec.rows import Problems
 from peira.spec.tables import read_cases
 
 MOST_MESSAGE = 2000
-ENDED = (Status.completed, Status.failures)
 Named = Callable[[Recorded], str | None]
 
 
@@ -171,9 +167,9 @@ def _import(
             for chunk in chain([first], chunks):
                 recorder.take(chunk)
                 told(recorder.ended.total() + recorder.same, recorder.same, recorder.ended[State.failed])
-        run = recorder.run or _former(store, plan.study.name, manifest) or recorder.begin()
+        run = recorder.run or former(store, plan.study.name, manifest) or recorder.begin()
         if recorder.run:
-            recorder.finish(_others(plan, store, run))
+            recorder.finish(standing(read(manifest, store.get), store, run))
         results = results_of(where, store, run)
     ended, same = recorder.ended, recorder.same
     return Imported(
@@ -185,24 +181,6 @@ def _import(
         tuple(problems.lines()),
         origin,
     )
-
-
-def _former(store: Any, study: str, manifest: str) -> str:
-    """The newest run of this very plan that came to its end; "" if there is none."""
-    runs = store.runs(RunQuery(study=study, limit=100))
-    ours = [run for run in runs if run.manifest == manifest and run.status in ENDED]
-    return ours[0].id if ours else ""
-
-
-def _others(plan: Plan, store: Any, run: str) -> dict[str, int]:
-    """How the trials stand that this run did not record."""
-    counts: Counter[str] = Counter()
-    for _, _, task in recorded(plan, store, plan.layout.places()):
-        if task is None or task.state not in TERMINAL:
-            counts[LEFT] += 1
-        elif task.run != run:
-            counts[REUSED if task.state is State.succeeded else KEPT] += 1
-    return {f"{GENERATE}.{how}": n for how, n in counts.items()}
 
 
 def _matched(

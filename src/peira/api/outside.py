@@ -44,6 +44,13 @@ class Wanted:
         return whole.hexdigest()
 
 
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file's bytes."""
+    whole = sha256()
+    _add_file(whole, path)
+    return whole.hexdigest()
+
+
 def _add_file(whole: Any, path: Path) -> None:
     try:
         with path.open("rb") as file:

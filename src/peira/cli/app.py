@@ -23,6 +23,7 @@ COMMANDS = {
     "run": ("run", "Run a study, or go on with it: what is recorded is not done again."),
     "score": ("run", "Judge the outputs there are; never calls the agent."),
     "import": ("imports", "Take in outputs that were made elsewhere."),
+    "bundle": ("bundles", "Hand out pending work as a file, and take in what came of it."),
     "data": ("data", "List benchmarks, or show and describe what cases there are."),
     "runs": ("look", "List the runs in a store, newest first."),
     "status": ("look", "Say where a run stands."),

@@ -11,12 +11,13 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import msgspec
 
 from peira.core.codec import encode
-from peira.core.contracts import Op, Store
+from peira.core.contracts import Op, RunQuery, Store
 from peira.core.events import (
     TERMINAL,
     Failure,
@@ -34,12 +35,17 @@ from peira.core.failpoints import reach
 from peira.core.ids import Json, canonical, compose, digest_bytes
 from peira.core.state import Task
 from peira.engine.payload import INLINE, payload
+from peira.engine.progress import LEFT, REUSED
+from peira.engine.trials import GENERATE
 from peira.errors import StoreDamaged
+from peira.plan.history import Readable
 from peira.plan.judging import output_digest
-from peira.plan.manifest import read
+from peira.plan.manifest import Manifest, layout_of, read
 from peira.plan.provenance import provenance
 
 GROUP, MOST_BYTES = 500, 4 << 20
+MOST_RUNS = 10_000
+ENDED = (Status.completed, Status.failures)
 IMPORTED = "imported"
 """The tag of such runs, and what their results have in `about`."""
 
@@ -82,8 +88,10 @@ def failed(
     origin: str,
     took: float = 0.0,
     metrics: Mapping[str, float] | None = None,
+    about: Mapping[str, str] | None = None,
 ) -> Incoming:
-    result = Result(round(took, 6), failure=failure, metrics=dict(metrics or {}), about={IMPORTED: origin})
+    said = {**(about or {}), IMPORTED: origin}
+    result = Result(round(took, 6), failure=failure, metrics=dict(metrics or {}), about=said)
     return Incoming(where, task, State.failed, result)
 
 
@@ -191,3 +199,23 @@ class Recorder:
         reason = f"imported from {self.origin}"
         reach("engine.before_finish")
         self.store.commit([Op(self.run, (RunFinished(status, counts, reason),))]).result()
+
+
+def former(store: Readable, study: str, manifest: str) -> str:
+    """The newest run of this very plan that came to its end; "" if there is none."""
+    runs = store.runs(RunQuery(study=study, limit=MOST_RUNS))
+    ours = [run.id for run in runs if run.manifest == manifest and run.status in ENDED]
+    return ours[0] if ours else ""
+
+
+def standing(manifest: Manifest, store: Store, run: str) -> dict[str, int]:
+    """How the trials of a plan stand that this run did not record: with an output, or without one yet."""
+    counts: Counter[str] = Counter()
+    layout = layout_of(manifest, store.get)
+    places = layout.places()
+    while ids := [layout.trial_id(place) for place in islice(places, GROUP)]:
+        rows: dict[str, Task] = store.find("task", ids)
+        for row in map(rows.get, ids):
+            if row is None or row.run != run or row.state not in TERMINAL:
+                counts[REUSED if row is not None and row.state is State.succeeded else LEFT] += 1
+    return {f"{GENERATE}.{how}": n for how, n in counts.items()}
