@@ -53,6 +53,7 @@ PUBLIC = [
     "step",
     "study",
     "submit",
+    "transform",
 ]
 
 

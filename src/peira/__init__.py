@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from peira.analysis.chaining import cases_from
     from peira.analysis.results import Results
-    from peira.api import evaluate, generate, open, run, submit
+    from peira.api import evaluate, generate, open, run, submit, transform
     from peira.api.answers import bundle_import
     from peira.api.bundles import bundle_export
     from peira.api.comparing import diff
@@ -77,12 +77,13 @@ __all__ = [
     "step",
     "study",
     "submit",
+    "transform",
 ]
 
 _ROOMS = {
     "peira.analysis.chaining": ("cases_from",),
     "peira.analysis.results": ("Results",),
-    "peira.api": ("evaluate", "generate", "open", "run", "submit"),
+    "peira.api": ("evaluate", "generate", "open", "run", "submit", "transform"),
     "peira.api.answers": ("bundle_import",),
     "peira.api.bundles": ("bundle_export",),
     "peira.api.comparing": ("diff",),

@@ -43,6 +43,10 @@ def long(output: Any, trial: Any, case: Any) -> dict[str, Any]:
     return {"length": len(str(output)), "repeat": trial.repeat, "case": case.id}
 
 
+def seen(output: Any, trial: Any) -> str:
+    return f"{output} in {trial.output} of {len(trial.metrics)}"
+
+
 def lands(**changes: Any) -> Study:
     said: dict[str, Any] = {
         "name": "lands",
@@ -356,6 +360,24 @@ def test_evaluators_of_the_users_own_need_their_study(tmp_path: Path) -> None:
         bundle_work(tmp_path / "work", tmp_path / "answers")
     with pytest.raises(Invalid, match="stage: 'judge' is not known"):
         exported(study, tmp_path / "work", store, stage="judge")
+
+
+def test_what_is_judged_is_the_answer_that_the_transform_found(tmp_path: Path) -> None:
+    study = lands(
+        transform="last_number", evaluators=[exact(), seen], factors={"model": ["a"], "size": [1, 2]}
+    )
+    here, there, work, answers = MemoryStore(), MemoryStore(), tmp_path / "work", tmp_path / "answers"
+    expected = run(study, store=here, progress=False)
+    generate(study, store=there, progress=False)
+    assert exported(study, work, there, stage="evaluate").items > 0
+    items = [json.loads(line[65:]) for line in work.read_text().splitlines()[1:-1]]
+    assert all("no_answer" in item["facts"]["output"] for item in items)
+    bundle_work(work, answers, study=study, progress=False)
+    done = taken(answers, there)
+    assert (done.failed, done.refused) == (0, 0)
+    assert scored(done.results) == scored(expected)
+    assert verify(there) == []
+    assert exported(study, work, there, stage="evaluate").items == 0
 
 
 def test_scores_that_are_none_are_refused(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from peira import Case, Study, evaluate, match, run
 from peira.api import open as look_at
 from peira.api.importing import Imported, import_outputs
 from peira.core.events import State
-from peira.data import answer
 from peira.errors import Invalid
 from peira.stores.memory import MemoryStore
 from peira.stores.sqlite import SqliteStore
@@ -353,17 +352,20 @@ def test_recorded_outputs_of_gsm8k_are_judged_as_published(tmp_path: Path) -> No
         file.writelines(json.dumps(one) + "\n" for one in solutions())
     done = imported(
         path,
-        evaluators=[answer(number_after("A:"), "numeric")],
+        transform=number_after("A:"),
+        evaluators=["numeric"],
         factors=["size", "method"],
         store=MemoryStore(),
     )
     assert (done.recorded, done.failed, done.refused) == (5276, 0, 0)
     flags: dict[Any, list[bool]] = {}
     for trial in done.results:
-        score = trial.scores["answer"].value
+        score = trial.scores["numeric"].value
         assert score is bool(trial.metrics["published"]), trial.output
         flags.setdefault((trial.condition["size"], trial.condition["method"]), []).append(score)
     assert {key: round(sum(found) / len(found), 4) for key, found in flags.items()} == PUBLISHED
+    [contrast] = done.results.compare("method", "verification", "finetuning", score="numeric").contrasts
+    assert abs(contrast.difference) == pytest.approx((0.3904 + 0.5625 - 0.2168 - 0.3472) / 2, abs=1e-4)
 
 
 def solutions() -> Iterator[dict[str, Any]]:

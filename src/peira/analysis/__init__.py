@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         means,
         mixed,
         ranking,
+        reducing,
         slices,
     )
 
@@ -32,6 +33,7 @@ __all__ = [
     "means",
     "mixed",
     "ranking",
+    "reducing",
     "slices",
 ]
 

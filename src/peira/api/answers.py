@@ -20,7 +20,7 @@ from peira.core.events import Failure, State
 from peira.core.ids import normalise, short
 from peira.engine.pending import Item, Pending, check_stage
 from peira.engine.recording import Incoming, Recorder, failed, former, grouped, standing, succeeded
-from peira.engine.trials import EVALUATE
+from peira.engine.work import EVALUATE
 from peira.errors import Invalid
 from peira.evaluators.scores import score_value
 from peira.plan.bundle import Answer, Header, Line, lines, read_answer, read_footer, read_header, sealed

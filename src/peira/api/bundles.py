@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from peira.api.outside import file_digest
-from peira.api.stores import StoreLike, owned, reading
+from peira.api.running import Wishes, execute
+from peira.api.stores import StoreLike, exists, owned, reading
 from peira.api.studies import StudyLike, find_run, is_run_id, plan_of
 from peira.api.telling import Told
 from peira.core.clock import SystemClock
@@ -23,9 +24,9 @@ from peira.core.contracts import Op
 from peira.core.events import RunFinished, Status
 from peira.core.ids import compose
 from peira.engine.opening import planned_on
-from peira.engine.pending import Pending, check_stage
+from peira.engine.pending import Pending, check_stage, unanswered
 from peira.engine.recording import former, standing
-from peira.engine.trials import GENERATE
+from peira.engine.work import EVALUATE, GENERATE, TRANSFORM
 from peira.errors import Invalid
 from peira.plan.bundle import (
     Seal,
@@ -34,6 +35,7 @@ from peira.plan.bundle import (
     written,
 )
 from peira.plan.bundle import read_header as read_header
+from peira.plan.expand import transform_digest
 from peira.plan.manifest import keep, read
 from peira.spec.modules import refuse_while_loading
 from peira.spec.project import Project
@@ -70,6 +72,8 @@ def bundle_export(
     check_stage(stage)
     project = Project.find()
     project.load_plugins()
+    if stage == EVALUATE:
+        _find_answers(study, where, limit, store, project)
     opening = _stored if is_run_id(study) and not (where or limit) else _planned
     with opening(study, stage, where, limit, store, project) as (manifest, opened):
         of = read(manifest, opened.get)
@@ -84,6 +88,19 @@ def bundle_export(
                     told(seal.count)
             file.write(written(seal.footer))
     return Exported(Path(path), seal.count, file_digest(Path(path)))
+
+
+def _find_answers(
+    study: StudyLike, where: str, limit: int | None, store: StoreLike, project: Project
+) -> None:
+    """Where a transform finds what is judged, it is let look at the outputs that are new to it, here."""
+    if not exists(store, project):
+        return
+    with reading(store, project) as opened:
+        plan = plan_of(study, opened, project, where=where, limit=limit, agents=False)
+        new = plan.transform is not None and unanswered(plan.layout, transform_digest(plan.transform), opened)
+    if new:
+        execute(plan, Wishes(store=store, stages=(TRANSFORM,), progress=False))
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from peira.core.events import Failure, State
 from peira.data.recorded import Recorded, Source
 from peira.data.recorded.value import ABSENT
 from peira.engine.recording import ENDED, Incoming, Recorder, failed, former, grouped, standing, succeeded
-from peira.engine.trials import EVALUATE, GENERATE
+from peira.engine.work import EVALUATE, GENERATE, TRANSFORM
 from peira.errors import Invalid
 from peira.plan.expand import Plan
 from peira.plan.manifest import keep, read
@@ -56,6 +56,7 @@ def import_outputs(
     study: StudyLike | None = None,
     *,
     cases: str | Path | None = None,
+    transform: Any = None,
     evaluators: Sequence[Any] = (),
     name: str = "",
     fields: Mapping[str, str] | None = None,
@@ -67,9 +68,10 @@ def import_outputs(
     (`.eval`), sample files of the LM evaluation harness (`samples_*.jsonl`).
 
     Onto a `study`, each becomes the result of the trial with its case, its factors and its repeat. Without
-    one they make a study of their own, called `name`, judged by the `evaluators`; its cases are theirs, or
-    those of a file of `cases`. Nothing that is recorded is overwritten, and what is imported again changes
-    nothing. An output that belongs to no trial, or to several, is refused, and the others are taken.
+    one they make a study of their own, called `name`, whose answers the `transform` finds and which is judged
+    by the `evaluators`; its cases are theirs, or those of a file of `cases`. Nothing that is recorded is
+    overwritten, and what is imported again changes nothing. An output that belongs to no trial, or to
+    several, is refused, and the others are taken.
 
     `fields` say where a row has a column (`{"output": "answer.text"}`), `factors` which columns are factors:
     all that have no other meaning, unless they are named.
@@ -79,10 +81,9 @@ def import_outputs(
     project = Project.find()
     project.load_plugins()
     if study is None:
-        return _as_study(wanted, cases, evaluators, name, store, project, progress)
-    problems = [
-        f"{what}: a study has its own" for what, said in (("cases", cases), ("name", name)) if said
-    ] + (["evaluators: a study has its own; `evaluate` judges by others"] if evaluators else [])
+        return _as_study(wanted, cases, transform, evaluators, name, store, project, progress)
+    own = {"cases": cases, "name": name, "transform": transform, "evaluators": evaluators}
+    problems = [f"{what}: a study has its own" for what, said in own.items() if said]
     if problems:
         raise Invalid(problems)
     where = locate(store, project)
@@ -94,6 +95,7 @@ def import_outputs(
 def _as_study(
     wanted: Wanted,
     cases: str | Path | None,
+    transform: Any,
     evaluators: Sequence[Any],
     name: str,
     store: StoreLike,
@@ -104,15 +106,15 @@ def _as_study(
     survey.take(wanted.outputs(survey.problems), cases=cases is None)
     given = None if cases is None else read_cases(Path(cases))
     data = {"imported": wanted.origin(), "sha256": wanted.digest()}
-    study = survey.study(name or survey.task or _name(wanted.sources[0]), given, evaluators, data)
+    study = survey.study(name or survey.task or _name(wanted.sources[0]), given, transform, evaluators, data)
     where = locate(store, project)
     with _planning(where, project) as opened:
         plan = plan_of(study, opened, project)
     named = (lambda one: one.case) if cases is not None else survey.case_name
     done = _import(wanted, plan, named, where, project, progress)
-    if not evaluators or _judged(done, where, project):
+    if not (evaluators or transform) or _judged(done, where, project):
         return done
-    wishes = Wishes(store=where, stages=(EVALUATE,), progress=progress)
+    wishes = Wishes(store=where, stages=(TRANSFORM, EVALUATE), progress=progress)
     return replace(done, results=execute(plan, wishes).results)
 
 
@@ -127,7 +129,9 @@ def _judged(done: Imported, where: Path | Any, project: Project) -> bool:
         return False
     with reading(where, project) as store:
         run = store.find("run", [done.results.run_id])[done.results.run_id]
-        return run.status in ENDED and any(key.startswith(f"{EVALUATE}.") for key in run.counts)
+        return run.status in ENDED and any(
+            key.startswith((f"{TRANSFORM}.", f"{EVALUATE}.")) for key in run.counts
+        )
 
 
 @contextmanager

@@ -93,7 +93,9 @@ class Survey:
         tasks = {one.facts.get("task", "") for one in self.under.values()}
         return str(tasks.pop()) if len(tasks) == 1 else ""
 
-    def study(self, name: str, cases: Sequence[Case] | None, evaluators: Sequence[Any], data: Json) -> Study:
+    def study(
+        self, name: str, cases: Sequence[Case] | None, transform: Any, evaluators: Sequence[Any], data: Json
+    ) -> Study:
         """The study that these are the outputs of; Invalid, with all problems, if there can be none."""
         self.problems.refuse()
         if not self.outputs:
@@ -112,6 +114,7 @@ class Survey:
             cases=given,
             factors=factors,
             repeats=self.repeats,
+            transform=transform,
             evaluators=list(evaluators),
             version=f"recorded outputs {name}",
             data=data,

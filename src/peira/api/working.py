@@ -29,7 +29,7 @@ from peira.engine.bundled import BundleSource
 from peira.engine.conduct import Conductor, Finished
 from peira.engine.execution import Execution
 from peira.engine.pending import check_stage
-from peira.engine.trials import GENERATE
+from peira.engine.work import GENERATE
 from peira.errors import Invalid
 from peira.plan.bundle import Answer, Header, Line, Seal, lines, read_footer, read_header, written
 from peira.plan.expand import evaluator_digest, live_agents
@@ -76,7 +76,7 @@ def bundle_work(
     header, items = checked(path)
     live = None if study is None else project.apply(study if isinstance(study, Study) else load(study))
     agents, evaluators = _parts(header, live)
-    source = BundleSource(header.stage, items, documents(path), agents, evaluators)
+    source = BundleSource(header.stage, items, documents(path), agents, evaluators, bool(header.transform))
     policy = live.policy if live is not None else Policy()
     scratch = answers.with_name(f"{answers.name}.work")
     scratch.mkdir(parents=True, exist_ok=True)

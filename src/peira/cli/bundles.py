@@ -15,7 +15,7 @@ from peira.cli.options import Json, Limit, Parallel, Progress, Store, Where, cho
 from peira.cli.output import Output, command, note
 from peira.core.ids import short
 from peira.core.words import counted
-from peira.engine.trials import EVALUATE, GENERATE
+from peira.engine.work import EVALUATE, GENERATE
 from peira.errors import Invalid
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from peira.api.importing import Imported, import_outputs
 from peira.cli import ending, errors
 from peira.cli.options import Json, Progress, Store, chosen
+from peira.cli.otherwise import Evaluator, Transform, otherwise
 from peira.cli.output import Output, command, note
 from peira.core.words import counted
 from peira.errors import Invalid
-from peira.spec.modules import is_reference, resolve_reference
 
 
 def import_(
@@ -31,14 +29,8 @@ def import_(
             "--study", metavar="STUDY", help="Onto this study or run; else they make one of their own."
         ),
     ] = None,
-    evaluator: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--evaluator",
-            metavar="NAME",
-            help="What judges them: a name, file.py:name, or JSON with options. Several.",
-        ),
-    ] = None,
+    evaluator: Evaluator = None,
+    transform: Transform = None,
     cases: Annotated[
         str | None,
         typer.Option("--cases", metavar="FILE", help="The cases, where the outputs do not hold them."),
@@ -73,17 +65,19 @@ def import_(
 
     \b
     Examples:
-      peira import outputs.jsonl --evaluator numeric
+      peira import outputs.jsonl --transform last_number --evaluator numeric
       peira import outputs.csv --study capitals.py
       peira import logs/2026-11-02_capitals.eval --evaluator match
       peira import old.jsonl --field output=answer.text --factor model
     """
     out = Output(as_json)
+    judges, finds = otherwise(evaluator, transform)
     done = import_outputs(
         files,
         None if study is None else chosen(study, store),
         cases=cases,
-        evaluators=list(map(_evaluator, evaluator or ())),
+        transform=finds,
+        evaluators=judges or (),
         name=name,
         fields=_pairs(field or ()),
         factors=factor or None,
@@ -96,18 +90,6 @@ def import_(
     if study is not None and not failed:
         note(f"to judge them: {command('score', done.results.run_id, store)}")
     return failed or int(bool(done.failed))
-
-
-def _evaluator(text: str) -> Any:
-    """A name, file.py:name, or a name with options as JSON."""
-    if is_reference(text):
-        return resolve_reference(text, Path())
-    if not text.lstrip().startswith("{"):
-        return text
-    try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise Invalid(f"--evaluator {text}: {error}") from None
 
 
 def _pairs(said: list[str] | tuple[str, ...]) -> dict[str, str]:

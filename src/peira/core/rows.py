@@ -55,6 +55,7 @@ class Run(msgspec.Struct, frozen=True):
     generation: int = 0
     spent: tuple[Spent, ...] = ()
     reopened: bool = False
+    evaluation: str = ""
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):

@@ -12,7 +12,9 @@ from peira.core.context import Channel, SeenCase, judge
 from peira.core.contracts import Agent, Ended, Evaluator, Offer
 from peira.core.events import TaskSpec
 from peira.core.ids import Json, own_copy
-from peira.engine.trials import EVALUATE, GENERATE, Generate, JudgedTrial, class_of
+from peira.core.transforms import from_json
+from peira.engine.trials import class_of
+from peira.engine.work import EVALUATE, GENERATE, Generate, JudgedTrial
 from peira.evaluators.scores import score_value
 
 
@@ -45,8 +47,8 @@ _score = msgspec.json.Decoder(ScoreItem).decode
 class Judge:
     """Let an evaluator judge what an item says."""
 
-    def __init__(self, evaluator: Evaluator, item: ScoreItem) -> None:
-        self.evaluator, self._item = evaluator, item
+    def __init__(self, evaluator: Evaluator, item: ScoreItem, transformed: bool) -> None:
+        self.evaluator, self._item, self._transformed = evaluator, item, transformed
         self.asynchronous = evaluator.asynchronous
         self.stage = f"{EVALUATE} {evaluator.name}"
 
@@ -54,7 +56,7 @@ class Judge:
         return self._item.id
 
     def perform(self, channel: Channel, epoch: int) -> Any:
-        facts = {name: _fact(name, value) for name, value in self._item.facts.items()}
+        facts = {name: self._fact(name, value) for name, value in self._item.facts.items()}
         if self.asynchronous:
             return self._await(channel, facts)
         judge(channel)
@@ -67,11 +69,12 @@ class Judge:
         judge(channel)
         return score_value(await self.evaluator.judge(facts))
 
-
-def _fact(name: str, value: Json) -> Any:
-    if name == "case":
-        return msgspec.convert(own_copy(value), SeenCase)
-    return msgspec.convert(own_copy(value), JudgedTrial) if name == "trial" else own_copy(value)
+    def _fact(self, name: str, value: Json) -> Any:
+        own = own_copy(value)
+        if name == "output" and self._transformed:
+            return from_json(own)
+        kind = {"case": SeenCase, "trial": JudgedTrial}.get(name)
+        return own if kind is None else msgspec.convert(own, kind)
 
 
 class BundleSource:
@@ -84,8 +87,9 @@ class BundleSource:
         documents: Iterator[bytes],
         agents: Mapping[str, Agent],
         evaluators: Mapping[str, Evaluator],
+        transformed: bool = False,
     ) -> None:
-        self.unit, self.size = stage, size
+        self.unit, self.size, self._transformed = stage, size, transformed
         self._documents, self._agents, self._evaluators = documents, agents, evaluators
         self._cls = class_of(GENERATE, all(agent.asynchronous for agent in agents.values()))
         self.closed = False
@@ -115,7 +119,7 @@ class BundleSource:
         item = _score(document)
         evaluator = self._evaluators[item.evaluator]
         cls = class_of(EVALUATE, evaluator.asynchronous)
-        return Offer(TaskSpec(item.id, EVALUATE, cls), Judge(evaluator, item))
+        return Offer(TaskSpec(item.id, EVALUATE, cls), Judge(evaluator, item, self._transformed))
 
     def follow(self, offer: Offer, ended: Ended) -> Sequence[Offer]:
         return ()

@@ -300,9 +300,10 @@ class Execution:
         self._tell(settling)
         spec, end = entry.spec, settling.ended
         self.tally.add(spec.kind, end.state)
-        self.tally.add(spec.kind, shared(end.state), entry.sharers)
+        self.tally.add(spec.kind, shared(end.state), len(entry.others))
         self._scheduler.end(spec.id, end.state)
-        self._intake.ended(entry.offer, end)
+        for offer in (entry.offer, *entry.others):
+            self._intake.ended(offer, end)
         return Op(self.run, (TaskFinished(spec.id, entry.epoch, end.state, end.result),), settling.blobs)
 
     def _tell(self, settling: Active) -> None:

@@ -24,7 +24,7 @@ from peira.core.state import Run
 from peira.engine.batching import in_batch
 from peira.engine.progress import LEFT, REUSED
 from peira.engine.slips import BATCH, read_slip
-from peira.engine.trials import EVALUATE
+from peira.engine.work import EVALUATE, TRANSFORM
 from peira.plan.estimate import Estimate
 from peira.plan.expand import Plan
 from peira.plan.history import Readable
@@ -43,17 +43,24 @@ def open_run(
     now: float,
     resumes: str = "",
     estimate: Estimate | None = None,
+    evaluation: str = "",
 ) -> str:
     """Write the opening events, durably; returns the new run's id."""
     run = compose("run", manifest, uuid.uuid4().hex)
-    planned = planned_on(plan, manifest, store, now, resumes, estimate)
+    planned = planned_on(plan, manifest, store, now, resumes, estimate, evaluation)
     store.commit([Op(run, (planned,)), Op(run, (RunStarted(owner, incarnation),))]).result()
     reach("engine.after_plan")
     return run
 
 
 def planned_on(
-    plan: Plan, manifest: str, store: Store, now: float, resumes: str = "", estimate: Estimate | None = None
+    plan: Plan,
+    manifest: str,
+    store: Store,
+    now: float,
+    resumes: str = "",
+    estimate: Estimate | None = None,
+    evaluation: str = "",
 ) -> RunPlanned:
     """The event that opens a run of this plan; where it comes from is kept with it."""
     study = digest_bytes(encode(read(manifest, store.get).snapshot))
@@ -66,6 +73,7 @@ def planned_on(
         provenance=store.put(encode(origin)),
         resumes=resumes,
         generation=plan.layout.generation,
+        evaluation=evaluation,
     )
 
 
@@ -73,16 +81,17 @@ def recorded_before(manifest: str, study: str, store: Readable) -> dict[str, int
     """The counts of a run of this very plan that ended with nothing failed; empty if there was none.
 
     Equal plans have equal trials and scores, and what has succeeded stays so: there is nothing to ask."""
-    judged = bool(read(manifest, store.get).evaluators)
+    plan = read(manifest, store.get)
+    last = EVALUATE if plan.evaluators else TRANSFORM if plan.transform else ""
     for run in store.runs(RunQuery(study=study, status=Status.completed, limit=100)):
-        if run.manifest == manifest and not run.reopened and _whole(run.counts, judged):
+        if run.manifest == manifest and not run.reopened and _whole(run.counts, last):
             return _all_reused(run.counts)
     return {}
 
 
-def _whole(counts: Mapping[str, int], judged: bool) -> bool:
-    """Whether a run that ended well went through all stages, and left nothing out."""
-    through = not judged or any(key.startswith(f"{EVALUATE}.") for key in counts)
+def _whole(counts: Mapping[str, int], last: str) -> bool:
+    """Whether a run that ended well went through all stages up to the last, and left nothing out."""
+    through = not last or any(key.startswith(f"{last}.") for key in counts)
     return through and not any(n for key, n in counts.items() if key.endswith(f".{LEFT}"))
 
 

@@ -7,7 +7,7 @@ known again when an answer to it comes back. It holds what whoever works it off 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
@@ -17,12 +17,12 @@ import msgspec
 from peira.core.codec import decode
 from peira.core.contracts import Store
 from peira.core.events import Result, State
-from peira.core.ids import Json, canonical, seed_of
+from peira.core.ids import Json, canonical, normalise, seed_of
 from peira.core.state import Task
-from peira.engine.trials import EVALUATE, GENERATE
+from peira.engine.work import EVALUATE, GENERATE
 from peira.errors import Invalid
 from peira.plan.baseline import Baselines
-from peira.plan.judging import Judging, output_digest
+from peira.plan.judging import Judging
 from peira.plan.layout import Layout, Place
 from peira.plan.manifest import Manifest
 from peira.plan.version import Version
@@ -37,13 +37,16 @@ class Item(NamedTuple):
     place: Place
     trial: str
     evaluator: str = ""
-    output: Result | None = None
+    output: Result = Result()
+    answer: Result = Result()
 
 
 class Pending:
     def __init__(self, manifest: Manifest, store: Store, stage: str) -> None:
         self._manifest, self._store, self._stage = manifest, store, stage
-        self._judging = Judging(manifest.common, {part.digest: part.takes for part in manifest.evaluators})
+        takes = {part.digest: part.takes for part in manifest.evaluators}
+        transform = manifest.transform.digest if manifest.transform else ""
+        self._judging = Judging(manifest.common, takes, transform)
         self._parts = {part.digest: part for part in manifest.evaluators}
 
     @cached_property
@@ -94,12 +97,13 @@ class Pending:
         trials = [self.layout.trial_id(place) for place in places]
         if self._stage == GENERATE:
             return [Item(trial, place, trial) for place, trial in zip(places, trials, strict=True)]
-        rows: dict[str, Task] = self._store.find("task", trials)
+        rows = _succeeded(self._store, trials)
+        answers = answers_in(self._judging, rows, self._store)
         return [
-            Item(score, place, trial, judge, row.result)
+            Item(score, place, trial, judge, rows[trial].result, answer)
             for place, trial in zip(places, trials, strict=True)
-            if (row := rows.get(trial)) is not None and row.state is State.succeeded
-            for judge, score in self._judging.scores(place, trial, output_digest(row.result))
+            if (answer := answers.get(trial)) is not None
+            for judge, score in self._judging.scores(place, trial, rows[trial].result, answer)
         ]
 
     def document(self, item: Item) -> bytes:
@@ -117,11 +121,40 @@ class Pending:
 
     def _fact(self, name: str, item: Item) -> Json:
         if name == "output":
-            result = item.output or Result()
-            return decode(self._store.get(result.blob) if result.blob else bytes(result.output))
+            return self._value(item.answer)
         if name == "expected":
             return item.place.case.expected
-        return _case(item) if name == "case" else {"id": item.trial, **_trial(item)}
+        return _case(item) if name == "case" else self._judged(item)
+
+    def _judged(self, item: Item) -> Json:
+        said = {"took": item.output.took, "metrics": dict(item.output.metrics)}
+        return normalise({"id": item.trial, **_trial(item), "output": self._value(item.output), **said})
+
+    def _value(self, result: Result) -> Json:
+        return decode(self._store.get(result.blob) if result.blob else bytes(result.output))
+
+
+def answers_in(judging: Judging, rows: Mapping[str, Task], store: Store) -> dict[str, Result]:
+    """What is judged of each trial that has it: the answer found in its output, or that output itself."""
+    if not judging.transform:
+        return {trial: row.result for trial, row in rows.items()}
+    ids = {trial: judging.answer(row.result) for trial, row in rows.items()}
+    found = _succeeded(store, list(dict.fromkeys(ids.values())))
+    return {trial: found[id].result for trial, id in ids.items() if id in found}
+
+
+def _succeeded(store: Store, ids: Sequence[str]) -> dict[str, Task]:
+    return {id: row for id, row in store.find("task", ids).items() if row.state is State.succeeded}
+
+
+def unanswered(layout: Layout, transform: str, store: Store) -> bool:
+    """Whether there are outputs in which the transform has not looked for an answer."""
+    judging, places = Judging((), {}, transform), layout.places()
+    while chunk := list(islice(places, CHUNK)):
+        rows = _succeeded(store, list(map(layout.trial_id, chunk)))
+        if answers_in(judging, rows, store).keys() != rows.keys():
+            return True
+    return False
 
 
 def _trial(item: Item) -> dict[str, Json]:

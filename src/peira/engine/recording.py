@@ -36,7 +36,7 @@ from peira.core.ids import Json, canonical, compose, digest_bytes
 from peira.core.state import Task
 from peira.engine.payload import INLINE, payload
 from peira.engine.progress import LEFT, REUSED
-from peira.engine.trials import GENERATE
+from peira.engine.work import GENERATE
 from peira.errors import StoreDamaged
 from peira.plan.history import Readable
 from peira.plan.judging import output_digest

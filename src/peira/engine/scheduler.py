@@ -26,7 +26,8 @@ from peira.core.events import TERMINAL, State, TaskSpec
 
 @dataclass(slots=True)
 class Entry:
-    """A task at hand: the epoch of its last attempt, how often it was tried ever, and in this run."""
+    """A task at hand: the epoch of its last attempt, how often it was tried ever, and in this run. `others`
+    offered the same one."""
 
     offer: Offer
     spec: TaskSpec = field(init=False)
@@ -34,7 +35,7 @@ class Entry:
     interruptions: int = 0
     attempts: int = 0
     tries: int = 0
-    sharers: int = 0
+    others: list[Offer] = field(default_factory=list)
     not_before: float = 0.0
     slept: bool = False
     missing: set[str] | frozenset[str] = frozenset()
@@ -63,7 +64,7 @@ class Scheduler:
     def offer(self, entry: Entry, ended: Mapping[str, State] = MappingProxyType({})) -> bool:
         """A task to be done, and how those of its needs that are over ended. False: it is at hand already."""
         if (same := self._known.get(entry.spec.id)) is not None:
-            same.sharers += 1
+            same.others.append(entry.offer)
             return False
         self._known[entry.spec.id] = entry
         if not entry.spec.needs or self._met(entry, ended):

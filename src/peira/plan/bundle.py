@@ -24,13 +24,15 @@ DIGITS = 64
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What the items of a bundle have in common. `manifest` is the digest of the plan they belong to."""
+    """What the items of a bundle have in common. `manifest` is the digest of the plan they belong to. With a
+    `transform`, what is judged is the answer that it found, as `core.transforms.to_json` writes it."""
 
     stage: str
     study: str
     manifest: str
     agents: dict[str, str] = {}
     evaluators: dict[str, EvaluatorPart] = {}
+    transform: str = ""
     version: int = VERSION
     peira: str = "bundle"
 
@@ -74,9 +76,11 @@ def sealed(document: bytes) -> bytes:
 
 
 def header_of(manifest: str, of: Manifest, stage: str) -> Header:
-    agents = {part.label: part.digest for part in of.agents}
-    judges = {part.digest: part for part in of.evaluators}
-    return Header(stage, of.study, manifest, *(({}, judges) if stage == "evaluate" else (agents, {})))
+    if stage == "evaluate":
+        judges = {part.digest: part for part in of.evaluators}
+        transform = of.transform.digest if of.transform else ""
+        return Header(stage, of.study, manifest, evaluators=judges, transform=transform)
+    return Header(stage, of.study, manifest, {part.label: part.digest for part in of.agents})
 
 
 def lines(file: BinaryIO, first: int = 1) -> Iterator[Line | tuple[int, str]]:

@@ -50,13 +50,12 @@ def metrics_of(
     """What was measured beside an output, as a trial of our own would report it: tokens and cost of a
     call."""
     found = {str(name): _number(str(name), value) for name, value in said.items() if value is not None}
-    tokens = {
-        f"{kind}_tokens": _number(f"{kind} tokens", value)
-        for kind in ("input", "output")
-        if (value := (usage or {}).get(f"{kind}_tokens", (usage or {}).get(kind))) is not None
-    }
-    money = {} if cost is None else {"cost": _number("cost", cost)}
-    return {**found, **({"calls": 1.0} if tokens or money else {}), **tokens, **money}
+    given = usage or {}
+    tokens = {kind: given.get(f"{kind}_tokens", given.get(kind)) for kind in ("input", "output")}
+    if cost is None and not any(value is not None for value in tokens.values()):
+        return found
+    counts = {f"{kind}_tokens": _number(f"{kind} tokens", value or 0) for kind, value in tokens.items()}
+    return {**found, "calls": 1.0, **counts, **({} if cost is None else {"cost": _number("cost", cost)})}
 
 
 def _number(name: str, value: Json) -> float:

@@ -56,6 +56,7 @@ class RunRest(msgspec.Struct, omit_defaults=True):
     generation: int = 0
     spent: tuple[Spent, ...] = ()
     reopened: bool = False
+    evaluation: str = ""
 
 
 class CallRest(msgspec.Struct, omit_defaults=True, array_like=True):
