@@ -108,7 +108,7 @@ def test_handed_out_worked_off_and_taken_in_it_is_as_if_done_here(tmp_path: Path
     assert exported(study, work, there, stage="evaluate").items == 0
     assert exported(study, work, there).items == 18  # what failed is pending still
     about = next(t.about for t in second.results if t.state is State.succeeded)
-    assert about["imported"].startswith("bundle answers answers (sha256 ")
+    assert about["imported"].startswith("bundle answers (sha256 ")
     assert any(note.startswith("imported from bundle answers") for note in second.results.notes)
     later = run(study, store=there, progress=False)
     assert (later.counts["reused"], later.counts["failed"]) == (18, 18)

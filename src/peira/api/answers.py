@@ -61,7 +61,7 @@ def bundle_import(answers: str | Path, *, store: StoreLike = None, progress: boo
         check_stage(header.stage)
         with reading(where, project) as seen:
             _known(header, seen, path.name)
-        origin = f"bundle answers {path.name} (sha256 {short(file_digest(path))})"
+        origin = f"bundle {path.name} (sha256 {short(file_digest(path))})"
         with owned(where, project) as opened, Told(header.study, progress, project) as told:
             recorder, results = _take(header, file, path.name, opened, where, origin, problems, told)
     ended = recorder.ended
