@@ -56,3 +56,7 @@ def test_wrong_use_is_told(peira: Peira, folder: Path) -> None:
     assert peira("bundle", "import", "capitals.py").code == 2
     assert peira("bundle", "export", "capitals.py", "-o", "no/such/folder/w").code == 2
     assert peira("bundle", "sell", "x").code == 2
+    assert peira("bundle", "import", "a", "--where", "size=1", "--stage", "evaluate").problems == [
+        "peira: --where: is not for `peira bundle import`",
+        "peira: --stage: is not for `peira bundle import`",
+    ]

@@ -237,3 +237,19 @@ def test_a_choice_is_the_likeliest(tmp_path: Path) -> None:
 def test_fields_are_for_tables() -> None:
     with pytest.raises(Invalid, match="names of their own"):
         read(LOG, fields={"output": "x"})
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match=r"outputs are read from \.eval, \.jsonl"):
+        read(tmp_path / "x.docx")
+
+
+def test_parquet(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [{"case": "a", "output": "x", "size": 1}, {"case": "b", "output": "y", "size": 2}]
+    parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "x.parquet")
+    assert [(one.case, one.condition) for one in read(tmp_path / "x.parquet")] == [
+        ("a", {"size": 1}),
+        ("b", {"size": 2}),
+    ]

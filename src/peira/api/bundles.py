@@ -28,20 +28,13 @@ from peira.engine.pending import Pending, check_stage, unanswered
 from peira.engine.recording import former, standing
 from peira.engine.work import EVALUATE, GENERATE, TRANSFORM
 from peira.errors import Invalid
-from peira.plan.bundle import (
-    Seal,
-    header_of,
-    sealed,
-    written,
-)
-from peira.plan.bundle import read_header as read_header
+from peira.plan.bundle import Seal, header_of, sealed, written
 from peira.plan.expand import transform_digest
 from peira.plan.manifest import keep, read
 from peira.spec.modules import refuse_while_loading
 from peira.spec.project import Project
 
 CHUNK = 500
-EVERY = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -130,24 +123,28 @@ def _planned(
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that is there as a whole, or not at all."""
+    """A file to write that is there as a whole in the end, or not at all."""
     beside = path.with_name(f"{path.name}.part")
     try:
-        with beside.open("wb") as file:
+        file = beside.open("wb")
+    except OSError as error:
+        raise Invalid(f"cannot write {path}: {error.strerror or error}") from None
+    try:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-    except OSError as error:
-        raise Invalid(f"cannot write {path}: {error.strerror or error}") from None
     finally:
         beside.unlink(missing_ok=True)
 
 
 @contextmanager
 def opened_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to read."""
     try:
-        with path.open("rb") as file:
-            yield file
+        file = path.open("rb")
     except OSError as error:
         raise Invalid(f"cannot read {path}: {error.strerror or error}") from None
+    with file:
+        yield file

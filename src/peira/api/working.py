@@ -78,14 +78,23 @@ def bundle_work(
     agents, evaluators = _parts(header, live)
     source = BundleSource(header.stage, items, documents(path), agents, evaluators, bool(header.transform))
     policy = live.policy if live is not None else Policy()
-    scratch = answers.with_name(f"{answers.name}.work")
-    scratch.mkdir(parents=True, exist_ok=True)
+    scratch = _folder(answers)
     with owned(scratch / "work.db", project) as store:
         finished = _conduct(header, source, store, policy, project, parallel, progress)
         answered, failures = _write(path, answers, store)
     if answered == items and not failures:
         shutil.rmtree(scratch, ignore_errors=True)
     return Worked(answers, items, answered, failures, finished)
+
+
+def _folder(answers: Path) -> Path:
+    """Where what is done is kept until it is all answered."""
+    scratch = answers.with_name(f"{answers.name}.work")
+    try:
+        scratch.mkdir(exist_ok=True)
+    except OSError as error:
+        raise Invalid(f"cannot write {answers}: {error.strerror or error}") from None
+    return scratch
 
 
 def checked(path: Path) -> tuple[Header, int]:

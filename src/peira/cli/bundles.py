@@ -66,6 +66,8 @@ def bundle(
       peira bundle import answers.bundle
     """
     out = Output(as_json)
+    given = {"--output": output, "--study": study, "--where": where, "--limit": limit, "--parallel": parallel}
+    _check(action, {**given, "--stage": stage if stage != GENERATE else None})
     if action is not Action.take and output is None:
         raise Invalid(
             f"--output: say which file to write, like -o {'work' if action == 'export' else 'answers'}.bundle"
@@ -88,6 +90,18 @@ def bundle(
         done = bundle_work(name, str(output), study=study, parallel=parallel, progress=progress)
         return _worked(done, ctx.obj, out)
     return _taken(bundle_import(name, store=store, progress=progress), store, out)
+
+
+def _check(action: Action, given: dict[str, Any]) -> None:
+    """Every option is for some of the actions."""
+    meant = {
+        Action.export: ("--output", "--where", "--limit", "--stage"),
+        Action.work: ("--output", "--study", "--parallel"),
+        Action.take: (),
+    }
+    wrong = [option for option, said in given.items() if said and option not in meant[action]]
+    if wrong:
+        raise Invalid(f"{option}: is not for `peira bundle {action}`" for option in wrong)
 
 
 def _exported(done: Exported, stage: str, out: Output) -> int:

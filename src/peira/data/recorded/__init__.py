@@ -17,6 +17,7 @@ from peira.data.parquet import parquet_rows
 from peira.data.recorded import inspect_log, lm_eval, tables
 from peira.data.recorded.value import Recorded as Recorded
 from peira.errors import Invalid
+from peira.spec.query import DATA_FILES
 from peira.spec.rows import Problems, Row, read_rows
 
 Source = str | Path | Iterable[Mapping[str, Any]]
@@ -56,7 +57,11 @@ def kind_of(path: Path) -> str:
     """Which of the formats a file has, by its name."""
     if path.suffix == ".eval":
         return "inspect"
-    return "lm_eval" if lm_eval.is_samples(path) else "rows"
+    if lm_eval.is_samples(path):
+        return "lm_eval"
+    if not path.name.lower().endswith(DATA_FILES):
+        raise Invalid(f"{path}: outputs are read from .eval, {', '.join(DATA_FILES)}")
+    return "rows"
 
 
 def _under(one: Recorded, factors: Sequence[str], problems: Problems) -> Recorded:
