@@ -1,4 +1,4 @@
-"""The figures quoted in these pages: `python docs/decisions/measure.py ids|batches|cases|coverage`.
+"""The figures quoted in these pages: `python docs/decisions/measure.py ids|batches|cases|coverage|bundles`.
 
 Each prints what it measured, here and now. Absolute speeds belong to the machine and the moment; the pages
 quote sizes, counts and ratios.
@@ -7,6 +7,7 @@ quote sizes, counts and ratios.
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -18,7 +19,7 @@ import msgspec
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from peira import Case, Study, exact, run
+from peira import Case, Study, bundle_export, bundle_import, bundle_work, exact, run
 from peira.runners import threads
 from peira.stats.intervals import estimate
 
@@ -162,5 +163,25 @@ def _holds(rng: np.random.Generator, truth: float, groups: int, repeats: int) ->
     return found.low is not None and found.high is not None and found.low <= truth <= found.high
 
 
+def bundles() -> None:
+    """100,000 trials handed out, worked off and taken in: time on the processor, and memory at most."""
+    folder = Path(tempfile.mkdtemp())
+    work, answers, store = folder / "work", folder / "answers", folder / "bundles.db"
+    asked = [Case(f"question {n}", expected="yes", id=str(n)) for n in range(100_000)]
+    study = Study(name="bundles", agent=echo, cases=asked, evaluators=[exact()])
+    for name, step in (
+        ("study", lambda: None),
+        ("export", lambda: bundle_export(study, work, store=store, progress=False)),
+        ("work", lambda: bundle_work(work, answers, study=study, progress=False)),
+        ("import", lambda: bundle_import(answers, store=store, progress=False)),
+    ):
+        began = time.process_time()
+        step()
+        took, most = time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        print(f"{name}: {1e6 * took / len(asked):.0f} µs each, {most / 1024:.0f} MiB at most so far")
+    print(f"{work.stat().st_size / len(asked):.0f} bytes an item")
+
+
 if __name__ == "__main__":
-    {"ids": ids, "batches": batches, "cases": cases, "coverage": coverage}[sys.argv[1]]()
+    measures = {"ids": ids, "batches": batches, "cases": cases, "coverage": coverage, "bundles": bundles}
+    measures[sys.argv[1]]()

@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     from peira.analysis.chaining import cases_from
     from peira.analysis.results import Results
     from peira.api import evaluate, generate, open, run, submit, transform
+    from peira.api.answers import bundle_import
+    from peira.api.bundles import bundle_export
     from peira.api.comparing import diff
+    from peira.api.importing import import_outputs
     from peira.api.planning import estimate, plan
+    from peira.api.working import bundle_work
     from peira.core.asking import ask, ask_async
     from peira.core.context import current_trial
     from peira.core.models import Reply
@@ -52,6 +56,9 @@ __all__ = [
     "Study",
     "ask",
     "ask_async",
+    "bundle_export",
+    "bundle_import",
+    "bundle_work",
     "cases_from",
     "current_trial",
     "diff",
@@ -59,6 +66,7 @@ __all__ = [
     "evaluate",
     "exact",
     "generate",
+    "import_outputs",
     "includes",
     "match",
     "numeric",
@@ -76,8 +84,12 @@ _ROOMS = {
     "peira.analysis.chaining": ("cases_from",),
     "peira.analysis.results": ("Results",),
     "peira.api": ("evaluate", "generate", "open", "run", "submit", "transform"),
+    "peira.api.answers": ("bundle_import",),
+    "peira.api.bundles": ("bundle_export",),
     "peira.api.comparing": ("diff",),
+    "peira.api.importing": ("import_outputs",),
     "peira.api.planning": ("estimate", "plan"),
+    "peira.api.working": ("bundle_work",),
     "peira.core.asking": ("ask", "ask_async"),
     "peira.core.context": ("current_trial",),
     "peira.core.models": ("Reply",),

@@ -16,8 +16,9 @@ from peira.api.seen import UNDER_WAY, as_seen
 from peira.api.stores import AnyStore, StoreLike, locate, reading
 from peira.api.studies import find_run
 from peira.core.contracts import CallQuery, RunQuery, Tally
-from peira.core.events import Record, Status
+from peira.core.events import Record, RunNoted, Status
 from peira.core.state import Run, replace
+from peira.engine.recording import IMPORTED
 from peira.engine.slips import BATCH
 from peira.engine.work import EVALUATE, GENERATE, TRANSFORM
 from peira.errors import Unknown
@@ -121,11 +122,23 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
         study=run.study,
         status=run.status.value,
         counts=plain_counts(run.counts),
-        notes=(*manifest.notes, *(standing(store, kept, Version(manifest, store.get)) if kept else ())),
+        notes=(
+            *manifest.notes,
+            *imported(store, run.study),
+            *(standing(store, kept, Version(manifest, store.get)) if kept else ()),
+        ),
         store=where,
         spent=run.spent,
         aims=Aims.of(manifest.snapshot),
     )
+
+
+def imported(store: AnyStore, study: str) -> Iterator[str]:
+    """Where results of this study come from that were not made here, oldest first."""
+    runs = store.runs(RunQuery(study=study, tag=IMPORTED, limit=100))
+    events = [record.event for run in reversed(runs) for record in store.events(run.id, limit=3)]
+    said = [event.text for event in events if isinstance(event, RunNoted)]
+    yield from dict.fromkeys(text for text in said if text.startswith(f"{IMPORTED} from "))
 
 
 def plain_counts(counts: dict[str, int]) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
+from keyword import iskeyword
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +22,8 @@ COMMANDS = {
     "estimate": ("estimate", "Say what a run would take: calls, tokens, cost, time. Runs nothing."),
     "run": ("run", "Run a study, or go on with it: what is recorded is not done again."),
     "score": ("run", "Judge the outputs there are; never calls the agent."),
+    "import": ("imports", "Take in outputs that were made elsewhere."),
+    "bundle": ("bundles", "Hand out pending work as a file, and take in what came of it."),
     "data": ("data", "List benchmarks, or show and describe what cases there are."),
     "runs": ("look", "List the runs in a store, newest first."),
     "status": ("look", "Say where a run stands."),
@@ -54,7 +57,7 @@ class Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         room = import_module(f"peira.cli.{COMMANDS[cmd_name][0]}")
-        return _command(cmd_name, getattr(room, cmd_name))
+        return _command(cmd_name, getattr(room, f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:

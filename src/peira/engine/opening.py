@@ -24,7 +24,7 @@ from peira.core.state import Run
 from peira.engine.batching import in_batch
 from peira.engine.progress import LEFT, REUSED
 from peira.engine.slips import BATCH, read_slip
-from peira.engine.work import GENERATE
+from peira.engine.work import EVALUATE, TRANSFORM
 from peira.plan.estimate import Estimate
 from peira.plan.expand import Plan
 from peira.plan.history import Readable
@@ -81,10 +81,18 @@ def recorded_before(manifest: str, study: str, store: Readable) -> dict[str, int
     """The counts of a run of this very plan that ended with nothing failed; empty if there was none.
 
     Equal plans have equal trials and scores, and what has succeeded stays so: there is nothing to ask."""
+    plan = read(manifest, store.get)
+    last = EVALUATE if plan.evaluators else TRANSFORM if plan.transform else ""
     for run in store.runs(RunQuery(study=study, status=Status.completed, limit=100)):
-        if run.manifest == manifest and not run.reopened and not run.counts.get(f"{GENERATE}.{LEFT}"):
+        if run.manifest == manifest and not run.reopened and _whole(run.counts, last):
             return _all_reused(run.counts)
     return {}
+
+
+def _whole(counts: Mapping[str, int], last: str) -> bool:
+    """Whether a run that ended well went through all stages up to the last, and left nothing out."""
+    through = not last or any(key.startswith(f"{last}.") for key in counts)
+    return through and not any(n for key, n in counts.items() if key.endswith(f".{LEFT}"))
 
 
 def _all_reused(counts: Mapping[str, int]) -> dict[str, int]:

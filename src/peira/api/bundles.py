@@ -1,0 +1,150 @@
+"""Bundles: the pending work of a study as one file, and its answers taken in again.
+
+`plan/bundle.py` says what the files are like. Whoever works a bundle off needs no store and none of the other
+files.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from peira.api.outside import file_digest
+from peira.api.running import Wishes, execute
+from peira.api.stores import StoreLike, exists, owned, reading
+from peira.api.studies import StudyLike, find_run, is_run_id, plan_of
+from peira.api.telling import Told
+from peira.core.clock import SystemClock
+from peira.core.contracts import Op
+from peira.core.events import RunFinished, Status
+from peira.core.ids import compose
+from peira.engine.opening import planned_on
+from peira.engine.pending import Pending, check_stage, unanswered
+from peira.engine.recording import former, standing
+from peira.engine.work import EVALUATE, GENERATE, TRANSFORM
+from peira.errors import Invalid
+from peira.plan.bundle import Seal, header_of, sealed, written
+from peira.plan.expand import transform_digest
+from peira.plan.manifest import keep, read
+from peira.spec.modules import refuse_while_loading
+from peira.spec.project import Project
+
+CHUNK = 500
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A bundle that was written: its file, how many items it has, and its digest."""
+
+    path: Path
+    items: int
+    digest: str
+
+
+def bundle_export(
+    study: StudyLike,
+    path: str | Path,
+    *,
+    stage: str = GENERATE,
+    where: str = "",
+    limit: int | None = None,
+    store: StoreLike = None,
+    progress: bool | None = None,
+) -> Exported:
+    """Write what is pending of a study, or of a stored run, as a bundle: trials without an output
+    (`generate`), or outputs without a score (`evaluate`).
+
+    It holds no `expected` for agents, and nothing of the environment. The plan is kept in the store, so that
+    the answers find it again; nothing is claimed: the same work may be done here meanwhile."""
+    refuse_while_loading()
+    check_stage(stage)
+    project = Project.find()
+    project.load_plugins()
+    if stage == EVALUATE:
+        _find_answers(study, where, limit, store, project)
+    opening = _stored if is_run_id(study) and not (where or limit) else _planned
+    with opening(study, stage, where, limit, store, project) as (manifest, opened):
+        of = read(manifest, opened.get)
+        pending, seal = Pending(of, opened, stage), Seal()
+        with whole_file(Path(path)) as file, Told(of.study, progress, project) as told:
+            file.write(written(header_of(manifest, of, stage)))
+            for item in pending.items():
+                line = sealed(pending.document(item))
+                seal.add(line[:64].decode())
+                file.write(line)
+                if seal.count % CHUNK == 0:
+                    told(seal.count)
+            file.write(written(seal.footer))
+    return Exported(Path(path), seal.count, file_digest(Path(path)))
+
+
+def _find_answers(
+    study: StudyLike, where: str, limit: int | None, store: StoreLike, project: Project
+) -> None:
+    """Where a transform finds what is judged, it is let look at the outputs that are new to it, here."""
+    if not exists(store, project):
+        return
+    with reading(store, project) as opened:
+        plan = plan_of(study, opened, project, where=where, limit=limit, agents=False)
+        new = plan.transform is not None and unanswered(plan.layout, transform_digest(plan.transform), opened)
+    if new:
+        execute(plan, Wishes(store=store, stages=(TRANSFORM,), progress=False))
+
+
+@contextmanager
+def _stored(study: Any, *wishes: Any) -> Iterator[tuple[str, Any]]:
+    """A stored run's plan needs only to be read."""
+    *_, store, project = wishes
+    with reading(store, project) as opened:
+        yield find_run(opened, str(study)).manifest, opened
+
+
+@contextmanager
+def _planned(
+    study: StudyLike, stage: str, where: str, limit: int | None, store: StoreLike, project: Project
+) -> Iterator[tuple[str, Any]]:
+    """The plan of a study, kept in the store under a run that did nothing but hand it out."""
+    with owned(store, project) as opened:
+        plan = plan_of(study, opened, project, where=where, limit=limit, agents=stage == GENERATE)
+        manifest = keep(plan, opened.put)
+        if not former(opened, plan.study.name, manifest):
+            run = compose("run", manifest, uuid.uuid4().hex)
+            opening = planned_on(plan, manifest, opened, SystemClock().now())
+            counts = {"planned": len(plan), **standing(read(manifest, opened.get), opened, run)}
+            ending = RunFinished(Status.completed, counts, "handed out as a bundle")
+            opened.commit([Op(run, (opening, ending))]).result()
+        yield manifest, opened
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that is there as a whole in the end, or not at all."""
+    beside = path.with_name(f"{path.name}.part")
+    try:
+        file = beside.open("wb")
+    except OSError as error:
+        raise Invalid(f"cannot write {path}: {error.strerror or error}") from None
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def opened_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to read."""
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise Invalid(f"cannot read {path}: {error.strerror or error}") from None
+    with file:
+        yield file

@@ -1,0 +1,125 @@
+"""Working off a bundle: its items are tasks like any others, with no plan and no case but what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from peira.core.context import Channel, SeenCase, judge
+from peira.core.contracts import Agent, Ended, Evaluator, Offer
+from peira.core.events import TaskSpec
+from peira.core.ids import Json, own_copy
+from peira.core.transforms import from_json
+from peira.engine.trials import class_of
+from peira.engine.work import EVALUATE, GENERATE, Generate, JudgedTrial
+from peira.evaluators.scores import score_value
+
+
+class TrialItem(msgspec.Struct, frozen=True):
+    """A trial to be generated."""
+
+    n: int
+    id: str
+    agent: str
+    condition: dict[str, Json]
+    case: SeenCase
+    repeat: int
+    seed: int
+
+
+class ScoreItem(msgspec.Struct, frozen=True):
+    """An output to be judged."""
+
+    n: int
+    id: str
+    evaluator: str
+    name: str
+    facts: dict[str, Json]
+
+
+_trial = msgspec.json.Decoder(TrialItem).decode
+_score = msgspec.json.Decoder(ScoreItem).decode
+
+
+class Judge:
+    """Let an evaluator judge what an item says."""
+
+    def __init__(self, evaluator: Evaluator, item: ScoreItem, transformed: bool) -> None:
+        self.evaluator, self._item, self._transformed = evaluator, item, transformed
+        self.asynchronous = evaluator.asynchronous
+        self.stage = f"{EVALUATE} {evaluator.name}"
+
+    def scope(self) -> str:
+        return self._item.id
+
+    def perform(self, channel: Channel, epoch: int) -> Any:
+        facts = {name: self._fact(name, value) for name, value in self._item.facts.items()}
+        if self.asynchronous:
+            return self._await(channel, facts)
+        judge(channel)
+        try:
+            return score_value(self.evaluator.judge(facts))
+        finally:
+            judge(None)
+
+    async def _await(self, channel: Channel, facts: Mapping[str, Any]) -> Any:
+        judge(channel)
+        return score_value(await self.evaluator.judge(facts))
+
+    def _fact(self, name: str, value: Json) -> Any:
+        own = own_copy(value)
+        if name == "output" and self._transformed:
+            return from_json(own)
+        kind = {"case": SeenCase, "trial": JudgedTrial}.get(name)
+        return own if kind is None else msgspec.convert(own, kind)
+
+
+class BundleSource:
+    """The items of a bundle as they are read, for agents (by label) or evaluators (by digest)."""
+
+    def __init__(
+        self,
+        stage: str,
+        size: int,
+        documents: Iterator[bytes],
+        agents: Mapping[str, Agent],
+        evaluators: Mapping[str, Evaluator],
+        transformed: bool = False,
+    ) -> None:
+        self.unit, self.size, self._transformed = stage, size, transformed
+        self._documents, self._agents, self._evaluators = documents, agents, evaluators
+        self._cls = class_of(GENERATE, all(agent.asynchronous for agent in agents.values()))
+        self.closed = False
+
+    @property
+    def classes(self) -> list[tuple[str, bool]]:
+        """The classes of its tasks, and whether they await."""
+        if self.unit == GENERATE:
+            return [(self._cls, self._cls != GENERATE)]
+        kinds = sorted({evaluator.asynchronous for evaluator in self._evaluators.values()})
+        return [(class_of(EVALUATE, awaits), awaits) for awaits in kinds]
+
+    def performs(self, kind: str) -> bool:
+        return True
+
+    def more(self, n: int) -> list[Offer]:
+        documents = list(islice(self._documents, n))
+        self.closed = len(documents) < n
+        return list(map(self._generate if self.unit == GENERATE else self._evaluate, documents))
+
+    def _generate(self, document: bytes) -> Offer:
+        item = _trial(document)
+        work = Generate(self._agents[item.agent], item.id, item.case, item.condition, item.repeat)
+        return Offer(TaskSpec(item.id, GENERATE, self._cls), work)
+
+    def _evaluate(self, document: bytes) -> Offer:
+        item = _score(document)
+        evaluator = self._evaluators[item.evaluator]
+        cls = class_of(EVALUATE, evaluator.asynchronous)
+        return Offer(TaskSpec(item.id, EVALUATE, cls), Judge(evaluator, item, self._transformed))
+
+    def follow(self, offer: Offer, ended: Ended) -> Sequence[Offer]:
+        return ()
