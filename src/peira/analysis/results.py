@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import peira.analysis as rooms
 from peira.analysis.aims import Aims
 from peira.analysis.export import to_frame, write_csv, write_jsonl
+from peira.analysis.exporting import export
 from peira.analysis.money import Bill, cost, spent
+from peira.analysis.origin import Reopen
 from peira.analysis.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures
 from peira.core.events import Spent, Status
 from peira.core.ids import Json, short
@@ -49,8 +51,10 @@ class Results:
         store: Any = None,
         spent: Sequence[Spent] = (),
         aims: Aims | None = None,
+        origin: Reopen | None = None,
     ) -> None:
         self._load = load
+        self.origin = origin
         self.store = store
         self.run_id = run_id
         self.study = study
@@ -173,11 +177,23 @@ class Results:
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """One row per trial; the columns are described in `peira.analysis.export`."""
-        write_csv(self._stream, self.run_id, Path(path))
+        write_csv(self._stream(), self.run_id, Path(path))
 
     def to_jsonl(self, path: str | PathLike[str]) -> None:
         """One JSON object per trial, with everything that is known of it."""
         write_jsonl(self._stream(), self.run_id, Path(path))
+
+    def export(self, path: str | PathLike[str], format: str | None = None, *, force: bool = False) -> Path:
+        """Write the results for other tools; the format is named, or meant by the path.
+
+        Formats: csv, csv-long, excel, jsonl, parquet, sqlite; the folders artifact and hf; mlflow and wandb;
+        and those of plug-ins. What is there is replaced, at once and only if it is such an export, or by
+        `force`. The same results give the same bytes."""
+        return export(self, path, format, force)
+
+    def stream(self) -> Iterable[TrialResult]:
+        """The trials, one after the other and not held, unless `trials` holds them already."""
+        return self._stream()
 
     def _stream(self) -> Iterable[TrialResult]:
         return self.__dict__["trials"] if "trials" in self.__dict__ else self._load()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from peira.analysis.aims import Aims
 from peira.analysis.collect import Collector
+from peira.analysis.origin import Origin
 from peira.analysis.results import Results
 from peira.analysis.trials import TrialResult
 from peira.api.calls import CallRecord, ModelCall, calls_of, find_call, record_of, tally_of
@@ -115,6 +117,11 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
         with reading(where, Project()) as opened:
             yield from Collector(manifest, opened, run_id)
 
+    @contextmanager
+    def origin() -> Iterator[Origin]:
+        with reading(where, Project()) as opened:
+            yield Origin(opened, run, manifest)
+
     return Results(
         load,
         run_id=run_id,
@@ -125,6 +132,7 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
         store=where,
         spent=run.spent,
         aims=Aims.of(manifest.snapshot),
+        origin=origin,
     )
 
 
