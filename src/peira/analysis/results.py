@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from peira.analysis.export import to_frame, write_csv, write_jsonl
 from peira.analysis.exporting import export
 from peira.analysis.money import Bill, cost, spent
 from peira.analysis.origin import Reopen
+from peira.analysis.remembering import Asked, Memory, Tabled
 from peira.analysis.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures
 from peira.core.events import Spent, Status
 from peira.core.ids import Json, short
@@ -52,8 +53,10 @@ class Results:
         spent: Sequence[Spent] = (),
         aims: Aims | None = None,
         origin: Reopen | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self._load = load
+        self._memory = memory
         self.origin = origin
         self.store = store
         self.run_id = run_id
@@ -98,9 +101,16 @@ class Results:
         Failures are in no mean: they stand beside it. `score` picks one score, or one part of it.
         What the anchors say of drift stands below.
         """
+        asked = Asked(by, score, level)
+        make = partial(self._tabled, asked)
+        found = self._memory.table(asked, make) if self._memory and "trials" not in self.__dict__ else make()
+        return replace(found.table, notes=(*found.table.notes, *self.notes, *found.drift))
+
+    def _tabled(self, asked: Asked) -> Tabled:
         anchors: list[TrialResult] = []
-        table = rooms.means.tabulate(_aside(self._stream(), anchors), by, score, level, self.notes)
-        return replace(table, notes=(*table.notes, *rooms.drift.drift(anchors))) if anchors else table
+        trials = _aside(self._stream(), anchors)
+        table = rooms.means.tabulate(trials, asked.by, asked.score, asked.level)
+        return Tabled(table, tuple(rooms.drift.drift(anchors)) if anchors else ())
 
     def compare(
         self,

@@ -13,6 +13,7 @@ from peira.analysis.origin import Origin
 from peira.analysis.results import Results
 from peira.analysis.trials import TrialResult
 from peira.api.calls import CallRecord, ModelCall, calls_of, find_call, record_of, tally_of
+from peira.api.memory import memory_of
 from peira.api.resolving import Settled, settle
 from peira.api.seen import UNDER_WAY, as_seen
 from peira.api.stores import AnyStore, StoreLike, locate, reading
@@ -133,6 +134,7 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
         spent=run.spent,
         aims=Aims.of(manifest.snapshot),
         origin=origin,
+        memory=memory_of(where, run_id, run.trials),
     )
 
 

@@ -48,7 +48,9 @@ class HubFolder:
             write_table(trials, columns(trials.kinds), path / FILES["trials"], ALWAYS)
             factors = sorted(name for name in scores.kinds if name.startswith("condition."))
             write_table(scores, [*LONG, *factors, *OF_SCORE], path / FILES["scores"], SCORE_KINDS)
-            factors = [name.removeprefix("condition.") for name in factors]
+            factors = [
+                name.removeprefix("condition.") for name in trials.kinds if name.startswith("condition.")
+            ]
             by = factors if len(conditions) <= MOST_CONDITIONS else []
         (path / CARD).write_text(_card(results, trials.rows, by), encoding="utf-8")
 
