@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from peira import Case, Study, ask, evaluate, exact, run
@@ -109,6 +109,8 @@ def said(results: Results, by: tuple[str, ...], score: str | None) -> str:
         return str(problem)
 
 
+@example(["discard", "all", "discard"])
+@example(["break", "fresh", "mend", "fresh", "all"])
 @given(st.lists(st.sampled_from(sorted(ACTS)), min_size=2, max_size=4))
 @settings(deadline=None, max_examples=12)
 def test_a_remembered_table_is_the_table(acts: list[str]) -> None:
