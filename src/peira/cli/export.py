@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from peira.analysis.exporting import guessed
 from peira.api.look import Opened
 from peira.cli.options import Json, RunName, Store
 from peira.cli.output import Output, note
@@ -58,6 +60,7 @@ def export(
     if not path:
         raise Invalid("-o: say where to write, as in: peira export -o results.csv")
     results = Opened(store).results(run)
-    written = results.export(path, format, force=force)
-    out.document({"run": results.run_id, "study": results.study, "path": str(written)})
+    format = format or guessed(Path(path))
+    results.export(path, format, force=force)
+    out.document({"run": results.run_id, "study": results.study, "format": format, "path": path})
     note(f"{results.study}, run {short(results.run_id)}: written to {path}")

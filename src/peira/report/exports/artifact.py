@@ -94,10 +94,11 @@ def _tables(results: Results, origin: Origin, times: Times, path: Path) -> Count
     ):
         for trial in results.stream():
             began, ended = times.of(trial.id)
-            run = rows.run(trial, named, began, ended)
+            condition = named.condition(trial.agent, trial.condition)
+            run = rows.run(trial, named, condition, began, ended)
             counted.seen(run)
             _write(runs, rows.RUN, [run])
-            _write(events, rows.EVENT, rows.events(trial, named, began, ended))
+            _write(events, rows.EVENT, rows.events(trial, named, condition, began, ended))
             _write(evaluations, rows.EVALUATION, rows.evaluations(trial, named))
     columns, conditions = rows.conditions(named)
     with _table(path / "conditions.csv", columns) as file:

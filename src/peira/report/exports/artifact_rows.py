@@ -134,13 +134,15 @@ def _condition(study: str, id: str, found: Mapping[str, Any], columns: Mapping[s
     }
 
 
-def run(trial: TrialResult, named: Named, began: float | None, ended: float | None) -> dict[str, Json]:
+def run(
+    trial: TrialResult, named: Named, condition: str, began: float | None, ended: float | None
+) -> dict[str, Json]:
     metrics = trial.metrics
     model = trial.about.get("served") or trial.condition.get("model")
     failure = trial.failure
     return {
         "study_id": named.study,
-        "condition_id": named.condition(trial.agent, trial.condition),
+        "condition_id": condition,
         "run_id": trial.id,
         "problem_id": trial.case_id,
         "problem_family": trial.slice if trial.slice is not None else trial.cluster,
@@ -221,35 +223,36 @@ def _evaluation(
 
 
 def events(
-    trial: TrialResult, named: Named, began: float | None, ended: float | None
+    trial: TrialResult, named: Named, condition: str, began: float | None, ended: float | None
 ) -> Iterator[dict[str, Json]]:
     """That it was asked, and what came of it; nothing of a trial that was not begun, or still runs."""
     if ended is None or (trial.state not in FAILED and trial.state is not State.succeeded):
         return
     start = ended - trial.took if began is None or began > ended else began
-    yield _event(trial, named, start, "input", "case", trial.input)
-    if trial.failure is not None or trial.state in FAILED:
-        why = f"{trial.failure.type}: {trial.failure.message}" if trial.failure else str(trial.state)
-        yield _event(trial, named, ended, "error", trial.agent, why)
-    else:
-        yield _event(trial, named, ended, "assistant_output", trial.agent, trial.output)
-
-
-def _event(trial: TrialResult, named: Named, at: float, kind: str, actor: str, said: Json) -> dict[str, Json]:
-    about = {"attempts": trial.attempts, "reused": trial.reused, "calls": len(trial.calls)}
-    return {
-        "timestamp": moment(at),
-        "record_id": f"{trial.id}-{kind}",
-        "text": text(said) or "",
+    common = {
         "session_id": trial.id,
-        "actor_id": actor,
-        "event_type": kind,
-        "meta_json": text(about),
+        "meta_json": text({"attempts": trial.attempts, "reused": trial.reused, "calls": len(trial.calls)}),
         "level": "run",
         "study_id": named.study,
         "run_id": trial.id,
-        "condition_id": named.condition(trial.agent, trial.condition),
+        "condition_id": condition,
         "trial_id": trial.id,
+    }
+    yield common | _event(trial.id, start, "input", "case", trial.input)
+    if trial.state in FAILED:
+        why = f"{trial.failure.type}: {trial.failure.message}" if trial.failure else str(trial.state)
+        yield common | _event(trial.id, ended, "error", trial.agent, why)
+    else:
+        yield common | _event(trial.id, ended, "assistant_output", trial.agent, trial.output)
+
+
+def _event(trial: str, at: float, kind: str, actor: str, said: Json) -> dict[str, Json]:
+    return {
+        "timestamp": moment(at),
+        "record_id": f"{trial}-{kind}",
+        "text": text(said) or "",
+        "actor_id": actor,
+        "event_type": kind,
     }
 
 
