@@ -2,19 +2,21 @@
 
 JSON lines keep everything: one object per trial, with the same keys in each (`record`). CSV and data frames
 are flat: one row per trial, first the columns of `FIXED`, then, each sorted by name, `condition.<factor>`,
-`score.<name>` (or `score.<name>.<key>`) and `metric.<name>`. In CSV texts stand as they are, what is
-missing is empty, and everything else is JSON. What failed says so in `state`, `failure` and `failed_scores`.
+`score.<name>` (or `score.<name>.<key>`) and `metric.<name>`. In CSV texts stand as they are (an empty one as
+""), what is missing is empty, and everything else is JSON, or NaN, inf and -inf. What failed says so in
+`state`, `failure` and `failed_scores`.
 """
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from peira.analysis.spool import Spool
 from peira.analysis.trials import Score, TrialResult, failures, named
 from peira.core.events import Failure
 from peira.core.ids import Json
@@ -58,7 +60,6 @@ COMMON = (
 )
 """What rows and records take over from a trial unchanged."""
 
-Load = Callable[[], Iterable[TrialResult]]
 asdict = msgspec.structs.asdict
 
 
@@ -103,6 +104,7 @@ def flat(trial: TrialResult, run: str) -> dict[str, Json]:
     """A trial as one row; which columns follow the fixed ones depends on its factors, scores and metrics."""
     broken = {row.score: _line(row.failure) for row in failures(trial) if row.score}
     row = _common(trial, run) | {"failure": _line(trial.failure), "failed_scores": broken or None}
+    row["reused_from"] = trial.reused_from or None
     row |= {f"condition.{name}": value for name, value in trial.condition.items()}
     row |= {f"metric.{name}": value for name, value in trial.metrics.items()}
     for score in trial.scores.values():
@@ -114,33 +116,37 @@ def _line(failure: Failure | None) -> str | None:
     return None if failure is None else f"{failure.type}: {failure.message}"
 
 
-def columns(rows: Iterable[Mapping[str, Json]]) -> list[str]:
-    """All columns of these rows, in their order."""
-    found = {name for row in rows for name in row}
-    kinds = ("condition.", "score.", "metric.")
-    return [*FIXED, *(name for kind in kinds for name in sorted(found) if name.startswith(kind))]
+def columns(found: Iterable[str]) -> list[str]:
+    """These columns of flat rows in their order, after the fixed ones."""
+    names, kinds = sorted(set(found)), ("condition.", "score.", "metric.")
+    return [*FIXED, *(name for kind in kinds for name in names if name.startswith(kind))]
 
 
-def write_csv(load: Load, run: str, path: Path) -> None:
-    """Reads the trials twice, for the columns and for the rows, rather than hold them all."""
-    names = columns(flat(trial, run) for trial in load())
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(names)
-        writer.writerows(_cells(flat(trial, run), names) for trial in load())
+def write_csv(trials: Iterable[TrialResult], run: str, path: Path) -> None:
+    """The trials are read once and not held: their rows wait in a file until all columns are known."""
+    with Spool() as spool, path.open("w", newline="", encoding="utf-8") as file:
+        names = columns(spool.keep(flat(trial, run) for trial in trials).kinds)
+        file.write(line(names))
+        file.writelines(line([text(row.get(name)) for name in names]) for row in spool)
 
 
-def _cells(row: dict[str, Json], names: Sequence[str]) -> list[str]:
-    cells = [_text(row.pop(name, None)) for name in names]
-    if row:
-        raise Invalid("the results changed while they were written; write them again")
-    return cells
+def line(cells: Sequence[str | None]) -> str:
+    """A line of CSV. None is an empty cell, and an empty text a quoted one: readers who look can tell."""
+    return ",".join(["" if cell is None else _quoted(cell) for cell in cells]) + "\r\n"
 
 
-def _text(value: Json) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _quoted(cell: str) -> str:
+    plain = cell and not any(mark in cell for mark in ',"\r\n')
+    return cell if plain else '"' + cell.replace('"', '""') + '"'
+
+
+def text(value: Json) -> str | None:
+    """A value as the text of a cell."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else f"{value}"
+    return msgspec.json.encode(value).decode()
 
 
 def to_frame(trials: Iterable[TrialResult], run: str) -> Any:
@@ -150,4 +156,4 @@ def to_frame(trials: Iterable[TrialResult], run: str) -> Any:
     except ImportError:
         raise Invalid("frame() needs pandas, which is not installed: pip install 'peira[frame]'") from None
     rows = [flat(trial, run) for trial in trials]
-    return pandas.DataFrame(rows, columns=columns(rows))
+    return pandas.DataFrame(rows, columns=columns(name for row in rows for name in row))

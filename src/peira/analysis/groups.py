@@ -148,7 +148,7 @@ def check_names(by: Sequence[str], factors: Iterable[str], scores: Collection[st
     """Unknown unless every name is a factor or an attribute."""
     known = {*factors, *ATTRIBUTES}
     for name in by:
-        if name in scores:
+        if name in scores and name not in known:
             raise Unknown(f"{name!r} is a score, not something to group by; name it with score={name!r}")
         if name not in known:
             raise Unknown(f"no factor {name!r} to group by{nearest(name, known)}")

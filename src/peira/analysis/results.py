@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import peira.analysis as rooms
 from peira.analysis.aims import Aims
 from peira.analysis.export import to_frame, write_csv, write_jsonl
+from peira.analysis.exporting import export
 from peira.analysis.money import Bill, cost, spent
+from peira.analysis.origin import Reopen
+from peira.analysis.remembering import Asked, Memory, Tabled
 from peira.analysis.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures
 from peira.core.events import Spent, Status
 from peira.core.ids import Json, short
@@ -49,8 +52,12 @@ class Results:
         store: Any = None,
         spent: Sequence[Spent] = (),
         aims: Aims | None = None,
+        origin: Reopen | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self._load = load
+        self._memory = memory
+        self.origin = origin
         self.store = store
         self.run_id = run_id
         self.study = study
@@ -94,9 +101,16 @@ class Results:
         Failures are in no mean: they stand beside it. `score` picks one score, or one part of it.
         What the anchors say of drift stands below.
         """
+        asked = Asked(by, score, level)
+        make = partial(self._tabled, asked)
+        found = self._memory.table(asked, make) if self._memory and "trials" not in self.__dict__ else make()
+        return replace(found.table, notes=(*found.table.notes, *self.notes, *found.drift))
+
+    def _tabled(self, asked: Asked) -> Tabled:
         anchors: list[TrialResult] = []
-        table = rooms.means.tabulate(_aside(self._stream(), anchors), by, score, level, self.notes)
-        return replace(table, notes=(*table.notes, *rooms.drift.drift(anchors))) if anchors else table
+        trials = _aside(self._stream(), anchors)
+        table = rooms.means.tabulate(trials, asked.by, asked.score, asked.level)
+        return Tabled(table, tuple(rooms.drift.drift(anchors)) if anchors else ())
 
     def reduced(self, name: str, passing: float = 1.0) -> Results:
         """The same results with all repeats of a case made into one trial: by mean, majority, best, pass@k,
@@ -189,11 +203,23 @@ class Results:
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """One row per trial; the columns are described in `peira.analysis.export`."""
-        write_csv(self._stream, self.run_id, Path(path))
+        write_csv(self._stream(), self.run_id, Path(path))
 
     def to_jsonl(self, path: str | PathLike[str]) -> None:
         """One JSON object per trial, with everything that is known of it."""
         write_jsonl(self._stream(), self.run_id, Path(path))
+
+    def export(self, path: str | PathLike[str], format: str | None = None, *, force: bool = False) -> Path:
+        """Write the results for other tools; the format is named, or meant by the path.
+
+        Formats: csv, csv-long, excel, jsonl, parquet, sqlite; the folders artifact and hf; mlflow and wandb;
+        and those of plug-ins. What is there is replaced, at once and only if it is such an export, or by
+        `force`. The same results give the same bytes."""
+        return export(self, path, format, force)
+
+    def stream(self) -> Iterable[TrialResult]:
+        """The trials, one after the other and not held, unless `trials` holds them already."""
+        return self._stream()
 
     def _stream(self) -> Iterable[TrialResult]:
         return self.__dict__["trials"] if "trials" in self.__dict__ else self._load()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from peira.analysis.aims import Aims
 from peira.analysis.collect import Collector
+from peira.analysis.origin import Origin
 from peira.analysis.results import Results
 from peira.analysis.trials import TrialResult
 from peira.api.calls import CallRecord, ModelCall, calls_of, find_call, record_of, tally_of
+from peira.api.memory import memory_of
 from peira.api.resolving import Settled, settle
 from peira.api.seen import UNDER_WAY, as_seen
 from peira.api.stores import AnyStore, StoreLike, locate, reading
@@ -116,6 +119,11 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
         with reading(where, Project()) as opened:
             yield from Collector(manifest, opened, run_id)
 
+    @contextmanager
+    def origin() -> Iterator[Origin]:
+        with reading(where, Project()) as opened:
+            yield Origin(opened, run, manifest)
+
     return Results(
         load,
         run_id=run_id,
@@ -130,6 +138,8 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
         store=where,
         spent=run.spent,
         aims=Aims.of(manifest.snapshot),
+        origin=origin,
+        memory=memory_of(where, run_id, run.trials),
     )
 
 

@@ -33,6 +33,7 @@ COMMANDS = {
     "effects": ("effects", "Say what each factor does, and what factors do together."),
     "hypotheses": ("hypotheses", "Say what became of the hypotheses that a study declared."),
     "power": ("power", "Say how many cases it takes to tell two sides apart."),
+    "export": ("export", "Write the results of a run as files that other tools read."),
     "gate": ("gate", "Exit with 1 unless the results meet these demands, with confidence."),
     "events": ("look", "List what happened in a run, in order."),
     "calls": ("calls", "List the calls of models, last asked first, and what they cost."),

@@ -1,0 +1,260 @@
+"""The rows of an artifact folder: what a trial, its scores and its condition are called there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from peira.analysis.aims import Aims
+from peira.analysis.export import text
+from peira.analysis.origin import Origin
+from peira.analysis.results import Results
+from peira.analysis.trials import FAILED, TrialResult
+from peira.analysis.trials import named as parts
+from peira.core.events import State
+from peira.core.ids import Json, digest, seed_of, short
+
+CONDITION = ("study_id", "condition_id", "admissible", "constraint_messages", "assignment_meta_json")
+RUN = (
+    "study_id",
+    "condition_id",
+    "run_id",
+    "problem_id",
+    "problem_family",
+    "agent_id",
+    "agent_kind",
+    "pattern_name",
+    "model_name",
+    "seed",
+    "replicate",
+    "status",
+    "start_time",
+    "end_time",
+    "latency_s",
+    "input_tokens",
+    "output_tokens",
+    "cost_usd",
+    "primary_outcome",
+    "trace_path",
+    "manifest_path",
+    "error_info",
+)
+EVENT = (
+    "timestamp",
+    "record_id",
+    "text",
+    "session_id",
+    "actor_id",
+    "event_type",
+    "meta_json",
+    "level",
+    "study_id",
+    "run_id",
+    "condition_id",
+    "trial_id",
+    "step_id",
+    "tool_name",
+    "evaluation_id",
+)
+EVALUATION = (
+    "run_id",
+    "evaluator_id",
+    "metric_name",
+    "metric_value",
+    "metric_unit",
+    "aggregation_level",
+    "notes_json",
+)
+RESERVED = {*CONDITION, "timestamp"}
+"""Columns that a factor cannot have: their reader takes a timestamp for one, wherever it stands."""
+COUNTED = ("calls", "input_tokens", "output_tokens", "cost", "spent")
+"""Metrics that have columns of their own."""
+
+
+class Named:
+    """What is said of the whole study; and the conditions, as the trials name them."""
+
+    def __init__(self, results: Results, origin: Origin) -> None:
+        asked = origin.manifest.snapshot if isinstance(origin.manifest.snapshot, dict) else {}
+        self.study = results.study
+        self.blocks: tuple[str, ...] = tuple(asked.get("blocks") or ())
+        self.conditions: dict[str, dict[str, Json]] = {}
+        aims = results.aims or Aims()
+        self.units = {aims.measure_of(one.name): one.unit for one in aims.outcomes}
+        self.primary = aims.measure_of("")
+        for refused in origin.manifest.refused:
+            self.condition(refused.agent, refused.shown, refused.reasons)
+
+    def condition(self, agent: str, shown: Mapping[str, Json], reasons: Sequence[str] | None = None) -> str:
+        """The id of a condition; one with reasons is not admissible."""
+        factors = {"agent": agent, **shown}
+        id = short(digest({"agent": agent, "factors": dict(shown)}))
+        self.conditions.setdefault(id, {"factors": factors, "shown": dict(shown), "reasons": reasons})
+        return id
+
+
+def conditions(named: Named) -> tuple[list[str], Iterator[dict[str, Json]]]:
+    """The columns of conditions.csv, and its rows: those of trials first, then what was not admissible."""
+    found = named.conditions
+    factors = list(dict.fromkeys(name for one in found.values() for name in one["shown"]))
+    columns = _columns(factors, named.blocks)
+    ordered = sorted(found, key=lambda id: found[id]["reasons"] is not None)
+
+    def rows() -> Iterator[dict[str, Json]]:
+        for id in ordered:
+            yield _condition(named.study, id, found[id], columns)
+
+    return [*CONDITION, *columns.values()], rows()
+
+
+def _columns(factors: Sequence[str], blocks: Sequence[str]) -> dict[str, str]:
+    """A column for each factor, by its own name unless another has it."""
+    taken, columns = {*RESERVED}, {}
+    for factor in sorted(factors, key=lambda name: name in blocks):
+        column = f"block_{factor}" if factor in blocks else factor or "factor_"
+        while column in taken:
+            column = f"factor_{column}"
+        taken.add(column)
+        columns[factor] = column
+    return columns
+
+
+def _condition(study: str, id: str, found: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Json]:
+    reasons, shown = found["reasons"], found["shown"]
+    moved = {factor: column for factor, column in columns.items() if factor != column and factor in shown}
+    about = {"factors": found["factors"], **({"columns": moved} if moved else {})}
+    return {
+        "study_id": study,
+        "condition_id": id,
+        "admissible": reasons is None,
+        "constraint_messages": text(list(reasons or ())),
+        "assignment_meta_json": text(about),
+        **{columns[factor]: value for factor, value in shown.items()},
+    }
+
+
+def run(
+    trial: TrialResult, named: Named, condition: str, began: float | None, ended: float | None
+) -> dict[str, Json]:
+    metrics = trial.metrics
+    model = trial.about.get("served") or trial.condition.get("model")
+    failure = trial.failure
+    return {
+        "study_id": named.study,
+        "condition_id": condition,
+        "run_id": trial.id,
+        "problem_id": trial.case_id,
+        "problem_family": trial.slice if trial.slice is not None else trial.cluster,
+        "agent_id": trial.agent,
+        "agent_kind": "agent",
+        "model_name": model if isinstance(model, str) else None,
+        "seed": seed_of(trial.id),
+        "replicate": trial.repeat + 1,
+        "status": _status(trial.state),
+        "start_time": moment(began),
+        "end_time": moment(ended),
+        "latency_s": trial.took,
+        "input_tokens": _whole(metrics.get("input_tokens", 0)),
+        "output_tokens": _whole(metrics.get("output_tokens", 0)),
+        "cost_usd": trial.cost,
+        "primary_outcome": _primary(trial, named.primary),
+        "manifest_path": "manifest.json",
+        "error_info": f"{failure.type}: {failure.message}" if failure else None,
+    }
+
+
+def _whole(number: float) -> Json:
+    return int(number) if number == int(number) else number
+
+
+def _status(state: State) -> str:
+    """A trial's state in the words of those tools; what has not ended is pending or running."""
+    if state is State.succeeded:
+        return "success"
+    return "failed" if state in FAILED else "pending" if state is State.queued else "running"
+
+
+def _primary(trial: TrialResult, name: str | None) -> Json:
+    """The declared primary outcome; else the only number that scores gave."""
+    values = {part: value for _, part, value in _values(trial) if not isinstance(value, str)}
+    values |= {} if name in values or name is None else {name: trial.metrics.get(name)}
+    found = (
+        values.get(name) if name is not None else next(iter(values.values())) if len(values) == 1 else None
+    )
+    return float(found) if isinstance(found, bool) else found
+
+
+def _values(trial: TrialResult) -> Iterator[tuple[str, str, Json]]:
+    """Evaluator, name and value of each part of each score."""
+    for score in trial.scores.values():
+        yield from ((score.name, part, value) for part, value in parts(score).items())
+
+
+def evaluations(trial: TrialResult, named: Named) -> Iterator[dict[str, Json]]:
+    """A row for each number that was given or reported; a text stands in the notes, for it has no number."""
+    taken = set()
+    for evaluator, name, value in _values(trial):
+        taken.add(name)
+        note = {"text": value} if isinstance(value, str) else {}
+        yield _evaluation(trial, named, evaluator, name, None if note else float(value), note)
+    for score in trial.scores.values():
+        if score.state in FAILED:
+            why = f"{score.failure.type}: {score.failure.message}" if score.failure else str(score.state)
+            yield _evaluation(trial, named, score.name, score.name, None, {"failure": why})
+    for name, value in trial.metrics.items():
+        if name not in COUNTED:
+            name = name if name not in taken else f"reported.{name}"
+            yield _evaluation(trial, named, "reported", name, value, {})
+
+
+def _evaluation(
+    trial: TrialResult, of: Named, evaluator: str, name: str, value: float | None, notes: Mapping[str, Json]
+) -> dict[str, Json]:
+    return {
+        "run_id": trial.id,
+        "evaluator_id": evaluator,
+        "metric_name": name,
+        "metric_value": value,
+        "metric_unit": of.units.get(name) or None,
+        "aggregation_level": "run",
+        "notes_json": text(dict(notes)),
+    }
+
+
+def events(
+    trial: TrialResult, named: Named, condition: str, began: float | None, ended: float | None
+) -> Iterator[dict[str, Json]]:
+    """That it was asked, and what came of it; nothing of a trial that was not begun, or still runs."""
+    if ended is None or (trial.state not in FAILED and trial.state is not State.succeeded):
+        return
+    start = ended - trial.took if began is None or began > ended else began
+    common = {
+        "session_id": trial.id,
+        "meta_json": text({"attempts": trial.attempts, "reused": trial.reused, "calls": len(trial.calls)}),
+        "level": "run",
+        "study_id": named.study,
+        "run_id": trial.id,
+        "condition_id": condition,
+        "trial_id": trial.id,
+    }
+    yield common | _event(trial.id, start, "input", "case", trial.input)
+    if trial.state in FAILED:
+        why = f"{trial.failure.type}: {trial.failure.message}" if trial.failure else str(trial.state)
+        yield common | _event(trial.id, ended, "error", trial.agent, why)
+    else:
+        yield common | _event(trial.id, ended, "assistant_output", trial.agent, trial.output)
+
+
+def _event(trial: str, at: float, kind: str, actor: str, said: Json) -> dict[str, Json]:
+    return {
+        "timestamp": moment(at),
+        "record_id": f"{trial}-{kind}",
+        "text": text(said) or "",
+        "actor_id": actor,
+        "event_type": kind,
+    }
+
+
+def moment(at: float | None) -> str | None:
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,108 @@
+"""A Hugging Face data set folder: Parquet files, and a card that says how they are loaded.
+
+`datasets.load_dataset(folder)` gives the trials, `load_dataset(folder, "scores")` the scores. The card's
+words about the study are escaped: nothing that a study or a model says becomes part of its structure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from peira.analysis import layout
+from peira.analysis.export import columns, flat
+from peira.analysis.exporting import Makes
+from peira.analysis.results import Results
+from peira.analysis.spool import Spool
+from peira.core.ids import canonical, short
+from peira.core.registry import Registry
+from peira.core.words import counted
+from peira.report.exports.columnar import ALWAYS, library, write_table
+from peira.report.exports.tidy import LONG, OF_SCORE, score_rows
+
+CARD = "README.md"
+FILES = {"trials": "data/trials.parquet", "scores": "data/scores.parquet"}
+TAG = "peira-export"
+SCORE_KINDS = {"number": "float", "repeat": "int", "part": "str"}
+MOST_CONDITIONS = 50
+"""The card has a row for each, unless there are more."""
+SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+
+
+class HubFolder:
+    makes: Makes = "folder"
+    suffixes: tuple[str, ...] = ()
+
+    def write(self, results: Results, path: Path) -> None:
+        library()
+        (path / "data").mkdir(parents=True)
+        with Spool() as trials, Spool() as scores:
+            conditions: set[bytes] = set()
+            for trial in results.stream():
+                if len(conditions) <= MOST_CONDITIONS:
+                    conditions.add(canonical(dict(trial.condition)))
+                trials.keep([flat(trial, results.run_id)])
+                scores.keep(score_rows(trial, results.run_id))
+            write_table(trials, columns(trials.kinds), path / FILES["trials"], ALWAYS)
+            factors = sorted(name for name in scores.kinds if name.startswith("condition."))
+            write_table(scores, [*LONG, *factors, *OF_SCORE], path / FILES["scores"], SCORE_KINDS)
+            factors = [
+                name.removeprefix("condition.") for name in trials.kinds if name.startswith("condition.")
+            ]
+            by = factors if len(conditions) <= MOST_CONDITIONS else []
+        (path / CARD).write_text(_card(results, trials.rows, by), encoding="utf-8")
+
+    def owns(self, path: Path) -> bool:
+        known = {CARD, "data", *FILES.values()}
+        if {str(file.relative_to(path)) for file in path.rglob("*")} - known or not (path / CARD).is_file():
+            return False
+        return f"- {TAG}\n" in (path / CARD).read_text(encoding="utf-8", errors="replace")
+
+
+def _card(results: Results, trials: int, by: list[str]) -> str:
+    about = {
+        "pretty_name": f"{results.study}, run {short(results.run_id)}",
+        "tags": [TAG],
+        "size_categories": [next((size for most, size in SIZES if trials < most), "1M<n<10M")],
+        "configs": [
+            {
+                "config_name": name,
+                "data_files": [{"split": "train", "path": file}],
+                **({"default": True} if name == "trials" else {}),
+            }
+            for name, file in FILES.items()
+        ],
+    }
+    table = results.table(*by)
+    head = yaml.safe_dump(about, sort_keys=False, allow_unicode=True)
+    notes = "\n".join(f"\n{_escaped(note)}" for note in table.notes)
+    return f"""---
+{head}---
+
+# {_escaped(results.study)}
+
+The results of one run of an experiment, exported by peira: {counted(trials, "trial")}, run
+`{results.run_id}`, {results.status}.
+
+- `trials`: one row per trial, with its condition (`condition.*`), input, expected answer, output, scores
+  (`score.*`), and what failed.
+- `scores`: one row per score, with the number that is counted.
+
+Columns of several kinds, or with nested values, are JSON text.
+
+## Means
+
+{replace(table, notes=()).markdown()}
+{notes}
+"""
+
+
+def _escaped(said: str) -> str:
+    """A text on one line of Markdown, without structure of its own."""
+    return layout.markdown([layout.cell(said)], []).splitlines()[0].removeprefix("| ").removesuffix(" |")
+
+
+def register(registry: Registry) -> None:
+    registry.add("export", "hf", HubFolder)

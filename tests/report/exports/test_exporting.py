@@ -1,0 +1,137 @@
+"""An export is there whole or not at all, and takes the place of nothing but an export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from peira.analysis.exporting import formats, guessed
+from peira.analysis.results import Results
+from peira.analysis.trials import TrialResult
+from peira.core.events import State
+from peira.core.registry import registry
+from peira.errors import Invalid
+
+from .conftest import gathered
+
+FILES = {name: way for name, way in formats().items() if way.makes == "file"}
+FOLDERS = [name for name, way in formats().items() if way.makes == "folder"]
+
+
+def one() -> Results:
+    return gathered([TrialResult(id="0" * 64, agent="a", case_id="c", state=State.succeeded, output="x")])
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [
+        ("r.csv", "csv"),
+        ("r.CSV", "csv"),
+        ("r.excel.csv", "excel"),
+        ("r.jsonl", "jsonl"),
+        ("r.parquet", "parquet"),
+        ("r.sqlite", "sqlite"),
+        ("r.db", "sqlite"),
+    ],
+)
+def test_the_format_is_meant_by_the_name(name: str, format: str) -> None:
+    assert guessed(Path(name)) == format
+
+
+@pytest.mark.parametrize("name", ["results", "r.txt", ".csv", "csv"])
+def test_a_name_that_means_no_format_is_refused_with_all_there_are(name: str, tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="say which: artifact, csv, csv-long, excel, hf"):
+        one().export(tmp_path / name)
+
+
+@pytest.mark.parametrize("format", FILES)
+def test_an_export_replaces_an_export_and_nothing_else(format: str, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    one().export(path, format)
+    first = path.read_bytes()
+    one().export(path, format)
+    assert path.read_bytes() == first
+    for foreign in (b"mine", b"", b"{}\n", b"SQLite format 3\0" + b"\0" * 100, b"run,trial\n"):
+        if format == "jsonl" and not foreign:
+            continue  # an export of no trials is empty
+        path.write_bytes(foreign)
+        with pytest.raises(Invalid, match="is there and is no such export"):
+            one().export(path, format)
+        assert path.read_bytes() == foreign
+    one().export(path, format, force=True)
+    assert path.read_bytes() == first
+    assert [file.name for file in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("format", FOLDERS)
+def test_a_folder_with_anything_else_in_it_is_left_alone(
+    format: str, tmp_path: Path, stored: Results
+) -> None:
+    path = tmp_path / "out"
+    path.mkdir()
+    stored.export(path, format)  # an empty folder holds nothing to lose
+    stored.export(path)  # what is there already says which format is meant
+    (path / "notes.txt").write_text("mine")
+    with pytest.raises(Invalid, match="is there and is no such export"):
+        stored.export(path, format)
+    assert (path / "notes.txt").read_text() == "mine"
+    stored.export(path, format, force=True)
+    assert not (path / "notes.txt").exists()
+    assert [file.name for file in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_file_does_not_become_a_folder(tmp_path: Path, stored: Results) -> None:
+    (tmp_path / "f").write_text("")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "x").write_text("")
+    with pytest.raises(Invalid, match="is a file and would become"):
+        stored.export(tmp_path / "f", "artifact", force=True)
+    with pytest.raises(Invalid, match="is a folder and would become"):
+        stored.export(tmp_path / "d", "csv", force=True)
+
+
+@pytest.mark.parametrize("format", FILES)
+def test_an_export_that_fails_leaves_what_was_there(format: str, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    one().export(path, format)
+    former = path.read_bytes()
+
+    def load() -> Any:
+        yield from one()
+        raise ZeroDivisionError
+
+    broken = Results(load, run_id="f" * 64, study="s", status="completed", counts={})
+    with pytest.raises(ZeroDivisionError):
+        broken.export(path, format)
+    assert path.read_bytes() == former
+    assert [file.name for file in tmp_path.iterdir()] == ["out"]
+
+
+def test_where_nothing_can_be_written_says_so(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="there is no folder"):
+        one().export(tmp_path / "no" / "out.csv")
+    with pytest.raises(Invalid, match="cannot be written"):
+        one().export("/proc/out.csv")
+
+
+def test_a_third_party_adds_a_format(tmp_path: Path) -> None:
+    class Count:
+        makes = "file"
+        suffixes = (".count",)
+
+        def write(self, results: Results, path: Path) -> None:
+            path.write_text(str(len(results)))
+
+        def owns(self, path: Path) -> bool:
+            return path.read_text().isdigit()
+
+    registry.add("export", "count-of-trials", Count)
+    one().export(tmp_path / "n.count")
+    assert (tmp_path / "n.count").read_text() == "1"
+
+
+def test_an_unknown_format_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="did you mean 'parquet'"):
+        one().export(tmp_path / "x", "parqet")
