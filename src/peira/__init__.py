@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from peira.core.context import current_trial
     from peira.core.models import Reply
     from peira.core.steps import step
+    from peira.core.verdicts import NoVerdict
     from peira.errors import PeiraError
-    from peira.evaluators import exact, includes, match, numeric, regex
+    from peira.evaluators import exact, includes, judge, match, numeric, pairwise, panel, regex
     from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
     from peira.spec.benchmark import Benchmark
     from peira.spec.case import Case
@@ -43,6 +44,7 @@ __all__ = [
     "Factor",
     "Hypothesis",
     "Level",
+    "NoVerdict",
     "Outcome",
     "PeiraError",
     "Policy",
@@ -60,9 +62,12 @@ __all__ = [
     "exact",
     "generate",
     "includes",
+    "judge",
     "match",
     "numeric",
     "open",
+    "pairwise",
+    "panel",
     "plan",
     "regex",
     "run",
@@ -81,8 +86,9 @@ _ROOMS = {
     "peira.core.context": ("current_trial",),
     "peira.core.models": ("Reply",),
     "peira.core.steps": ("step",),
+    "peira.core.verdicts": ("NoVerdict",),
     "peira.errors": ("PeiraError",),
-    "peira.evaluators": ("exact", "includes", "match", "numeric", "regex"),
+    "peira.evaluators": ("exact", "includes", "judge", "match", "numeric", "pairwise", "panel", "regex"),
     "peira.spec.aims": ("AnalysisPlan", "Hypothesis", "Outcome"),
     "peira.spec.benchmark": ("Benchmark",),
     "peira.spec.case": ("Case",),

@@ -9,16 +9,17 @@ import msgspec
 from peira.analysis import layout
 from peira.core.ids import Json
 
-STATISTICS = ("score", "mean", "low", "high", "n", "cases", "failed", "unscored", "method")
+STATISTICS = ("score", "mean", "low", "high", "n", "cases", "failed", "no_verdict", "unscored", "method")
 
 
 @dataclass(frozen=True)
 class Row:
     """One score in one group: `n` trials scored, on `cases` cases (or clusters of them).
 
-    `failed` counts the trials that failed and the failed scores of the others; `unscored` those that did
-    not end, or were not given this score. `n + failed + unscored` are all trials of the group. Bounds of
-    None are unknown; `score` is None in a study without scores, where n counts the trials that succeeded.
+    `failed` counts the trials that failed and the failed scores of the others; `no_verdict` the scores that
+    came to none; `unscored` the trials that did not end, or were not given this score. Together with `n`
+    these are all trials of the group. Bounds of None are unknown; `score` is None in a study without scores,
+    where n counts the trials that succeeded.
     """
 
     labels: tuple[Json, ...]
@@ -31,6 +32,7 @@ class Row:
     failed: int
     unscored: int
     method: str
+    no_verdict: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,15 @@ class Table:
         scored = any(row.score is not None for row in self.body)
         header = [*map(layout.cell, self.by)]
         header += ["score", f"mean [{100 * self.level:g}% interval]"] if scored else []
-        return [*header, "n", "failed"], [_cells(row, scored) for row in self.body]
+        undecided = ["no verdict"] if self.undecided else []
+        return [*header, "n", "failed", *undecided], [
+            _cells(row, scored, self.undecided) for row in self.body
+        ]
+
+    @property
+    def undecided(self) -> bool:
+        """Some score came to no verdict: their number is then a column."""
+        return any(row.no_verdict for row in self.body)
 
     def __str__(self) -> str:
         text = layout.plain(*self._grid()) if self.body else "no trials"
@@ -76,7 +86,8 @@ class Table:
         return msgspec.json.encode({name: getattr(self, name) for name in names}).decode()
 
 
-def _cells(row: Row, scored: bool) -> list[str]:
+def _cells(row: Row, scored: bool, undecided: bool) -> list[str]:
     size = f"{row.n} ({row.cases} {'case' if row.cases == 1 else 'cases'})"
     mean = [layout.cell(row.score), layout.interval(row.mean, row.low, row.high)] if scored else []
-    return [*map(layout.cell, row.labels), *mean, size, str(row.failed)]
+    without = [str(row.no_verdict)] if undecided else []
+    return [*map(layout.cell, row.labels), *mean, size, str(row.failed), *without]

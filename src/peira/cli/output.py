@@ -138,10 +138,12 @@ def means(table: Table, width: int | None = None) -> str:
             *([row.score, layout.interval(row.mean, row.low, row.high)] if scored else []),
             f"{row.n} ({row.cases} {'case' if row.cases == 1 else 'cases'})",
             row.failed,
+            *([row.no_verdict] if table.undecided else []),
         ]
         for row in table.body
     ]
-    return "\n".join([grid([*header, "n", "failed"], rows, width), *table.notes])
+    header += ["n", "failed", *(["no verdict"] if table.undecided else [])]
+    return "\n".join([grid(header, rows, width), *table.notes])
 
 
 def command(name: str, run: str, store: str | None) -> str:
