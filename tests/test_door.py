@@ -34,6 +34,7 @@ PUBLIC = [
     "ask",
     "ask_async",
     "cases_from",
+    "contest",
     "current_trial",
     "diff",
     "estimate",

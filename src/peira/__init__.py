@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from peira.analysis.chaining import cases_from
+    from peira.analysis.contest import contest
     from peira.analysis.results import Results
     from peira.api import evaluate, generate, open, run, submit
     from peira.api.comparing import diff
@@ -55,6 +56,7 @@ __all__ = [
     "ask",
     "ask_async",
     "cases_from",
+    "contest",
     "current_trial",
     "diff",
     "estimate",
@@ -78,6 +80,7 @@ __all__ = [
 
 _ROOMS = {
     "peira.analysis.chaining": ("cases_from",),
+    "peira.analysis.contest": ("contest",),
     "peira.analysis.results": ("Results",),
     "peira.api": ("evaluate", "generate", "open", "run", "submit"),
     "peira.api.comparing": ("diff",),

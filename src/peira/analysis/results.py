@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from peira.analysis.leaderboard import Leaderboard
     from peira.analysis.mixed import Kind
     from peira.analysis.slices import Slices
+    from peira.analysis.standings import Standings
     from peira.analysis.table import Table
 
 
@@ -158,6 +159,10 @@ class Results:
     ) -> Leaderboard:
         """Entries (of agent and factors) with intervals on means and ranks, and who cannot be told apart."""
         return rooms.ranking.leaderboard(self._stream(), by, score, level, lowest_first, self.notes)
+
+    def standings(self, *, level: float = 0.95, method: str = "covariance", elo: bool = False) -> Standings:
+        """Of a contest (see `contest`): strengths of the sides with intervals, and who won against whom."""
+        return rooms.standings.standings(self._stream(), level, method, elo, self.notes)
 
     def slices(self, by: str = "slice", *, score: str | None = None, level: float = 0.95) -> Slices:
         """Means of slices, each pulled towards the others as far as its own evidence is weak."""

@@ -96,7 +96,8 @@ class Pairwise:
     """Whether an output is better than a given answer.
 
     The score is {"value": 1, 0.5 or 0, "verdict": win, tie or loss, "consistent", "first" and "second": the
-    same number by the place at which the output stood, and the reasons}. No answer loses, unasked.
+    same number by the place at which the output stood, "longer": whether it is the longer one, and the
+    reasons}. No answer loses, unasked.
     """
 
     prefers: Preference
@@ -132,12 +133,13 @@ class Pairwise:
     async def judge(self, facts: Mapping[str, Any]) -> Score | NoVerdict:
         case, output, rival = facts["case"], facts["output"], self._rival(facts)
         if isinstance(output, NoAnswer):
-            return _score(Choice(0.0, str(output)), Choice(0.0, str(output)))
+            return _score(Choice(0.0, str(output)), Choice(0.0, str(output)), False)
         orders = [self.prefers.between(case.input, output, rival, swapped) for swapped in (False, True)]
         first, second = await asyncio.gather(*orders)
         if isinstance(first, NoVerdict):
             return first
-        return second if isinstance(second, NoVerdict) else _score(first, second)
+        longer = len(text_of(output)) > len(text_of(rival))
+        return second if isinstance(second, NoVerdict) else _score(first, second, longer)
 
     def _rival(self, facts: Mapping[str, Any]) -> Json:
         own = self.against == EXPECTED
@@ -151,7 +153,7 @@ class Pairwise:
         return f"pairwise({', '.join(f'{key}={value!r}' for key, value in self.config.items())})"
 
 
-def _score(first: Choice, second: Choice) -> dict[str, Any]:
+def _score(first: Choice, second: Choice, longer: bool) -> dict[str, Any]:
     """What two orders come to: what both say, or else a tie."""
     value = first.won if first.won == second.won else 0.5
     return {
@@ -160,6 +162,7 @@ def _score(first: Choice, second: Choice) -> dict[str, Any]:
         "consistent": first.won == second.won,
         "first": first.won,
         "second": second.won,
+        "longer": longer,
         f"first.{REASON}": first.reason,
         f"second.{REASON}": second.reason,
     }
