@@ -95,7 +95,7 @@ def test_standings_are_those_of_bradley_and_terry(judge: Any) -> None:
     assert known.low is not None
     for entry in found.entries:
         at = names.index(entry.label)
-        assert (entry.strength, entry.low) == (known.strength[at], known.low[at])
+        assert (entry.strength, entry.low) == (pytest.approx(known.strength[at]), known.low[at])
         assert entry.won + entry.tied + entry.lost == 40
         assert entry.low < entry.strength < entry.high
     assert sum(map(sum, found.wins)) + sum(map(sum, found.ties)) // 2 == found.games == 60
@@ -180,3 +180,22 @@ def test_only_what_both_orders_say_is_a_win(
 ) -> None:
     game = Game(("a", "b"), ("case", "1"), first, second)
     assert (game.won, game.consistent, game.decided) == (won, consistent, True)
+
+
+def test_a_side_that_never_lost_is_told_apart_by_its_own_games(judge: Any) -> None:
+    judge["answers"] = best_model
+    second = peira.run(contest(original(), "model", "contested:judge"), store="second.db", progress=False)
+    found = second.standings()
+    assert [(entry.label, entry.best, entry.worst) for entry in found.entries] == [
+        ("good", 1, 1),
+        ("fair", 2, 2),
+        ("weak", 3, 3),
+    ]
+    assert {entry.low for entry in found.entries} == {None}
+    assert found.sentence == "good is preferred to every other."
+
+
+def best_model(request: Request) -> str:
+    first, second = str(request.messages[0]["content"]).split("The second answer:")
+    better = "first" if "good" in first or "weak" in second else "second"
+    return json.dumps({"reason": "it is", "better": better})

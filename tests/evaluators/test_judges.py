@@ -140,6 +140,7 @@ class TestPairwiseSuite(Suite):
                 "second": value,
                 "first.reason": "because",
                 "second.reason": "because",
+                "longer": False,
             },
         )
         for output, value, verdict in [("Oslo", 1.0, "win"), ("Rome", 0.0, "loss"), ("Paris", 0.5, "tie")]

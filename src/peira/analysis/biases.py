@@ -79,7 +79,8 @@ def _pairs(trials: Iterable[TrialResult]) -> Iterator[Game]:
         for score in trial.scores.values():
             if not trial.anchor and _is_pair(score):
                 said = score.value
-                yield Game(("output", "given"), trial.unit, said["first"], said["second"])
+                longer = 1 if said.get("longer") else -1
+                yield Game(("output", "given"), trial.unit, said["first"], said["second"], longer)
 
 
 def _is_pair(score: Score) -> bool:
