@@ -106,7 +106,7 @@ def test_no_verdict_is_no_failure_and_no_score_and_is_not_bought_again(grader: A
     assert results.ok
     assert results.failures == []
     assert grader.bills() == 7 + 3
-    [undecided] = [row for row in results.scores if row.score.no_verdict]
+    [undecided] = results.no_verdicts
     assert "does not fit the schema" in undecided.score.no_verdict.reason
     [row] = results.table().body
     assert (row.n, row.failed, row.no_verdict, row.unscored) == (7, 0, 1, 0)
@@ -115,6 +115,8 @@ def test_no_verdict_is_no_failure_and_no_score_and_is_not_bought_again(grader: A
     assert "1 score without a verdict" in table
     assert "judge.value: with 1 lost trial at worst or best 0.656 to 0.781" in table
     assert "lost" in str(results.leaderboard("style"))
+    results.to_csv("all.csv")
+    assert ",score.judge.no_verdict," in Path("all.csv").read_text().splitlines()[0]
     run(asked)
     assert grader.bills() == 10
 
@@ -129,6 +131,10 @@ def test_a_panel_and_a_pair_pay_for_each_question(grader: Any) -> None:
     results = evaluate(results, [both], progress=False)
     assert grader.bills() == 32
     assert {row.score.value["value"] for row in results.scores} == {0.75}
+    twice = panel([judge("grader", "Good?")] * 2, label="twice")
+    results = evaluate(results, [twice], progress=False)
+    assert grader.bills() == 48
+    assert set(results.scores[0].score.value) == {"value", "disagreement", "abstained", "judge 1", "judge 2"}
 
 
 def test_a_judge_that_cannot_be_asked_is_said_before_anything_runs(

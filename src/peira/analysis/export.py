@@ -3,7 +3,8 @@
 JSON lines keep everything: one object per trial, with the same keys in each (`record`). CSV and data frames
 are flat: one row per trial, first the columns of `FIXED`, then, each sorted by name, `condition.<factor>`,
 `score.<name>` (or `score.<name>.<key>`) and `metric.<name>`. In CSV texts stand as they are, what is
-missing is empty, and everything else is JSON. What failed says so in `state`, `failure` and `failed_scores`.
+missing is empty, and everything else is JSON. What failed says so in `state`, `failure` and `failed_scores`;
+a score without a verdict says why in `score.<name>.no_verdict`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 from peira.analysis.trials import Score, TrialResult, failures, named
 from peira.core.events import Failure
 from peira.core.ids import Json
+from peira.core.verdicts import KEY as NO_VERDICT
 from peira.errors import Invalid
 
 FIXED = (
@@ -103,6 +105,8 @@ def flat(trial: TrialResult, run: str) -> dict[str, Json]:
     row |= {f"metric.{name}": value for name, value in trial.metrics.items()}
     for score in trial.scores.values():
         row |= {f"score.{name}": value for name, value in named(score).items()}
+        if score.no_verdict:
+            row[f"score.{score.name}.{NO_VERDICT}"] = score.no_verdict.reason
     return row
 
 

@@ -80,6 +80,11 @@ class Results:
         return [row for trial in self._stream() for row in failures(trial)]
 
     @property
+    def no_verdicts(self) -> list[ScoreRow]:
+        """Every score that came to no verdict; `score.no_verdict.reason` says why."""
+        return [row for row in self.scores if row.score.no_verdict]
+
+    @property
     def ok(self) -> bool:
         """Everything that was asked for succeeded."""
         return self.status == Status.completed and not any(self.counts.get(state) for state in FAILED)
