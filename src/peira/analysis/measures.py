@@ -139,7 +139,7 @@ def _value(evaluator: str, key: str | None, trial: TrialResult) -> Json:
     score = trial.scores.get(evaluator)
     if score is None:
         return None
-    if score.state is not State.succeeded or score.no_verdict:
+    if score.state is not State.succeeded:
         return math.nan
     if key is None:
         return score.value
