@@ -176,3 +176,36 @@ def test_a_run_with_a_judge_goes_on_from_its_own_record(grader: Any) -> None:
     opened = SqliteStore("s.db", readonly=True)
     assert list(verify(opened)) == []
     opened.close()
+
+
+def test_a_judge_in_a_file(grader: Any, folder: Path) -> None:
+    (folder / "agent.py").write_text("def answer(case):\n    return 'Paris'\n")
+    (folder / "asked.toml").write_text(
+        """
+name = "asked"
+agent = "agent.py:answer"
+cases = [{input = "Capital of France?", expected = "Paris"}]
+
+[[evaluators]]
+name = "panel"
+aggregate = "median"
+of = [
+    {name = "judge", model = "grader", criteria = {kind = "Is it kind?"}, scale = {1 = "no", 4 = "yes"}},
+    {name = "judge", model = "grader", reference = true, label = "right"},
+    "exact",
+]
+"""
+    )
+    results = run("asked.toml")
+    assert results.ok, results.failures
+    [row] = results.scores
+    assert row.score.value == {
+        "value": 1,
+        "disagreement": 0.25,
+        "abstained": 0,
+        "judge": 1,
+        "right": 0.75,
+        "exact": 1,
+    }
+    assert run(results.run_id).counts["reused"] == 1
+    assert grader.bills() == 2

@@ -57,7 +57,8 @@ def ratings(
 
     With a `cut`, numbers of at least that are 1 and others 0; labels that are 0 or 1 already stay."""
     said = {one.id: _said(one) for one in trials if not one.anchor}
-    name = _part(said, labels, score)
+    evaluators = dict.fromkeys(name for one in trials for name in one.scores)
+    name = _part(said, list(evaluators), labels, score)
     found = [(one, said[one.id][name]) for one in trials if one.id in said and name in said[one.id]]
     if cut is not None and any(isinstance(judged, str) for _, judged in found):
         raise Invalid(f"cut: {name} is a text, which is neither above nor below {cut:g}")
@@ -73,13 +74,17 @@ def _said(trial: TrialResult) -> dict[str, Label]:
     return {name: value for score in trial.scores.values() for name, value in parts(score).items()}
 
 
-def _part(said: Mapping[str, Mapping[str, Label]], labels: Mapping[str, Label], score: str | None) -> str:
+def _part(
+    said: Mapping[str, Mapping[str, Label]],
+    evaluators: Sequence[str],
+    labels: Mapping[str, Label],
+    score: str | None,
+) -> str:
     known = list(dict.fromkeys(name for values in said.values() for name in values))
     if not known:
         raise Invalid("no output has a score to compare with labels")
     if score in known:
         return str(score)
-    evaluators = list(dict.fromkeys(name.partition(".")[0] for name in known))
     if score is None and len(evaluators) > 1:
         raise Invalid(f"score: there are several; name one of {', '.join(evaluators)}")
     evaluator = evaluators[0] if score is None else score
