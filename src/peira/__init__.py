@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from peira.analysis.chaining import cases_from
+    from peira.analysis.contest import contest
     from peira.analysis.results import Results
     from peira.api import evaluate, generate, open, run, submit, transform
     from peira.api.answers import bundle_import
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from peira.core.context import current_trial
     from peira.core.models import Reply
     from peira.core.steps import step
+    from peira.core.verdicts import NoVerdict
     from peira.errors import PeiraError
-    from peira.evaluators import exact, includes, match, numeric, regex
+    from peira.evaluators import exact, includes, judge, match, numeric, pairwise, panel, regex
     from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
     from peira.spec.benchmark import Benchmark
     from peira.spec.case import Case
@@ -47,6 +49,7 @@ __all__ = [
     "Factor",
     "Hypothesis",
     "Level",
+    "NoVerdict",
     "Outcome",
     "PeiraError",
     "Policy",
@@ -60,6 +63,7 @@ __all__ = [
     "bundle_import",
     "bundle_work",
     "cases_from",
+    "contest",
     "current_trial",
     "diff",
     "estimate",
@@ -68,9 +72,12 @@ __all__ = [
     "generate",
     "import_outputs",
     "includes",
+    "judge",
     "match",
     "numeric",
     "open",
+    "pairwise",
+    "panel",
     "plan",
     "regex",
     "run",
@@ -82,6 +89,7 @@ __all__ = [
 
 _ROOMS = {
     "peira.analysis.chaining": ("cases_from",),
+    "peira.analysis.contest": ("contest",),
     "peira.analysis.results": ("Results",),
     "peira.api": ("evaluate", "generate", "open", "run", "submit", "transform"),
     "peira.api.answers": ("bundle_import",),
@@ -94,8 +102,9 @@ _ROOMS = {
     "peira.core.context": ("current_trial",),
     "peira.core.models": ("Reply",),
     "peira.core.steps": ("step",),
+    "peira.core.verdicts": ("NoVerdict",),
     "peira.errors": ("PeiraError",),
-    "peira.evaluators": ("exact", "includes", "match", "numeric", "regex"),
+    "peira.evaluators": ("exact", "includes", "judge", "match", "numeric", "pairwise", "panel", "regex"),
     "peira.spec.aims": ("AnalysisPlan", "Hypothesis", "Outcome"),
     "peira.spec.benchmark": ("Benchmark",),
     "peira.spec.case": ("Case",),

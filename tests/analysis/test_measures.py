@@ -9,7 +9,7 @@ import pytest
 from peira.analysis.measures import measure
 from peira.analysis.trials import Score
 from peira.core.events import State
-from peira.errors import Invalid
+from peira.errors import Invalid, Unknown
 
 
 def scored(**values):
@@ -74,3 +74,22 @@ def test_only_scores_within_0_and_1_have_ends(trial):
     assert measure([trial(1, 1), trial(2, 3)]).ends is None
     assert measure([trial(1, 1, took=0.5)], "took").ends is None
     assert measure([trial(1, None)]).ends is None
+
+
+def test_no_verdict_is_lost_and_is_no_category(trial):
+    none = {"no_verdict": "it said nothing"}
+    trials = [trial(2, 0, scores=scored(a=none)), trial(1, 0, scores=scored(a=0.5))]
+    assert seen(measure(trials)) == [("2", None), ("1", 0.5)]
+    with pytest.raises(Unknown, match="no score"):
+        measure(trials, "a.no_verdict=it said nothing")
+
+
+def test_value_stands_for_a_score_of_several(trial):
+    said = {"value": 0.75, "raw": 4, "kind": 0.5, "reason": "so it is"}
+    trials = [trial(1, 0, scores=scored(judge=said))]
+    assert seen(measure(trials)) == seen(measure(trials, "judge")) == [("1", 0.75)]
+    assert seen(measure(trials, "judge.raw")) == [("1", 4.0)]
+    with pytest.raises(Unknown):
+        measure(trials, "judge.reason=so it is")
+    with pytest.raises(Invalid, match="there are several scores"):
+        measure([trial(1, 0, scores=scored(judge=said, exact=1))])

@@ -660,3 +660,15 @@ def test_every_send_is_recorded_before_it_is_made(provider, handed, store) -> No
     assert sorted(intended.values()) == [1, 1, 2]
     assert [intended[key] for key in lost] == [2]
     assert set(provider.billed_keys()) <= set(intended)
+
+
+@either
+def test_both_orders_of_a_pair_and_all_of_a_panel_go_in_one_batch(provider, handed) -> None:
+    """They wait for the same batch: a day, and not a day for each."""
+    name = provider.name
+    three = [peira.judge(name, what, repairs=0) for what in ("Right?", "Kind?", "Short?")]
+    judges = [peira.pairwise(name, repairs=0), peira.panel(three)]
+    results = handed(lambda case: case.input, cases=[(text, "?") for text in CASES], evaluators=judges)
+    assert [len(batch) for batch in provider.batches()] == [15]
+    assert results.ok
+    assert len(results.no_verdicts) == 6  # it says everything backwards, which is no JSON

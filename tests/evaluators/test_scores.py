@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peira.core.ids import digest
+from peira.core.verdicts import NoVerdict, no_verdict
 from peira.errors import Invalid
 from peira.evaluators import score_value
 
@@ -70,3 +71,16 @@ def test_anything_else_is_refused_in_one_line(raw: object, said: str) -> None:
         score_value(raw, "judge")
     assert str(caught.value).startswith("judge returned")
     assert "\n" not in str(caught.value)
+
+
+def test_no_verdict_is_recorded_as_itself_and_nothing_else_is() -> None:
+    none = NoVerdict("the judge said nothing")
+    assert score_value(none) == {"no_verdict": "the judge said nothing"}
+    assert no_verdict(score_value(none)) == none
+    for other in (1.0, "no_verdict", {"value": 0.0}, {"no_verdicts": 1}, {"reason": "no_verdict"}):
+        assert no_verdict(score_value(other)) is None
+    for forged in ({"no_verdict": "x"}, {"no_verdict": 1, "value": 1}):
+        with pytest.raises(Invalid, match="return NoVerdict"):
+            score_value(forged)
+    with pytest.raises(Invalid, match="which is no text"):
+        score_value(NoVerdict(None))  # type: ignore[arg-type]

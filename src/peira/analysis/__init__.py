@@ -10,31 +10,45 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from peira.analysis import (
+        agreement,
         anova,
+        biases,
         compare,
         contrasts,
+        corrected,
         drift,
         effects,
+        games,
         hypotheses,
+        labels,
         means,
         mixed,
         ranking,
+        ratings,
         reducing,
         slices,
+        tournament,
     )
 
 __all__ = [
+    "agreement",
     "anova",
+    "biases",
     "compare",
     "contrasts",
+    "corrected",
     "drift",
     "effects",
+    "games",
     "hypotheses",
+    "labels",
     "means",
     "mixed",
     "ranking",
+    "ratings",
     "reducing",
     "slices",
+    "tournament",
 ]
 
 

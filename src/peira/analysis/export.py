@@ -4,7 +4,7 @@ JSON lines keep everything: one object per trial, with the same keys in each (`r
 are flat: one row per trial, first the columns of `FIXED`, then, each sorted by name, `condition.<factor>`,
 `score.<name>` (or `score.<name>.<key>`) and `metric.<name>`. In CSV texts stand as they are (an empty one as
 ""), what is missing is empty, and everything else is JSON, or NaN, inf and -inf. What failed says so in
-`state`, `failure` and `failed_scores`.
+`state`, `failure` and `failed_scores`; a score without a verdict says why in `score.<name>.no_verdict`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from peira.analysis.spool import Spool
 from peira.analysis.trials import Score, TrialResult, failures, named
 from peira.core.events import Failure
 from peira.core.ids import Json
+from peira.core.verdicts import KEY as NO_VERDICT
 from peira.errors import Invalid
 
 FIXED = (
@@ -109,6 +110,8 @@ def flat(trial: TrialResult, run: str) -> dict[str, Json]:
     row |= {f"metric.{name}": value for name, value in trial.metrics.items()}
     for score in trial.scores.values():
         row |= {f"score.{name}": value for name, value in named(score).items()}
+        if score.no_verdict:
+            row[f"score.{score.name}.{NO_VERDICT}"] = score.no_verdict.reason
     return row
 
 

@@ -1,8 +1,8 @@
 """Trials gathered into groups, in one pass: the samples that tables, and all that compares, are made of.
 
 Every value stays beside its unit of evidence (the case, or the cluster of cases), and failures are counted
-apart: they enter no sample, and none is lost. For each group and score,
-`trials == values in the sample + failed + not scored`.
+apart, and so are scores without a verdict: they enter no sample, and none is lost. For each group and score,
+`trials == values in the sample + failed + without a verdict + not scored`.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class Group:
     numbers: dict[str, Sample[float]] = field(default_factory=dict)
     texts: dict[str, Sample[str]] = field(default_factory=dict)
     failed_scores: Counter[str] = field(default_factory=Counter)
+    no_verdicts: Counter[str] = field(default_factory=Counter)
     lost: list[Unit] = field(default_factory=list)
     lost_scores: dict[str, list[Unit]] = field(default_factory=dict)
 
@@ -74,8 +75,10 @@ class Group:
         self.no_answer += bool(trial.no_answer)
         for score in trial.scores.values():
             known = names.setdefault(score.name, {})
+            undecided = score.no_verdict is not None
             self.failed_scores[score.name] += score.state in FAILED
-            if score.state != State.succeeded:
+            self.no_verdicts[score.name] += undecided
+            if score.state != State.succeeded or undecided:
                 self.lost_scores.setdefault(score.name, []).append(trial.unit)
             for name, value in parts(score).items():
                 known[name] = None

@@ -11,6 +11,7 @@ from peira.analysis.missing import Loss, remarks
 from peira.analysis.table import Row, Table
 from peira.analysis.trials import TrialResult
 from peira.core.registry import nearest
+from peira.core.verdicts import is_raw
 from peira.errors import Invalid, Unknown
 from peira.stats.intervals import estimate
 
@@ -39,9 +40,11 @@ def tabulate(
 
 
 def _chosen(groups: Groups, score: str | None) -> dict[str, str]:
-    """The parts to show, each with the evaluator it is from."""
+    """The parts to show, each with the evaluator it is from. Raw values are shown to those who name them."""
     parts = {part: name for name, known in groups.names.items() for part in known}
-    chosen = {part: name for part, name in parts.items() if score in (None, part, name)}
+    chosen = {part: name for part, name in parts.items() if score in (part, name)}
+    if score is None:
+        chosen = {part: name for part, name in parts.items() if part == name or not is_raw(part)}
     if groups.groups and not chosen and score is not None:
         raise Unknown(f"no score {score!r}{nearest(score, {*parts, *groups.names})}")
     return chosen
@@ -105,13 +108,15 @@ def _row(
     group: Group, part: Part, title: str, values: Sequence[float], units: Sequence[Unit], level: float
 ) -> Row:
     failed = group.failed + group.failed_scores[part.evaluator]
-    unscored = group.trials - len(values) - failed
+    undecided = group.no_verdicts[part.evaluator]
+    unscored = group.trials - len(values) - failed - undecided
     if not values:
-        return Row(group.labels, title, None, None, None, 0, 0, failed, unscored, "", group.no_answer)
+        counts = 0, 0, failed, unscored
+        return Row(group.labels, title, None, None, None, *counts, "", group.no_answer, undecided)
     found = estimate(values, units, level)
     mean, cases = (found.mean, found.low, found.high), len(set(units))
     counts = found.n, cases, failed, unscored
-    return Row(group.labels, title, *mean, *counts, found.method, group.no_answer)
+    return Row(group.labels, title, *mean, *counts, found.method, group.no_answer, undecided)
 
 
 def _remarks(groups: Groups, shown: Sequence[Part], rows: Iterable[Row]) -> Iterator[str]:
@@ -122,11 +127,16 @@ def _remarks(groups: Groups, shown: Sequence[Part], rows: Iterable[Row]) -> Iter
     trials = sum(group.failed for group in groups.groups)
     evaluators = {part.evaluator for part in shown}
     scores = sum(group.failed_scores[name] for group in groups.groups for name in evaluators)
-    if shown and (trials or scores):
-        lost = (_count(trials, "failed trial"), _count(scores, "failed score"))
+    undecided = sum(group.no_verdicts[name] for group in groups.groups for name in evaluators)
+    if shown and (trials or scores or undecided):
+        lost = (_count(trials, "failed trial"), _count(scores, "failed score"), _without(undecided))
         yield f"not in the means: {', '.join(filter(None, lost))}"
     if unfinished := sum(group.unfinished for group in groups.groups):
         yield f"not finished: {_count(unfinished, 'trial')}"
+
+
+def _without(n: int) -> str:
+    return f"{_count(n, 'score')} without a verdict" if n else ""
 
 
 def _count(n: int, what: str) -> str:

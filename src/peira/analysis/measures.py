@@ -15,6 +15,7 @@ from peira.analysis.trials import TrialResult
 from peira.core.events import State
 from peira.core.ids import Json
 from peira.core.registry import nearest
+from peira.core.verdicts import VALUE, is_reason
 from peira.errors import Invalid, Unknown
 
 TAKEN: dict[str, Callable[[TrialResult], float | None]] = {
@@ -83,10 +84,12 @@ def _names(trials: Sequence[TrialResult]) -> _Names:
     for trial in trials:
         for score in trial.scores.values():
             known.evaluators.add(score.name)
-            if score.name in known.numbers or score.state is not State.succeeded:
+            if score.name in known.numbers or score.state is not State.succeeded or score.no_verdict:
                 continue
             if isinstance(score.value, Mapping):
                 for key, value in score.value.items():
+                    if is_reason(key):
+                        continue
                     of = known.texts if isinstance(value, str) else known.numbers
                     of[f"{score.name}.{key}"] = (score.name, key)
             else:
@@ -96,7 +99,11 @@ def _names(trials: Sequence[TrialResult]) -> _Names:
 
 
 def _only(known: _Names) -> str | None:
-    """None where no trial has any score: then nothing is known, whatever its name."""
+    """None where no trial has any score: then nothing is known, whatever its name. Of an evaluator that gives
+    several, the one named "value" stands for all."""
+    whole = {name: of for name, of in known.numbers.items() if of[1] in (None, VALUE)}
+    if len(whole) == 1 and len({of[0] for of in known.numbers.values()}) == 1:
+        return next(iter(whole))
     if len(known.numbers) > 1 or (known.texts and not known.numbers):
         several = bool(known.numbers)
         why = "there are several scores" if several else "a text has no mean; name a category as SCORE=TEXT"
@@ -112,6 +119,8 @@ def _reader(trials: Sequence[TrialResult], name: str, known: _Names) -> Reader:
     part, _, category = name.partition("=")
     if part in known.texts and part != name:
         return partial(_share, *known.texts[part], category)
+    if name not in known.numbers and f"{name}.{VALUE}" in known.numbers:
+        return partial(_score, name, VALUE)
     several = [one for one in known.numbers if one.startswith(f"{name}.")]
     if name in known.evaluators and several:
         raise Invalid(f"score: {name} has parts; name one of {', '.join(several)}")

@@ -1,4 +1,5 @@
-"""What failed or did not finish has no score: what the means could be, had it all gone badly, or well."""
+"""What failed, did not finish or got no verdict has no score: what the means could be, had all gone badly, or
+well."""
 
 from __future__ import annotations
 

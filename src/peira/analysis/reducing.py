@@ -74,8 +74,9 @@ def _score(name: str, repeats: Sequence[TrialResult], reduce: Reducer) -> Score:
         for part, value in numbers(score).items():
             values[part].append(value)
     if not values:
+        undecided = [score for score in given if score.no_verdict]
         lost = any(score.state in FAILED for score in given)
-        return Score(name, State.failed if lost else State.queued)
+        return undecided[0] if undecided else Score(name, State.failed if lost else State.queued)
     try:
         found = {part.removeprefix(f"{name}."): reduce(several) for part, several in values.items()}
     except ValueError as error:

@@ -22,14 +22,20 @@ from peira.core.events import Spent, Status
 from peira.core.ids import Json, short
 
 if TYPE_CHECKING:
+    from peira.analysis.agreement import Agreement
     from peira.analysis.anova import Anova
+    from peira.analysis.biases import Biases
     from peira.analysis.comparison import Comparison
+    from peira.analysis.corrected import Corrected
     from peira.analysis.effect_values import Effects
     from peira.analysis.family import Correction
     from peira.analysis.findings import Findings
+    from peira.analysis.labels import Labels
     from peira.analysis.leaderboard import Leaderboard
     from peira.analysis.mixed import Kind
+    from peira.analysis.ratings import Ratings
     from peira.analysis.slices import Slices
+    from peira.analysis.standings import Standings
     from peira.analysis.table import Table
 
 
@@ -79,6 +85,11 @@ class Results:
     def failures(self) -> list[FailureRow]:
         """Every trial, and every score of a trial with an output, that ended without success."""
         return [row for trial in self._stream() for row in failures(trial)]
+
+    @property
+    def no_verdicts(self) -> list[ScoreRow]:
+        """Every score that came to no verdict; `score.no_verdict.reason` says why."""
+        return [row for row in self.scores if row.score.no_verdict]
 
     @property
     def ok(self) -> bool:
@@ -188,6 +199,41 @@ class Results:
     ) -> Leaderboard:
         """Entries (of agent and factors) with intervals on means and ranks, and who cannot be told apart."""
         return rooms.ranking.leaderboard(self._stream(), by, score, level, lowest_first, self.notes)
+
+    def standings(self, *, level: float = 0.95, method: str = "covariance", elo: bool = False) -> Standings:
+        """Of a contest (see `contest`): strengths of the sides with intervals, and who won against whom."""
+        return rooms.tournament.standings(self._stream(), level, method, elo, self.notes)
+
+    def agreement(
+        self, labels: Labels, *, score: str | None = None, cut: float | None = None, level: float = 0.95
+    ) -> Agreement:
+        """How far a judge says what people say. `labels` is a file (a row for each labelled output), a field
+        of the cases' metadata, or labels by the ids of trials; `cut` makes yes/no of a number."""
+        return rooms.agreement.agreement(self._rated(labels, score, cut), level)
+
+    def biases(
+        self, *, labels: Labels | None = None, score: str | None = None, level: float = 0.95
+    ) -> Biases:
+        """What sways a judge: the place of an answer in a pair, and its length. Labels tell merit apart."""
+        plain = labels is None and rooms.games.is_contest(self.trials)
+        return rooms.biases.biases(self.trials, None if plain else self._rated(labels or {}, score), level)
+
+    def corrected(
+        self,
+        labels: Labels,
+        *by: str,
+        score: str | None = None,
+        cut: float | None = None,
+        method: str = "prediction-powered",
+        level: float = 0.95,
+    ) -> Corrected:
+        """Means of a judge's score, by factors, corrected by the outputs that people labelled."""
+        rated = self._rated(labels, score, cut)
+        return rooms.corrected.corrected(rated, by, method, level, self.notes)
+
+    def _rated(self, labels: Labels, score: str | None, cut: float | None = None) -> Ratings:
+        known = rooms.labels.labels_of(self.trials, labels)
+        return rooms.ratings.ratings(self.trials, known, score, cut)
 
     def slices(self, by: str = "slice", *, score: str | None = None, level: float = 0.95) -> Slices:
         """Means of slices, each pulled towards the others as far as its own evidence is weak."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -9,17 +10,23 @@ import msgspec
 from peira.analysis import layout
 from peira.core.ids import Json
 
-STATISTICS = ("score", "mean", "low", "high", "n", "cases", "failed", "unscored", "no_answer", "method")
+STATISTICS = (
+    *("score", "mean", "low", "high", "n", "cases", "failed", "unscored"),
+    *("no_answer", "no_verdict", "method"),
+)
+COUNTED = {"no answer": "no_answer", "failed": "failed", "no verdict": "no_verdict"}
+"""Columns beside the size; that of failures is always there, another where it has something to say."""
 
 
 @dataclass(frozen=True)
 class Row:
     """One score in one group: `n` trials scored, on `cases` cases (or clusters of them).
 
-    `failed` counts the trials that failed and the failed scores of the others; `unscored` those that did
-    not end, or were not given this score. `n + failed + unscored` are all trials of the group. Bounds of
-    None are unknown; `score` is None in a study without scores, where n counts the trials that succeeded.
-    `no_answer` counts the outputs in which the transform found nothing: they are scored as that.
+    `failed` counts the trials that failed and the failed scores of the others; `no_verdict` the scores that
+    came to none; `unscored` the trials that did not end, or were not given this score. Together with `n`
+    these are all trials of the group. Bounds of None are unknown; `score` is None in a study without scores,
+    where n counts the trials that succeeded. `no_answer` counts the outputs in which the transform found
+    nothing: they are scored as that.
     """
 
     labels: tuple[Json, ...]
@@ -33,6 +40,7 @@ class Row:
     unscored: int
     method: str
     no_answer: int = 0
+    no_verdict: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,9 +69,10 @@ class Table:
         scored = any(row.score is not None for row in self.body)
         header = [*map(layout.cell, self.by)]
         header += ["score", f"mean [{100 * self.level:g}% interval]"] if scored else []
-        unanswered = any(row.no_answer for row in self.body)
-        header += ["n", *(["no answer"] if unanswered else []), "failed"]
-        return header, [_cells(row, scored, unanswered) for row in self.body]
+        counted = [
+            name for name in COUNTED if name == "failed" or any(_count(row, name) for row in self.body)
+        ]
+        return [*header, "n", *counted], [_cells(row, scored, counted) for row in self.body]
 
     def __str__(self) -> str:
         text = layout.plain(*self.grid()) if self.body else "no trials"
@@ -81,8 +90,12 @@ class Table:
         return msgspec.json.encode({name: getattr(self, name) for name in names}).decode()
 
 
-def _cells(row: Row, scored: bool, unanswered: bool) -> list[str]:
+def _count(row: Row, name: str) -> int:
+    count: int = getattr(row, COUNTED[name])
+    return count
+
+
+def _cells(row: Row, scored: bool, counted: Sequence[str]) -> list[str]:
     size = f"{row.n} ({row.cases} {'case' if row.cases == 1 else 'cases'})"
     mean = [layout.cell(row.score), layout.interval(row.mean, row.low, row.high)] if scored else []
-    none = [str(row.no_answer)] if unanswered else []
-    return [*map(layout.cell, row.labels), *mean, size, *none, str(row.failed)]
+    return [*map(layout.cell, row.labels), *mean, size, *(str(_count(row, name)) for name in counted)]

@@ -11,6 +11,7 @@ import msgspec
 from peira.core.events import TERMINAL, Artifact, Failure, State
 from peira.core.ids import Json
 from peira.core.transforms import NoAnswer
+from peira.core.verdicts import NoVerdict, is_reason, no_verdict
 
 FAILED = TERMINAL - {State.succeeded}
 """Ended without success. What is neither here nor succeeded has not ended."""
@@ -27,6 +28,11 @@ class Score(msgspec.Struct, frozen=True):
     failure: Failure | None = None
     took: float = 0.0
     metrics: Mapping[str, float] = NOTHING
+
+    @property
+    def no_verdict(self) -> NoVerdict | None:
+        """What it came to, if that is no verdict: then it has no value, and did not fail."""
+        return no_verdict(self.value) if self.state == State.succeeded else None
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -127,8 +133,8 @@ def failures(trial: TrialResult) -> Iterator[FailureRow]:
 
 
 def named(score: Score) -> dict[str, Json]:
-    """A score's values by name: "name" of a plain one, "name.key" of a dict; none unless it succeeded."""
-    if score.state != State.succeeded:
+    """A score's values by name: "name" of a plain one, "name.key" of a dict; none without a verdict."""
+    if score.state != State.succeeded or score.no_verdict:
         return {}
     if isinstance(score.value, Mapping):
         return {f"{score.name}.{key}": value for key, value in score.value.items()}
@@ -136,8 +142,9 @@ def named(score: Score) -> dict[str, Json]:
 
 
 def parts(score: Score) -> dict[str, float | str]:
-    """A score's values by name, as they are counted: bools are 0 and 1, texts stay."""
-    return {n: value if isinstance(value, str) else float(value) for n, value in named(score).items()}
+    """A score's values by name, as they are counted: bools are 0 and 1, texts stay, reasons do not count."""
+    told = {name: value for name, value in named(score).items() if name == score.name or not is_reason(name)}
+    return {name: value if isinstance(value, str) else float(value) for name, value in told.items()}
 
 
 def numbers(score: Score) -> dict[str, float]:

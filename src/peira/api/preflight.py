@@ -18,13 +18,14 @@ from peira.errors import Invalid, Unknown
 from peira.plan.conditions import agents_of, values_of
 from peira.plan.expand import Plan
 from peira.plan.history import Readable, found
+from peira.plan.workload import workload
 from peira.spec.project import Project
 
 
 def models_in(plan: Plan, project: Project, stages: Sequence[str] = (GENERATE, EVALUATE)) -> list[str]:
     """The models that these stages of a plan are known to ask, in the order they are met."""
-    found = [*(_asked(plan) if GENERATE in stages else ()), *(_judging(plan) if EVALUATE in stages else ())]
-    return list(dict.fromkeys(name for name in found if is_model(project, name)))
+    asked = [name for name in (_asked(plan) if GENERATE in stages else ()) if is_model(project, name)]
+    return list(dict.fromkeys([*asked, *(_judging(plan) if EVALUATE in stages else ())]))
 
 
 def _judging(plan: Plan) -> Iterator[Any]:
@@ -55,16 +56,29 @@ def check_models(
     plan: Plan,
     project: Project,
     store: Readable | None,
-    batched: Sequence[str] = (),
     stages: Sequence[str] = (GENERATE, EVALUATE),
+    batch: bool = False,
 ) -> None:
-    """Invalid, with every problem, if models of these stages cannot be asked. What is all recorded needs
-    none. `batched` are the stages whose calls are to be handed in as batches."""
+    """Invalid, with every problem, if models cannot be asked that these stages are going to ask: a stage of
+    which all is recorded asks none. With `batch`, calls are to be handed in as batches."""
+    if _problems(plan, project, stages, batch):
+        due = _due(plan, store, stages)
+        if due and (problems := _problems(plan, project, due, batch)):
+            raise Invalid(problems)
+
+
+def _problems(plan: Plan, project: Project, stages: Sequence[str], batch: bool) -> list[str]:
     names = models_in(plan, project, stages)
     problems = problems_of(project, names) + _unpriced(plan, project, names)
-    problems += _unbatched(project, models_in(plan, project, batched))
-    if problems and found(plan, store).reused < len(plan):
-        raise Invalid(problems)
+    return problems + (_unbatched(project, list(names)) if batch else [])
+
+
+def _due(plan: Plan, store: Readable | None, stages: Sequence[str]) -> Sequence[str]:
+    """The stages in which something is left to be done."""
+    if GENERATE in stages and found(plan, store).reused < len(plan):
+        return stages
+    left = EVALUATE in stages and any(workload(plan, store).missing.values())
+    return (EVALUATE,) if left else ()
 
 
 def _unbatched(project: Project, names: list[str]) -> list[str]:

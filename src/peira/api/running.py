@@ -117,11 +117,10 @@ def execute(study: StudyLike, wishes: Wishes, begun: Begun | None = None) -> Out
         "earlier": wishes.earlier,
         "agents": GENERATE in wishes.stages,
     }
-    batched = wishes.stages if wishes.batch else ()
     # Where there is no store yet, the plan comes first: what is refused makes none.
     planned = None if exists(where, project) else plan_of(study, None, project, **select)
     if planned is not None:
-        check_models(planned, project, None, batched, wishes.stages)
+        check_models(planned, project, None, wishes.stages, wishes.batch)
         if (wishes.runner or project.runner) == "process":
             registry.make(
                 "runner", "process", agents=_places(planned), label=""
@@ -130,7 +129,7 @@ def execute(study: StudyLike, wishes: Wishes, begun: Begun | None = None) -> Out
     with watched, owned(where, project, wishes.wait, _compression(study)) as store:
         plan = planned or plan_of(study, store, project, **select)
         if planned is None:
-            check_models(plan, project, store, batched, wishes.stages)
+            check_models(plan, project, store, wishes.stages, wishes.batch)
         resumes = str(study) if is_run_id(study) else ""
         with nullcontext() if wishes.log is None else Log(wishes.log) as log:
             run, finished = _conduct(plan, store, project, wishes, begun, resumes, log)

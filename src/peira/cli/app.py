@@ -30,6 +30,8 @@ COMMANDS = {
     "show": ("show", "Show the results of a run, its trials, or one of them."),
     "compare": ("compare", "Compare two runs, or the levels of a factor, case by case."),
     "leaderboard": ("leaderboard", "Rank what was compared, with intervals on means and ranks."),
+    "contest": ("contest", "Let a judge compare the outputs of a run, two by two."),
+    "trust": ("trust", "Say how far a judge can be trusted: agreement, biases, corrected means."),
     "effects": ("effects", "Say what each factor does, and what factors do together."),
     "hypotheses": ("hypotheses", "Say what became of the hypotheses that a study declared."),
     "power": ("power", "Say how many cases it takes to tell two sides apart."),

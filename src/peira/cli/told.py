@@ -128,4 +128,6 @@ def scored(trial: TrialResult) -> str:
 
 
 def _score(score: Score) -> str:
+    if score.no_verdict:
+        return f"{score.name}: {score.no_verdict}"
     return pairs(named(score)) if score.state is State.succeeded else f"{score.name}: {score.state}"

@@ -17,7 +17,7 @@ import msgspec
 from peira.core.context import current_channel
 from peira.core.ids import Json, normalise
 from peira.core.mailbox import arrival
-from peira.core.models import CallFailed, Reply, Request
+from peira.core.models import Reply, Request, Unfit
 from peira.errors import Invalid
 
 Prompt = str | Sequence[Mapping[str, Json]]
@@ -40,7 +40,7 @@ def ask(
 
     A resumed trial gets the recorded reply and pays nothing. Equal requests in one trial are told apart
     by their order, or by `key`. `tools` and the provider's parameters go by name. With a `schema` (a JSON
-    schema, or a pydantic model) the reply's `parsed` fits it, or CallFailed after so many `repairs`.
+    schema, or a pydantic model) the reply's `parsed` fits it, or Unfit after so many `repairs`.
     """
     talk = _talk(model, prompt, system, key, schema, repairs, parameters)
     asked = next(talk)
@@ -94,7 +94,7 @@ def _talk(
         reply = yield channel.call(model, request, key and f"{key} repair {nth}")
     parsed, problems = _fit(reply.text, wanted)
     if problems:
-        raise CallFailed(f"{model}: its reply does not fit the schema after {repairs} repairs: {problems[0]}")
+        raise Unfit(f"{model}: its reply does not fit the schema after {repairs} repairs: {problems[0]}")
     return msgspec.structs.replace(reply, parsed=parsed)
 
 

@@ -114,6 +114,10 @@ class CallFailed(PeiraError):
         self.busy = busy
 
 
+class Unfit(CallFailed):
+    """A model answered, and none of its answers fits the schema that was asked for."""
+
+
 class Model(Protocol):
     """A model behind some endpoint."""
 

@@ -10,10 +10,13 @@ from peira.evaluators.code_bleu import code_bleu
 from peira.evaluators.composite import cascade, conditional, gated, pick, weighted
 from peira.evaluators.embedding import embedding_similarity
 from peira.evaluators.function import from_function
+from peira.evaluators.judge import judge
 from peira.evaluators.labels import choice, multi_label
 from peira.evaluators.mathematics import math_equal
 from peira.evaluators.number import numeric
 from peira.evaluators.overlap import bleu, chrf, rouge
+from peira.evaluators.pairwise import pairwise
+from peira.evaluators.panel import panel
 from peira.evaluators.refusals import refusal
 from peira.evaluators.scores import score_value
 from peira.evaluators.shape import json_schema, length
@@ -39,6 +42,7 @@ BUILT_IN = (
     gated,
     includes,
     json_schema,
+    judge,
     latency,
     length,
     match,
@@ -46,6 +50,8 @@ BUILT_IN = (
     meteor,
     multi_label,
     numeric,
+    pairwise,
+    panel,
     pick,
     refusal,
     regex,
@@ -76,6 +82,7 @@ __all__ = [
     "gated",
     "includes",
     "json_schema",
+    "judge",
     "latency",
     "length",
     "match",
@@ -83,6 +90,8 @@ __all__ = [
     "meteor",
     "multi_label",
     "numeric",
+    "pairwise",
+    "panel",
     "pick",
     "refusal",
     "regex",

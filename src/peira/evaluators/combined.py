@@ -1,7 +1,7 @@
 """Evaluators made of others: what they have in common.
 
-Parts may be awaited or not: the whole is awaited if any part is. A part that fails fails the whole, and one
-that is not needed is not asked.
+Parts may be awaited or not: the whole is awaited if any part is. A part that fails fails the whole, one that
+comes to no verdict leaves the whole without one, and one that is not needed is not asked.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from peira.core.contracts import Evaluator
 from peira.core.ids import Json, normalise
+from peira.core.verdicts import NoVerdict, no_verdict
 from peira.errors import Invalid
 from peira.evaluators.comparison import VERSION, Score
 from peira.evaluators.scores import score_value
@@ -21,6 +22,14 @@ from peira.spec.evaluators import as_evaluator
 Facts = Mapping[str, Any]
 Decide = Callable[["Combined", Facts], Coroutine[Any, Any, Score]]
 Role = Evaluator | tuple[Evaluator, ...]
+
+
+class Undecided(Exception):
+    """A part came to no verdict."""
+
+    def __init__(self, verdict: NoVerdict) -> None:
+        super().__init__(str(verdict))
+        self.verdict = verdict
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,6 +57,11 @@ class Combined:
         return any(part.asynchronous for part in self.every)
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """The models that its parts are known to ask, one for each question."""
+        return tuple(name for part in self.every for name in getattr(part, "models", ()))
+
+    @property
     def takes(self) -> frozenset[str]:
         return frozenset().union(*(part.takes for part in self.every))
 
@@ -62,8 +76,14 @@ class Combined:
         return {**whole, "config": {**{name: _written_role(role) for name, role in self.parts}, **own}}
 
     def judge(self, facts: Facts) -> Any:
-        verdict = self.decide(self, facts)
+        verdict = self._decided(facts)
         return verdict if self.asynchronous else _finished(verdict)
+
+    async def _decided(self, facts: Facts) -> Score | NoVerdict:
+        try:
+            return await self.decide(self, facts)
+        except Undecided as undecided:
+            return undecided.verdict
 
     def one(self, role: str) -> Evaluator:
         part = dict(self.parts)[role]
@@ -83,9 +103,12 @@ def made(evaluators: Any, who: str, role: str) -> tuple[Evaluator, ...]:
 
 
 async def score_of(part: Evaluator, facts: Facts) -> Json:
-    """What a part says, as it would be kept."""
+    """What a part says, as it would be kept; Undecided if that is nothing."""
     verdict = part.judge(facts)
-    return score_value(await verdict if inspect.isawaitable(verdict) else verdict, part.name)
+    score = score_value(await verdict if inspect.isawaitable(verdict) else verdict, part.name)
+    if none := no_verdict(score):
+        raise Undecided(NoVerdict(f"{part.name}: {none.reason}"))
+    return score
 
 
 async def worth(part: Evaluator, facts: Facts) -> float:
@@ -103,12 +126,12 @@ def number(score: Json, name: str) -> float:
     raise Invalid(f"{name} gives the text {score!r}, which is no number")
 
 
-def _finished(verdict: Coroutine[Any, Any, Score]) -> Score:
+def _finished(verdict: Coroutine[Any, Any, Score | NoVerdict]) -> Score | NoVerdict:
     """What a coroutine returns that awaits nothing but others of its kind."""
     try:
         verdict.send(None)
     except StopIteration as done:
-        result: Score = done.value
+        result: Score | NoVerdict = done.value
         return result
     finally:
         verdict.close()

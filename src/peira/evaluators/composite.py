@@ -10,7 +10,7 @@ from typing import Any
 from peira.core.ids import Json
 from peira.core.reading.numbers import is_number
 from peira.errors import Invalid
-from peira.evaluators.combined import Combined, Facts, made, number, score_of, worth
+from peira.evaluators.combined import Combined, Facts, Undecided, made, number, score_of, worth
 from peira.evaluators.comparison import Score
 from peira.spec.evaluators import as_evaluator
 
@@ -63,7 +63,8 @@ async def _conditional(at_least: float, whole: Combined, facts: Facts) -> Json:
 def cascade(
     of: Sequence[Any], accept: float = 1.0, reject: float | None = None, label: str | None = None
 ) -> Combined:
-    """The first score that decides: one of at least `accept`, or of at most `reject`. The last always does.
+    """The first score that decides: one of at least `accept`, or of at most `reject`. The last always does;
+    one that comes to no verdict does not.
 
     The cheap check comes first, the dear one where it left the question open: `cascade([exact(), judge])`
     asks the judge where the answer is not exactly right. `value` is the score, `by` who decided.
@@ -80,7 +81,10 @@ def cascade(
 async def _first_decided(accept: float, reject: float | None, whole: Combined, facts: Facts) -> Score:
     *early, last = whole.every
     for part in early:
-        score = await worth(part, facts)
+        try:
+            score = await worth(part, facts)
+        except Undecided:
+            continue
         if score >= accept or (reject is not None and score <= reject):
             return {"value": score, "by": part.name}
     return {"value": await worth(last, facts), "by": last.name}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from peira.core.ids import Json, normalise
+from peira.core.verdicts import KEY, NoVerdict, to_json
 from peira.errors import Invalid
 
 ALLOWED = "a score is a bool, a number, a text, or a dict of those"
@@ -16,8 +17,11 @@ def score_value(raw: object, name: str = "the evaluator") -> Json:
     """The score as plain JSON, to be kept; Invalid says what is wrong with it.
 
     NaN is refused: it would turn every mean it enters into NaN. So is None: an evaluator that returned
-    nothing has not judged. Subclasses and numpy scalars become the plain value they hold.
+    nothing has not judged; one that cannot judge returns a `NoVerdict`, and nothing else is recorded as that.
+    Subclasses and numpy scalars become the plain value they hold.
     """
+    if isinstance(raw, NoVerdict):
+        return to_json(NoVerdict(_text(raw.reason, name)))
     if not isinstance(raw, Mapping):
         return _plain(raw, f"{name} returned")
     if not raw:
@@ -28,7 +32,15 @@ def score_value(raw: object, name: str = "the evaluator") -> Json:
 def _key(key: object, name: str) -> str:
     if not isinstance(key, str) or not key:
         raise Invalid(f"{name} returned a dict with the key {key!r}; the keys of a score are texts")
+    if key == KEY:
+        raise Invalid(f"{name} returned a dict with the key {KEY!r}; return NoVerdict(reason) for that")
     return str.__str__(key)
+
+
+def _text(reason: object, name: str) -> str:
+    if not isinstance(reason, str):
+        raise Invalid(f"{name} came to no verdict for the reason {reason!r}, which is no text")
+    return str(normalise(str.__str__(reason), name))
 
 
 def _plain(raw: object, returned: str) -> Json:

@@ -74,8 +74,9 @@ def write_evaluator(given: Any, base: Path | None) -> Json:
         return reference(given, base)
     identity = given.identity
     config = identity.get("config") if isinstance(identity, Mapping) else None
-    if isinstance(config, Mapping) and given.name in registry.names("evaluator"):
-        return {"name": given.name, **config} if config else given.name
+    kind = identity.get("evaluator") if isinstance(identity, Mapping) else None  # its name may be a label
+    if isinstance(config, Mapping) and kind in registry.names("evaluator"):
+        return {"name": kind, **config} if config else kind
     function: Callable[..., Any] | None = getattr(given, "fn", None)
     return reference(function if function is not None else given, base)
 

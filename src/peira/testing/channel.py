@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -15,10 +15,16 @@ from peira.errors import Abandoned, Invalid
 class MemoryChannel:
     """Everything said through it, in the order in which it was said.
 
-    `steps` may be given, for a replay, and `replies`, which models give in this order."""
+    `steps` may be given, for a replay, and `replies`, which models give in this order, or a function that
+    knows the reply to each request."""
 
-    def __init__(self, steps: Mapping[str, bytes] | None = None, replies: Sequence[Reply] = ()) -> None:
-        self.replies = list(replies)
+    def __init__(
+        self,
+        steps: Mapping[str, bytes] | None = None,
+        replies: Sequence[Reply] | Callable[[Request], Reply] = (),
+    ) -> None:
+        self._reply = replies if callable(replies) else None
+        self.replies = [] if callable(replies) else list(replies)
         self.asked: list[tuple[str, Request, str]] = []
         self.steps: dict[str, bytes] = dict(steps or {})
         self.observed: list[tuple[str, Json]] = []
@@ -41,11 +47,11 @@ class MemoryChannel:
 
     def call(self, model: str, request: Request, key: str) -> Future[Reply]:
         self._check()
-        if not self.replies:
+        if not self.replies and self._reply is None:
             raise Invalid(f"model {model!r} was asked, and this channel has no reply for it")
         self.asked.append((model, request, key))
         done: Future[Reply] = Future()
-        done.set_result(self.replies.pop(0))
+        done.set_result(self._reply(request) if self._reply else self.replies.pop(0))
         return done
 
     def observe(self, name: str, data: Json) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from peira.core.context import Channel, judge
 from peira.core.contracts import Evaluator
 from peira.core.ids import Json, canonical, digest, normalise, own_copy
 from peira.core.transforms import NoAnswer
@@ -46,8 +47,19 @@ class EvaluatorSuite:
         """A second evaluator, made in the same way."""
         raise NotImplementedError("override the fixture `twin`")
 
+    def channel(self) -> Channel | None:
+        """What it asks models through, if it asks any: override it with what they reply."""
+        return None
+
     def score(self, evaluator: Evaluator, facts: Mapping[str, Any]) -> Json:
         """What is kept of its verdict; only the facts it takes are handed to it."""
+        entered = judge(self.channel())
+        try:
+            return self._score(evaluator, facts)
+        finally:
+            entered.var.reset(entered)
+
+    def _score(self, evaluator: Evaluator, facts: Mapping[str, Any]) -> Json:
         verdict = evaluator.judge({name: facts[name] for name in evaluator.takes})
         assert inspect.isawaitable(verdict) == evaluator.asynchronous
         return score_value(asyncio.run(_complete(verdict)) if evaluator.asynchronous else verdict)
