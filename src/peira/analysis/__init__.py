@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         mixed,
         ranking,
         slices,
+        strata,
+        surface,
     )
 
 __all__ = [
@@ -33,6 +35,8 @@ __all__ = [
     "mixed",
     "ranking",
     "slices",
+    "strata",
+    "surface",
 ]
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from peira.analysis.leaderboard import Leaderboard
     from peira.analysis.mixed import Kind
     from peira.analysis.slices import Slices
+    from peira.analysis.strata_value import Strata
+    from peira.analysis.surface_value import Surface
     from peira.analysis.table import Table
 
 
@@ -152,6 +154,16 @@ class Results:
     ) -> Effects:
         """Effects by a mixed model with cases as a random effect: linear, or logistic for yes/no scores."""
         return rooms.mixed.mixed(self._stream(), factors, score, kind, level, self.notes)
+
+    def strata(self, *factors: str, score: str | None = None, order: int = 2) -> Strata:
+        """Split plots: factors set for whole plots are tested against plots, all others within them."""
+        return rooms.strata.strata(self._stream(), factors, score, order, self.notes)
+
+    def surface(
+        self, *factors: str, score: str | None = None, level: float = 0.95, lowest: bool = False
+    ) -> Surface:
+        """The score as a second-order function of factors that are numbers, and where it is best."""
+        return rooms.surface.surface(self._stream(), factors, score, level, lowest, self.notes)
 
     def leaderboard(
         self, *by: str, score: str | None = None, level: float = 0.95, lowest_first: bool = False

@@ -31,7 +31,8 @@ class Score(msgspec.Struct, frozen=True):
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     """One trial with its scores. `reused` says that this run did not execute it; `reused_from` names the
     trial whose result was taken over when a factor was added at its baseline. An `anchor` is the study's
-    first trial again, run to see whether something drifts: it is in no mean."""
+    first trial again, run to see whether something drifts: it is in no mean. `block` and `plot` name those of
+    the design that it was run in."""
 
     id: str
     agent: str
@@ -56,6 +57,8 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     expected: Json = None
     calls: tuple[str, ...] = ()
     anchor: bool = False
+    block: str = ""
+    plot: str = ""
 
     @property
     def cost(self) -> float | None:

@@ -28,6 +28,7 @@ COMMANDS = {
     "compare": ("compare", "Compare two runs, or the levels of a factor, case by case."),
     "leaderboard": ("leaderboard", "Rank what was compared, with intervals on means and ranks."),
     "effects": ("effects", "Say what each factor does, and what factors do together."),
+    "surface": ("surface", "Say where a score is best, over factors that are numbers."),
     "hypotheses": ("hypotheses", "Say what became of the hypotheses that a study declared."),
     "power": ("power", "Say how many cases it takes to tell two sides apart."),
     "gate": ("gate", "Exit with 1 unless the results meet these demands, with confidence."),

@@ -12,7 +12,7 @@ from peira.cli.options import Json, RunName, Store
 from peira.core.registry import nearest
 from peira.errors import Invalid
 
-MODELS = ("paired", "linear", "logistic", "anova2", "anova3")
+MODELS = ("paired", "linear", "logistic", "anova2", "anova3", "split-plot")
 
 
 def effects(
@@ -27,7 +27,11 @@ def effects(
     ] = 2,
     model: Annotated[
         str,
-        typer.Option("--model", metavar="NAME", help="paired (default), linear, logistic, anova2, anova3."),
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="paired (default), linear, logistic, anova2, anova3, split-plot.",
+        ),
     ] = "paired",
     level: Level = 0.95,
     store: Store = None,
@@ -36,7 +40,8 @@ def effects(
     """Say what each factor does, and what factors do together.
 
     Main effects and interactions with intervals, each case its own control; or by a mixed model with cases as
-    a random effect (linear, logistic); or the classical table of sums of squares (anova2, anova3).
+    a random effect (linear, logistic); or the classical table of sums of squares (anova2, anova3); or with
+    factors set for whole plots tested against plots (split-plot).
 
     \b
     Examples:
@@ -49,6 +54,8 @@ def effects(
         show(results.mixed(*names, score=score, kind=kind, level=level), as_json)  # type: ignore[arg-type]
     elif model in ("anova2", "anova3"):
         show(results.anova(*names, score=score, type=2 if model == "anova2" else 3, order=order), as_json)
+    elif model == "split-plot":
+        show(results.strata(*names, score=score, order=order), as_json)
     elif model == "paired":
         show(results.effects(*names, score=score, level=level, order=order), as_json)
     else:
