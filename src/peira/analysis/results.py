@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from peira.analysis.findings import Findings
     from peira.analysis.leaderboard import Leaderboard
     from peira.analysis.mixed import Kind
+    from peira.analysis.quantiles import Quantiles
+    from peira.analysis.ratio import Ratios
+    from peira.analysis.reliability import Reliability
     from peira.analysis.slices import Slices
     from peira.analysis.strata_value import Strata
     from peira.analysis.surface_value import Surface
@@ -90,14 +93,24 @@ class Results:
         """What was paid in this run, retries and judges included."""
         return spent(self.spent_by_model)
 
-    def table(self, *by: str, score: str | None = None, level: float = 0.95) -> Table:
+    def table(
+        self,
+        *by: str,
+        score: str | None = None,
+        level: float = 0.95,
+        interval: str = "",
+        across: str = "",
+    ) -> Table:
         """Means with intervals, by factors, or by agent, case, slice or cluster; overall without names.
 
         Failures are in no mean: they stand beside it. `score` picks one score, or one part of it.
-        What the anchors say of drift stands below.
+        `interval` names another way than the one that fits (bootstrap, t, wilson, exact, clopper-pearson).
+        Levels of the factor `across` count as a sample, like cases. What anchors say of drift stands below.
         """
         anchors: list[TrialResult] = []
-        table = rooms.means.tabulate(_aside(self._stream(), anchors), by, score, level, self.notes)
+        table = rooms.means.tabulate(
+            _aside(self._stream(), anchors), by, score, level, self.notes, interval, across
+        )
         return replace(table, notes=(*table.notes, *rooms.drift.drift(anchors))) if anchors else table
 
     def compare(
@@ -109,18 +122,23 @@ class Results:
         score: str | None = None,
         slice: str | None = None,
         baseline: Json = None,
-        correction: Correction | None = "holm",
+        correction: Correction | None = "declared",
         level: float = 0.95,
         margin: float | None = None,
         paired: bool | None = None,
         test: str = "",
+        effect: str = "",
+        interval: str = "",
     ) -> Comparison:
         """Levels of a factor (or "agent") with each other, or these results with those of another run.
 
         Paired by case wherever both sides have the case. Two levels `a` and `b`; or all with a `baseline`; or
-        every pair, as one family. `margin` asks whether a difference is too small to matter.
+        every pair, as one family. `margin` asks whether a difference is too small to matter. `test`, `effect`
+        and `interval` name others than those that fit the data.
         """
         compare, wish = rooms.compare, rooms.contrasts.Wish(level, margin, correction, paired, test)
+        declared = self.aims.correction(by, score) if self.aims and isinstance(by, str) else ""
+        wish = replace(wish, effect=effect, interval=interval, declared=declared)
         if isinstance(by, Results):
             labels = (short(self.run_id), short(by.run_id))
             notes = tuple(dict.fromkeys((*self.notes, *by.notes)))
@@ -170,6 +188,20 @@ class Results:
     ) -> Leaderboard:
         """Entries (of agent and factors) with intervals on means and ranks, and who cannot be told apart."""
         return rooms.ranking.leaderboard(self._stream(), by, score, level, lowest_first, self.notes)
+
+    def quantiles(
+        self, score: str = "took", *by: str, q: Sequence[float] = (0.5, 0.9, 0.99), level: float = 0.95
+    ) -> Quantiles:
+        """Quantiles of a number that every trial has (its seconds, a score, a metric) with intervals."""
+        return rooms.quantiles.quantiles(self._stream(), score, by, q, level, self.notes)
+
+    def ratio(self, top: str, bottom: str, *by: str, method: str = "fieller", level: float = 0.95) -> Ratios:
+        """One total over another, such as `ratio("cost", "match")`: what a success costs; or by "delta"."""
+        return rooms.ratio.ratio(self._stream(), top, bottom, by, method, level, self.notes)
+
+    def reliability(self, *by: str, level: float = 0.95) -> Reliability:
+        """The share of trials that failed; where none did, how large it may still be (rule of three)."""
+        return rooms.reliability.reliability(self._stream(), by, level, self.notes)
 
     def slices(self, by: str = "slice", *, score: str | None = None, level: float = 0.95) -> Slices:
         """Means of slices, each pulled towards the others as far as its own evidence is weak."""

@@ -29,13 +29,20 @@ def compare(
     ] = None,
     correction: Annotated[
         str,
-        typer.Option("--correction", metavar="NAME", help="holm (default), bh, dunnett, tukey, none."),
-    ] = "holm",
+        typer.Option("--correction", metavar="NAME", help="As declared, or holm, bh, dunnett, tukey, none."),
+    ] = "declared",
     margin: Annotated[
         float | None, typer.Option("--margin", metavar="X", help="A difference too small to matter.")
     ] = None,
     test: Annotated[
         str, typer.Option("--test", metavar="NAME", help="permutation, wilcoxon, ...; else what fits.")
+    ] = "",
+    effect: Annotated[
+        str,
+        typer.Option("--effect", metavar="NAME", help="cohen d, cliffs delta, odds ratio, ...; else fits."),
+    ] = "",
+    interval: Annotated[
+        str, typer.Option("--interval", metavar="NAME", help="bootstrap; else what fits.")
     ] = "",
     level: Level = 0.95,
     store: Store = None,
@@ -67,6 +74,8 @@ def compare(
         level=level,
         margin=margin,
         test=test,
+        effect=effect,
+        interval=interval,
     )
     show(found, as_json)
 
