@@ -134,12 +134,12 @@ def _least(n: int, rng: Rng) -> float:
 def _warned(
     method: str, where: str, draw: Callable[[Rng], Estimate], rounds: int, seed: int, truth: float = 0.0
 ) -> Cell:
-    """Coverage, and how often the output said that the values are too skewed for it."""
+    """Coverage, and how often the output said that the values are too skewed for it, or too few to tell."""
     said = []
 
     def bounds(rng: Rng) -> Bounds:
         found = draw(rng)
-        said.append("skewed" in found.method)
+        said.append("skewed" in found.method or "few" in found.method)
         return found.low, found.high
 
     found = covered(bounds, truth, rounds, seed)
