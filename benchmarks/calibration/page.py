@@ -15,8 +15,8 @@ fixed in the code: the same numbers come every time. `--only SECTION` runs and r
 Is a 95% interval right 95 times in 100, and does a test at 0.05 cry wolf 5 times in 100? Simulated, or
 enumerated where every outcome can be listed, for every interval and test that is a default. Asked for:
 coverage of 0.94 to 0.97, rejection of 0.04 to 0.055 where nothing differs, and at most 0.05 under continuous
-looking; or as close as the discreteness of the data permits, which stands beside it as *best attainable*: what
-a method attains that knows everything but the answer. Simulated figures have two standard errors of slack (±).
+looking; or as close as the discreteness of the data permits, which stands beside it as *best attainable*:
+what a method attains that knows everything but the answer. ± are two standard errors of the simulation.
 
 | verdict | meaning |
 |---|---|

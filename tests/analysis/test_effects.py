@@ -129,8 +129,8 @@ def test_the_linear_mixed_model_of_a_full_table_has_the_same_effects(trial, resu
         assert one.estimate.low < one.estimate.mean < one.estimate.high
 
 
-def test_the_logistic_model_finds_the_odds_ratio_of_the_table(gsm8k):
-    found = gsm8k.mixed(kind="logistic")
+def test_the_marginal_model_finds_the_odds_ratio_of_the_table(gsm8k):
+    found = gsm8k.mixed(kind="marginal")
     share = correct(gsm8k).mean(axis=0)
     odds = np.log(share / (1 - share))
     interaction = (odds[3] - odds[2]) - (odds[1] - odds[0])

@@ -168,10 +168,16 @@ class Results:
         return rooms.anova.anova(self._stream(), factors, score, type, order, self.notes)
 
     def mixed(
-        self, *factors: str, score: str | None = None, kind: Kind = "linear", level: float = 0.95
+        self,
+        *factors: str,
+        score: str | None = None,
+        kind: Kind = "linear",
+        level: float = 0.95,
+        random: Sequence[str] = (),
     ) -> Effects:
-        """Effects by a mixed model with cases as a random effect: linear, or logistic for yes/no scores."""
-        return rooms.mixed.mixed(self._stream(), factors, score, kind, level, self.notes)
+        """Effects by a mixed model with cases as a random effect: linear (with the factors in `random` as
+        others), or for yes/no scores logistic (of a given case) or marginal (of the average case)."""
+        return rooms.mixed.mixed(self._stream(), factors, score, kind, level, self.notes, random)
 
     def strata(self, *factors: str, score: str | None = None, order: int = 2) -> Strata:
         """Split plots: factors set for whole plots are tested against plots, all others within them."""

@@ -27,6 +27,21 @@ class Variance:
     repeats: float | None
 
     @property
+    def shares(self) -> dict[str, float]:
+        """What is known of the variance, each source's share of it."""
+        names = {"condition": self.condition, "case": self.case, "repeat": self.repeat}
+        together = "case x condition" if self.repeat is not None else "case x condition and repeat"
+        known = {name: v for name, v in {**names, together: self.interaction}.items() if v is not None}
+        whole = sum(known.values())
+        return {name: v / whole for name, v in known.items()} if whole and len(known) > 1 else {}
+
+    @property
+    def sources(self) -> str:
+        """Where the variance comes from, largest first; empty where that cannot be told."""
+        found = sorted(self.shares.items(), key=lambda one: -one[1])
+        return f"variance: {', '.join(f'{name} {share:.0%}' for name, share in found)}" if found else ""
+
+    @property
     def sentence(self) -> str:
         if self.repeats is None:
             return "Nothing is repeated: how much repeats differ, and whether more would help, is not known."
