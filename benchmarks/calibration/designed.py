@@ -127,7 +127,9 @@ def _term(cases: int, lost: float, rng: Rng) -> float | None:
 
 
 def _plots(cases: int, plots: int, rng: Rng) -> float | None:
-    reacts, own = rng.normal(0, 0.5, (cases, 2)), rng.normal(0, 1, 2 * plots)
+    own = rng.normal(0, 1, 2 * plots)
+    # How the only case reacts is what is asked about, and no error.
+    reacts = rng.normal(0, 0.5 if cases > 1 else 0.0, (cases, 2))
     trials = [
         _trial(c, reacts[c, p % 2] + own[p] + rng.normal(), plot=str(p), tool=p % 2, s=s)
         for c in range(cases)

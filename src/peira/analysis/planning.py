@@ -138,7 +138,7 @@ def _from(one: Side, two: Side, question: Question) -> Power:
         if split is None:
             return Power(label, note="nothing is repeated, so repeats cannot be asked about")
         variance = split[0] + (split[1] + split[2]) / question.repeats
-    if variance <= 1e-24:
+    if variance <= 1e-24 * max(1.0, mean * mean):
         return Power(label, note="the differences show no spread")
     seen = mean if abs(mean) > 1e-12 else None
     difference = question.difference if question.difference is not None else seen

@@ -90,7 +90,8 @@ def _resampled_d(data: Data, level: float, name: str) -> Interval:
     """d or g of paired sides: the same quantity as of unpaired ones, its interval by drawing whole units."""
     first, second = data.by_unit()
     n, centre = first.size, float(np.concatenate([first, second]).mean())
-    df, one, two = 2 * n - 2, first - centre, second - centre
+    scale = max(float(np.abs(first - centre).max()), float(np.abs(second - centre).max())) or 1.0
+    df, one, two = 2 * n - 2, (first - centre) / scale, (second - centre) / scale
     bias = 1.0
     if name == "hedges g" and df > 1:
         bias = math.exp(math.lgamma(df / 2) - math.lgamma((df - 1) / 2)) / math.sqrt(df / 2)

@@ -193,6 +193,8 @@ def _line(runs: Runs, stratum: str, term: Term, part: Floats, error: Error, cros
 def _said(runs: Runs, errors: Sequence[Error]) -> Iterator[str]:
     plots, rows = int(runs.plots.max()) + 1, len(runs.plots)
     yield (f"{plots} whole plots of {rows:,} runs on {runs.cases:,} {'case' if runs.cases == 1 else 'cases'}")
+    if runs.cases == 1:
+        yield "one case: what is tested holds for this case only"
     for error in errors:
         if not error.df:
             yield f"{error.stratum}: nothing is left for an error; more plots of the same setting would tell"

@@ -88,6 +88,9 @@ def _fitted(
     if solution is None:
         few = f"the points that were run cannot tell its {shape.shape[1]} coefficients apart"
         return Surface(score, level, goal, notes=(f"No surface: {few}.", *said))
+    if float(np.abs(solution.beta[1 : shape.shape[1]]).max()) <= rows.rounding:
+        why = f"{score} does not change with {', '.join(axis.name for axis in axes)}: there is no best point."
+        return Surface(score, level, goal, notes=(why, *said))
     fit = errors(rows, matrix, solution, shape.shape[1])
     signed = fit.beta if goal == "highest" else -fit.beta
     best = shapes.highest(signed[None], k)[0]
@@ -124,7 +127,7 @@ def _coefficients(axes: Sequence[Axis], fit: Surfaced, rows: Rows, level: float)
 
 def _spread(fit: Surfaced, place: int) -> Spread | None:
     variance = 0.0 if fit.covariance is None else float(fit.covariance[place, place])
-    return Spread(variance**0.5, fit.df) if variance > 0 else None
+    return Spread(variance**0.5, fit.df) if variance > fit.tiny**2 else None
 
 
 def _settings(
@@ -168,7 +171,7 @@ def _directions(turned: shapes.Canonical, fit: Surfaced, level: float) -> Iterab
     for place, bend in enumerate(turned.curvatures):
         weights = tuple(float(weight) for weight in turned.directions[:, place])
         spread = Spread(float(turned.curvature_errors[place]), fit.df)
-        known = fit.covariance is not None and spread.error > 0
+        known = fit.covariance is not None and spread.error > fit.tiny
         low, high = student.around(float(bend), spread, level) if known else (None, None)
         yield Direction(weights, Interval(float(bend), low, high, 0, "delta"))
 
@@ -177,7 +180,7 @@ def _value(fit: Surfaced, best: Floats, rows: Rows, level: float) -> Estimate:
     at = shapes.columns(best[None])[0]
     mean, n = float(at @ fit.beta), len(rows.values)
     variance = 0.0 if fit.covariance is None else float(at @ fit.covariance @ at)
-    if variance <= 0:
+    if variance <= fit.tiny**2:
         return Estimate(mean, None, None, n, "unknown")
     bounds = student.around(mean, Spread(variance**0.5, fit.df), level)
     return Estimate(mean, *bounds, n, "surface, at this point")

@@ -55,6 +55,11 @@ class Rows:
     units: Codes
 
     @property
+    def rounding(self) -> float:
+        """Errors this small, among these values, are rounding and not evidence."""
+        return float(np.abs(self.values).max()) * 2.0**-40
+
+    @property
     def groups(self) -> int:
         return int(self.units.max()) + 1
 
@@ -92,6 +97,7 @@ class Surfaced:
     covariance: Floats | None
     df: float
     how: str
+    tiny: float
 
     @property
     def known(self) -> Floats:
@@ -101,10 +107,10 @@ class Surfaced:
 
 def errors(rows: Rows, matrix: Floats, solution: Solution, width: int) -> Surfaced:
     """Robust where there are more units than coefficients; else from what the surface leaves within units."""
-    groups, columns = rows.groups, matrix.shape[1]
+    groups, columns, tiny = rows.groups, matrix.shape[1], rows.rounding
     if is_rounding(float(np.abs(solution.residuals).max()), rows.values):
         how = "the surface leaves nothing over: no error can be given"
-        return Surfaced(solution.beta[:width], None, 0.0, how)
+        return Surfaced(solution.beta[:width], None, 0.0, how, tiny)
     if groups > columns:
         found = cluster_covariance(rows.units, matrix, solution.residuals, solution.bread)
         return Surfaced(
@@ -112,16 +118,17 @@ def errors(rows: Rows, matrix: Floats, solution: Solution, width: int) -> Surfac
             found[:width, :width],
             groups - 1.0,
             f"{groups:,} independent units, each its own control",
+            tiny,
         )
     blocks = np.eye(groups)[rows.units][:, 1:] - np.eye(groups)[rows.units][:, :1]
     inner = solve(np.hstack([matrix, blocks]), rows.values)
     df = len(rows.values) - columns - groups + 1
     if inner is None or df < 1:
         how = "more coefficients than there are values for: no error can be given"
-        return Surfaced(solution.beta[:width], None, 0.0, how)
+        return Surfaced(solution.beta[:width], None, 0.0, how, tiny)
     covariance = inner.bread * inner.squares / df
     how = "errors from repeats of one case" if groups == 1 else f"errors hold for these {groups} cases only"
-    return Surfaced(inner.beta[:width], covariance[:width, :width], float(df), how)
+    return Surfaced(inner.beta[:width], covariance[:width, :width], float(df), how, tiny)
 
 
 def lack_of_fit(rows: Rows, matrix: Floats) -> tuple[Fits | None, float | None]:

@@ -77,7 +77,9 @@ def canonical(beta: Floats, covariance: Floats, k: int) -> Canonical | None:
     point = -inverse @ linear / 2
     slopes = np.stack([_moved(inverse, point, term) for term in terms(k)], axis=1)
     bends = np.stack([_bent(directions, term) for term in terms(k)], axis=1)
-    errors, curved = (np.sqrt(np.einsum("ij,jk,ik->i", part, covariance, part)) for part in (slopes, bends))
+    errors, curved = (
+        np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", part, covariance, part), 0)) for part in (slopes, bends)
+    )
     value = float(columns(point[None])[0] @ beta)
     return Canonical(point, errors, value, curvatures, curved, directions)
 
