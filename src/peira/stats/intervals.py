@@ -20,8 +20,8 @@ from peira.stats.robust import spread
 from peira.stats.student import Spread, around
 from peira.stats.values import Estimate
 
-FEW = 20
-"""Fewer units than this do not show whether they are skewed."""
+FEW = 19
+"""Fewer units than this, beside those that are all the same, do not show whether they are skewed."""
 
 __all__ = ["Estimate", "clustered", "estimate", "mean_t", "wilson"]
 
@@ -111,8 +111,8 @@ def _warned(found: Estimate, units: Floats, weights: Floats) -> Estimate:
     to tell.
 
     Twice what Cochran's rule asks for, 50 times the squared skewness, of as many units as unequal weights
-    leave; a skewness within two of its standard errors is no sign of anything, and fewer than `FEW` units do
-    not show whether there is one.
+    leave; a skewness within two of its standard errors is no sign of anything. Whether there is one does not
+    show while fewer than `FEW` units differ from the commonest value.
     """
     n, centred = units.size, units - units.mean()
     scale = float(np.abs(centred).max())
@@ -126,7 +126,8 @@ def _warned(found: Estimate, units: Floats, weights: Floats) -> Estimate:
     effective = float((weights**2).sum()) ** 3 / float((weights**3).sum()) ** 2
     if effective < 50 * skewness**2 and skewness > 2 * chance:
         return _called(found, "skewed")
-    return _called(found, "few") if n < FEW else found
+    differing = n - int(np.unique(units, return_counts=True)[1].max())
+    return _called(found, "few") if differing < FEW else found
 
 
 def _called(found: Estimate, what: str) -> Estimate:
