@@ -87,7 +87,8 @@ def _said(one: Line, score: str) -> str:
     if one.p is None:
         return f"Nothing can be said about {one.term}: there is no error to test it against."
     clear = "makes a difference" if one.p <= ALPHA else "makes no clear difference"
-    return f"{one.term} {clear} in {score}: p = {one.p:.3g}, against {one.stratum}."
+    how = "against whole plots" if one.stratum == "whole plots" else "within plots"
+    return f"{one.term} {clear} in {score}: p = {one.p:.3g}, tested {how}."
 
 
 def _shown(value: float | None) -> str:
