@@ -116,7 +116,7 @@ def unequal(quick: bool) -> Iterator[Cell]:
         found = covered(partial(_welch, n, m, spread), 0, rounds, seed)
         yield Cell("welch interval", f"n {n} and {m}, spread 1 and {spread}", "coverage", found, 0.95, rounds)
     for seed, n in enumerate((10, 40)):
-        times = 100 if quick else 2000
+        times = 100 if quick else 600
         found = rejected(partial(_least, n), times, seed)
         yield Cell("max t, all pairs of 4", f"n {n}", "rejection", *found, times)
 

@@ -156,3 +156,11 @@ def test_split_plots_and_surfaces_say_when_there_are_none(peira, ran):
     assert "no whole plots" in peira("effects", "--model", "split-plot").out
     assert "No factor is a number" in peira("surface").out
     assert peira("surface", "--factor", "model").code == 2
+
+
+def test_power_from_shares(peira, folder):
+    assert "cases" in peira("power", "--won", "0.12", "--lost", "0.08").out
+    assert "cases on each side" in peira("power", "--rates", "0.8", "0.7", "--cases", "100").out
+    assert peira("power", "--won", "0.12").code == 2
+    assert peira("power", "--rates", "0.8", "0.7", "--deviation", "1").code == 2
+    assert peira("power", "--cluster", "3").code == 2
