@@ -9,7 +9,7 @@ MODEL := .venv/.model
 SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo model test check bench torture docs clean
+.PHONY: help demo model test check bench calibrate torture docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,9 @@ check: $(READY) ## formatting, lint, types, and the law of the house
 
 bench: $(READY) ## measure the speed, as ratios
 	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+calibrate: $(READY) ## simulate how often intervals and tests are right, and keep the table (20 minutes)
+	@$(BIN)/python benchmarks/calibration/run.py --write docs/calibration.md $(ARGS)
 
 torture: $(READY) ## run the long fault sweeps
 	@$(BIN)/pytest -q -n logical -m torture --timeout 7200 $(ARGS)

@@ -2,7 +2,7 @@
 
 `python benchmarks/calibration/run.py` prints a Markdown table for every default interval and test, over a
 grid of situations, with the best attainable beside what was found. Seeds are fixed: the same numbers every
-time. `--quick` thins the grid and the rounds.
+time. `--quick` thins the grid and the rounds, `--write` keeps the tables on a page.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import designed
 import means
 import others
+import page
 import shares
 from cells import Cell, table
 
@@ -29,6 +32,7 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
     "Unequal sides, and families": means.unequal,
     "Looking on the way": others.looking,
     "The rest": others.rest,
+    "Designed studies": designed.rest,
 }
 
 
@@ -36,14 +40,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Simulate coverage and false-positive rates.")
     parser.add_argument("--quick", action="store_true", help="a thin grid, fewer rounds: under a minute")
     parser.add_argument("--only", choices=tuple(SECTIONS), help="one section")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="keep the sections that are run here")
     args = parser.parse_args()
+    if args.quick and args.write:
+        parser.error("--write: what is kept is the whole grid; leave out --quick")
     verdicts: Counter[str] = Counter()
     for title, section in SECTIONS.items():
         if args.only in (None, title):
             began = time.process_time()
             cells = list(section(args.quick))
             verdicts.update(cell.verdict for cell in cells)
-            print(f"\n## {title} ({time.process_time() - began:.0f} s)\n\n{table(cells)}", flush=True)
+            took = f"{time.process_time() - began:.0f}"
+            print(f"\n## {title} ({took} s)\n\n{table(cells)}", flush=True)
+            if args.write:
+                page.write(args.write, {title: (took, table(cells))}, list(SECTIONS))
     print("\n" + ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common()))
 
 

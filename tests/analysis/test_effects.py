@@ -129,8 +129,8 @@ def test_the_linear_mixed_model_of_a_full_table_has_the_same_effects(trial, resu
         assert one.estimate.low < one.estimate.mean < one.estimate.high
 
 
-def test_the_logistic_model_finds_the_odds_ratio_of_the_table(gsm8k):
-    found = gsm8k.mixed(kind="logistic")
+def test_the_marginal_model_finds_the_odds_ratio_of_the_table(gsm8k):
+    found = gsm8k.mixed(kind="marginal")
     share = correct(gsm8k).mean(axis=0)
     odds = np.log(share / (1 - share))
     interaction = (odds[3] - odds[2]) - (odds[1] - odds[0])
@@ -229,3 +229,25 @@ def test_a_certified_analysis_of_variance(trial, results):
     assert found.sources[0].squares == pytest.approx(5.11462616000000e-02, rel=1e-9)
     assert found.error_squares == pytest.approx(2.16636560000000e-01, rel=1e-9)
     assert found.sources[0].f == pytest.approx(1.18046237440255, rel=1e-9)
+
+
+def test_the_variance_of_conditions_is_shared_out_to_factors(trial, results):
+    """Known deviations: model 2, prompt 1, cases 3, repeats 0.5, no interaction of model and prompt."""
+    rng = np.random.default_rng(3)
+    models, prompts, cases = rng.normal(0, 2, 30), rng.normal(0, 1, 30), rng.normal(0, 3, 60)
+    trials = [
+        trial(c, models[m] + prompts[p] + cases[c] + 0.5 * rng.normal(), r, model=m, prompt=p)
+        for c in range(60)
+        for m in range(10)
+        for p in range(6)
+        for r in range(2)
+    ]
+    found = results(trials).effects("model", "prompt", order=1).variance
+    factors = dict(found.factors)
+    assert sum(factors.values()) == pytest.approx(found.condition)
+    assert factors["model"] == pytest.approx(models[:10].var(ddof=1), rel=0.2)
+    assert factors["prompt"] == pytest.approx(prompts[:6].var(ddof=1), rel=0.3)
+    assert factors["model x prompt"] < 0.01
+    assert found.repeat == pytest.approx(0.25, rel=0.1)
+    assert sum(found.shares.values()) == pytest.approx(1)
+    assert found.sources.startswith("variance: model 49%, case 48%")

@@ -118,3 +118,49 @@ def test_failed_trials_count_against_the_gate(peira, folder):
     done = peira("gate", "--min", "exact=0.1")
     assert done.code == 1
     assert "NOT MET" in done.out
+
+
+def test_other_numbers_than_means(peira, ran):
+    found = peira("ratio", "took/exact", "--by", "model", "--json").document
+    assert [row["label"] for row in found["rows"]] == ["small", "large"]
+    assert peira("ratio", "took").code == 2
+    assert [q["n"] for q in peira("quantiles", ran, "--json").document["rows"][0]["quantiles"]] == [160] * 3
+    assert "90% of exact" in peira("quantiles", "--score", "exact", "--q", "0.9").out
+    assert "own weight" in peira("slices", "--by", "model").out
+    assert "none of 160 trials of 40 cases failed" in peira("show", "--failures").out
+    assert "bootstrap BCa" in peira("show", "--interval", "bootstrap", "--by", "model").out
+    assert "two-way" in peira("show", "--across", "style", "--level", "0.9").out
+    assert peira("show", "--interval", "bootstrp").code == 2
+
+
+def test_effect_sizes_and_intervals_by_name(peira, ran):
+    asked = (
+        "compare",
+        "--by",
+        "model",
+        "--effect",
+        "cliffs delta",
+        "--interval",
+        "bootstrap",
+        "--margin",
+        "0.05",
+    )
+    done = peira(*asked)
+    assert "cliffs delta" in done.out
+    assert "bootstrap BCa" in done.out
+    assert "given the data" in done.out
+    assert peira("compare", "--by", "model", "--effect", "cliff").code == 2
+
+
+def test_split_plots_and_surfaces_say_when_there_are_none(peira, ran):
+    assert "no whole plots" in peira("effects", "--model", "split-plot").out
+    assert "No factor is a number" in peira("surface").out
+    assert peira("surface", "--factor", "model").code == 2
+
+
+def test_power_from_shares(peira, folder):
+    assert "cases" in peira("power", "--won", "0.12", "--lost", "0.08").out
+    assert "cases on each side" in peira("power", "--rates", "0.8", "0.7", "--cases", "100").out
+    assert peira("power", "--won", "0.12").code == 2
+    assert peira("power", "--rates", "0.8", "0.7", "--deviation", "1").code == 2
+    assert peira("power", "--cluster", "3").code == 2

@@ -81,7 +81,7 @@ def test_clusters_count_once():
     found, interval = paired_t(one, two, labels), difference(one, two, labels)
     assert found.statistic == pytest.approx((one - two).mean() / error.error)
     assert interval.high - interval.mean == pytest.approx(stats.t.ppf(0.975, 7) * error.error)
-    assert (found.method, interval.method) == ("paired t, clustered", "clustered")
+    assert (found.method, interval.method) == ("paired t, clustered", "clustered (few)")
 
 
 def test_yes_and_no_of_single_cases_is_tango():

@@ -23,10 +23,15 @@ if TYPE_CHECKING:
         labels,
         means,
         mixed,
+        quantiles,
         ranking,
         ratings,
+        ratio,
         reducing,
+        reliability,
         slices,
+        strata,
+        surface,
         tournament,
     )
 
@@ -44,10 +49,15 @@ __all__ = [
     "labels",
     "means",
     "mixed",
+    "quantiles",
     "ranking",
     "ratings",
+    "ratio",
     "reducing",
+    "reliability",
     "slices",
+    "strata",
+    "surface",
     "tournament",
 ]
 

@@ -48,9 +48,16 @@ class Aims:
 
     def declares(self, factor: str, score: str) -> bool:
         """Whether some hypothesis is about this factor and this number."""
-        return any(
-            h.factor == factor and self.measure_of(h.outcome) in (None, score) for h in self.hypotheses
-        )
+        return any(h.factor == factor and self._is(h, score) for h in self.hypotheses)
+
+    def correction(self, factor: str, score: str | None) -> str:
+        """The correction of the first plan that tests a hypothesis about this; empty where there is none."""
+        about = [h for h in self.hypotheses if h.factor == factor and (score is None or self._is(h, score))]
+        found = [plan.correction for plan in self.plans if any(plan.tests(h) for h in about)]
+        return found[0] if found else ""
+
+    def _is(self, hypothesis: Hypothesis, score: str) -> bool:
+        return self.measure_of(hypothesis.outcome) in (None, score)
 
 
 def _as_shown(hypothesis: Hypothesis, labels: Labels) -> Hypothesis:

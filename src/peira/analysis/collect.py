@@ -110,6 +110,8 @@ class Collector:
             expected=case.expected,
             calls=result.calls,
             anchor=place.number >= self._layout.anchored,
+            block=place.condition.block,
+            plot=place.condition.plot,
         )
 
     def _score(self, name: str, task: Task | None, found: Found | None) -> Score:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from peira.analysis.comparison import Comparison
 from peira.analysis.contrasts import Wish, contrast
-from peira.analysis.family import simultaneous
+from peira.analysis.family import chosen, simultaneous
 from peira.analysis.levels import Pair, choose_pairs, levels_of
 from peira.analysis.measures import Measured, measure
 from peira.analysis.sides import match, side
@@ -67,6 +67,7 @@ def compare_sides(
     by: str, measured: Measured, pairs: Sequence[Pair], wish: Wish, notes: Sequence[str] = ()
 ) -> Comparison:
     """The family of these comparisons, corrected as wished."""
+    wish = replace(wish, correction=chosen(wish.correction, wish.declared, pairs))
     family = len(pairs) > 1 and wish.correction in ("holm", "bonferroni")
     level = family_level(wish.level, len(pairs)) if family else wish.level
     found = [contrast(match(*pair), measured, replace(wish, level=level), wish.alpha) for pair in pairs]

@@ -89,6 +89,8 @@ def _remarks(of: Comparison) -> Iterator[str]:
             yield f"{one.first} and {one.second} share {one.shared:.0%} of their {one.shared_what}"
         if one.unmatched and one.paired:
             yield f"{one.first} and {one.second}: values without a partner, left out: {one.unmatched}"
+        if of.margin is not None and one.posterior is not None and one.posterior.within is not None:
+            yield _posterior(one, of.margin)
         if one.bounds is not None:
             yield f"{one.first} - {one.second}: {_lost(one.bounds)}"
     if of.correction in ("holm", "bonferroni") and len(of.contrasts) > 1:
@@ -97,6 +99,16 @@ def _remarks(of: Comparison) -> Iterator[str]:
         yield "p-values by Benjamini and Hochberg; each interval holds by itself"
     if of.correction in ("dunnett", "tukey"):
         yield f"p-values and intervals hold together ({of.correction})"
+
+
+def _posterior(one: Contrast, margin: float) -> str:
+    assert one.posterior is not None
+    parts = (one.posterior.above, one.posterior.within, one.posterior.below)
+    chances = [chance(part) for part in parts]
+    return (
+        f"{one.first} - {one.second}, given the data: higher by more than {margin:g} with chance "
+        f"{chances[0]}, equal for practical purposes {chances[1]}, lower {chances[2]}"
+    )
 
 
 def _excludes_zero(found: Estimate) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from peira.analysis import layout
+from peira.stats.bayes import Posterior
 from peira.stats.equivalence import Equivalence
 from peira.stats.values import Estimate, Interval
 
@@ -30,8 +31,9 @@ class Contrast:
 
     `p` is the test's own, `adjusted` the same for the whole family. `units` counts independent units of
     evidence (each a case, or a cluster of them, as `unit` says), `n` pairs (values of both sides, where
-    nothing is paired). `better` is the posterior chance that the first is higher; `shared` the share of
-    calls (or trials) in common. `more_cases` would show a difference of this size four times in five; None if
+    nothing is paired). `better` is the posterior chance that the first is higher; `posterior`
+    is all of it, with the margin as region of practical equivalence. `shared` is the share of calls (or
+    trials) in common. `more_cases` would show a difference of this size four times in five; None if
     it is clear, or unknown.
     """
 
@@ -51,6 +53,7 @@ class Contrast:
     test: str = ""
     effect: Interval | None = None
     better: float | None = None
+    posterior: Posterior | None = None
     bounds: Bounds | None = None
     more_cases: int | None = None
     equivalent: Equivalence | None = None

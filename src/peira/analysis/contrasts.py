@@ -16,9 +16,11 @@ from peira.analysis import estimates as numbers
 from peira.analysis.contrast import Bounds, Contrast
 from peira.analysis.estimates import Data
 from peira.analysis.evidence import UNPAIRED, evidence
-from peira.analysis.family import CORRECTIONS, Correction
+from peira.analysis.family import CORRECTIONS
 from peira.analysis.measures import Measured
 from peira.analysis.sides import Cell, Match, shared
+from peira.analysis.sizes import effect
+from peira.analysis.ways import difference_by
 from peira.core.registry import nearest
 from peira.errors import Invalid
 from peira.stats.equivalence import equivalence
@@ -31,10 +33,13 @@ class Wish:
 
     level: float = 0.95
     margin: float | None = None
-    correction: Correction | None = "holm"
+    correction: str | None = "declared"
     paired: bool | None = None
     test: str = ""
     alternative: Alternative = "two-sided"
+    effect: str = ""
+    interval: str = ""
+    declared: str = ""
 
     def __post_init__(self) -> None:
         problems = []
@@ -73,16 +78,18 @@ def contrast(found: Match, measured: Measured, wish: Wish, alpha: float) -> Cont
     )
     if not data.one.size or not data.two.size:
         return empty
+    posterior = numbers.posterior(data, wish.margin, wish.level)
     tested = evidence(data, wish.test, wish.alternative)
     clear = tested.p is not None and tested.p <= alpha
     return replace(
         empty,
-        difference=numbers.difference(data, wish.level),
+        difference=difference_by(wish.interval, data, wish.level),
         p=tested.p,
         adjusted=tested.p,
         test=tested.method,
-        effect=numbers.effect(data, wish.level),
-        better=numbers.posterior(data, wish.margin, wish.level).better,
+        effect=effect(data, wish.effect, wish.level),
+        better=posterior.better,
+        posterior=posterior,
         more_cases=None if clear else numbers.more_cases(data, alpha),
         **_margins(data, wish.margin, alpha),
     )

@@ -95,7 +95,8 @@ class Effects:
 
     @property
     def remarks(self) -> list[str]:
-        said = [self.variance.sentence] if self.variance else []
+        said = [self.variance.sources, self.variance.sentence] if self.variance else []
+        said = [line for line in said if line]
         if self.effects:
             how = "each case its own control" if self.paired else "cases as a sample"
             said = [f"{how}; {self.units:,} independent {'unit' if self.units == 1 else 'units'}", *said]

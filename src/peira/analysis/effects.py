@@ -129,6 +129,15 @@ def _said(found: Fit) -> Iterator[str]:
     if not found.paired:
         yield "Not every factor varies within cases: cases are not their own controls."
     yield from found.kept.aliased
+    plots = [(one.block, one.plot) for one in found.table.trials]
+    whole = [f.name for f in found.factors if any(p for _, p in plots) and _one_in_each(f, plots)]
+    if whole:
+        yield f"set for whole plots: {', '.join(whole)}; `strata` tests against plots, these intervals do not"
+
+
+def _one_in_each(factor: Factor, plots: Sequence[tuple[str, str]]) -> bool:
+    """Whether the factor has one level in each plot."""
+    return len(set(zip(plots, factor.codes.tolist(), strict=True))) == len(set(plots))
 
 
 def _remarks(measured: Measured) -> Iterator[str]:

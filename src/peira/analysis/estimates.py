@@ -1,4 +1,4 @@
-"""One side against the other: the difference with its interval, an effect size, the chance that it is better.
+"""One side against the other: the difference with its interval, and the chance that it is better.
 
 Each is chosen by the data: paired or not, yes/no answers to unrelated cases or anything else.
 """
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from peira.analysis.groups import Unit
-from peira.stats import bayes, effects, matched, power, twobytwo
+from peira.stats import bayes, power
 from peira.stats import paired as pairwise
 from peira.stats import unpaired as apart
 from peira.stats.bayes import Posterior
 from peira.stats.inputs import Floats, is_binary
-from peira.stats.values import Estimate, Interval
+from peira.stats.values import Estimate
 
 
 @dataclass(frozen=True)
@@ -80,17 +80,6 @@ def difference(data: Data, level: float) -> Estimate:
     if data.paired:
         return pairwise.difference(data.one, data.two, data.clusters, level)
     return apart.unpaired_difference(data.one, data.two, data.clusters, data.clusters_two, level)
-
-
-def effect(data: Data, level: float) -> Interval:
-    """Odds ratio for yes/no values; else the difference in standard deviations, of differences if paired."""
-    if data.binary and data.paired:
-        found = matched.matched_odds_ratio(*data.wins, level)
-        return Interval(found.value, found.low, found.high, found.n, "odds ratio")
-    if data.binary:
-        found = twobytwo.odds_ratio(*data.counts, level)
-        return Interval(found.value, found.low, found.high, found.n, "odds ratio")
-    return (effects.cohen_dz if data.paired else effects.hedges_g)(*data.by_unit(), level)
 
 
 def posterior(data: Data, margin: float | None, level: float) -> Posterior:

@@ -15,13 +15,25 @@ from peira.stats import simultaneous as joint
 from peira.stats.multiplicity import P, benjamini_hochberg, bonferroni, holm
 from peira.stats.values import Alternative
 
-Correction = Literal["holm", "bh", "bonferroni", "dunnett", "tukey"]
+Correction = Literal["declared", "holm", "bh", "bonferroni", "dunnett", "tukey"]
 CORRECTIONS: tuple[str, ...] = get_args(Correction)
+"""As the study's plan says of these hypotheses (else Holm's), or one by name."""
 ADJUST: dict[str, Callable[[P], list[float | None]]] = {
     "holm": holm,
     "bh": benjamini_hochberg,
     "bonferroni": bonferroni,
 }
+
+
+def chosen(correction: str | None, declared: str, pairs: Sequence[tuple[Side, Side]]) -> str | None:
+    """What to correct by: as declared where it fits the family that is asked about, else by Holm."""
+    if correction != "declared":
+        return correction
+    labels = {side.label for pair in pairs for side in pair}
+    whole = len(pairs) == len(labels) * (len(labels) - 1) // 2
+    against = len({two.label for _, two in pairs}) == 1
+    fits = {"dunnett": against, "tukey": whole, "": False, "none": False}.get(declared, True)
+    return declared if fits else "holm"
 
 
 def simultaneous(
@@ -50,13 +62,51 @@ def _largest(
     _is_family(correction, [(one.label, two.label) for one, two in pairs], len(sides))
     keys = _common(list(sides.values()))
     if not keys:
-        raise Invalid(f"correction: {correction} needs cases that all sides have scores of; use holm")
+        return _apart(found, list(sides.values()), pairs, correction, level)
     table = np.array([[side.cells[key].mean for side in sides.values()] for key in keys])
     places = {label: place for place, label in enumerate(sides)}
     contrasts = [(places[one.label], places[two.label]) for one, two in pairs]
     units = [next(iter(sides.values())).cells[key].unit for key in keys]
     told = joint.max_t(table, contrasts, units, level)
     return [_told(one, each, len(keys), correction) for one, each in zip(found, told, strict=True)]
+
+
+def _apart(
+    found: Sequence[Contrast],
+    sides: Sequence[Side],
+    pairs: Sequence[tuple[Side, Side]],
+    correction: str,
+    level: float,
+) -> list[Contrast]:
+    """Sides without a case in common are unrelated groups: the classical tests of those."""
+    if any(contrast.paired for contrast in found) or not all(side.scored for side in sides):
+        raise Invalid(f"correction: {correction} needs cases that all sides have scores of; use holm")
+    samples = {side.label: _by_unit(side) for side in sides}
+    if correction == "dunnett":
+        control = pairs[0][1].label
+        others = [one.label for one, _ in pairs]
+        told = joint.dunnett(samples[control], [samples[label] for label in others], level)
+        return [_told(one, each, one.n, correction) for one, each in zip(found, told, strict=True)]
+    labels = list(samples)
+    every = joint.tukey([samples[label] for label in labels], level)
+    known = {(labels[one.first], labels[one.second]): one for one in every}
+    known |= {(b, a): _turned(one) for (a, b), one in known.items()}
+    return [
+        _told(one, known[a.label, b.label], one.n, correction)
+        for one, (a, b) in zip(found, pairs, strict=True)
+    ]
+
+
+def _by_unit(side: Side) -> list[float]:
+    gathered: dict[object, list[float]] = {}
+    for cell in side.scored.values():
+        gathered.setdefault(cell.unit, []).append(cell.mean)
+    return [sum(values) / len(values) for values in gathered.values()]
+
+
+def _turned(one: joint.Comparison) -> joint.Comparison:
+    low, high = (None if end is None else -end for end in (one.high, one.low))
+    return joint.Comparison(one.second, one.first, -one.difference, low, high, one.p)
 
 
 def _told(contrast: Contrast, joint: joint.Comparison, n: int, correction: str) -> Contrast:

@@ -106,19 +106,25 @@ MANY = 200
 
 
 def _covariance(table: Table, matrix: Floats, residuals: Floats) -> Floats | None:
-    """Cluster-robust and bias-reduced; None where the residuals show no spread.
-
-    Each unit's residuals are widened by what the unit itself drew the fit towards it (for a full table by
-    G/(G-1), which is all that is done where units are many).
-    """
+    """Cluster-robust and bias-reduced; None where the residuals show no spread."""
     groups = table.groups
     if groups < 2 or matrix.shape[1] == 0 or is_rounding(float(np.abs(residuals).max()), table.values):
         return None
     bread: Floats = np.asarray(np.linalg.inv(matrix.T @ matrix), dtype=np.float64)
+    return cluster_covariance(table.units, matrix, residuals, bread)
+
+
+def cluster_covariance(units: Codes, matrix: Floats, residuals: Floats, bread: Floats) -> Floats:
+    """The covariance of coefficients whose errors go together within units; `bread` is that of X'X, inverted.
+
+    Each unit's residuals are widened by what the unit itself drew the fit towards it (for a full table by
+    G/(G-1), which is all that is done where units are many).
+    """
+    groups = int(units.max()) + 1
     if groups < MANY:
-        scores = np.stack([_reduced(table.units == g, matrix, residuals, bread) for g in range(groups)])
+        scores = np.stack([_reduced(units == g, matrix, residuals, bread) for g in range(groups)])
     else:
-        sums = [totals(table.units, column * residuals) for column in matrix.T]
+        sums = [totals(units, column * residuals) for column in matrix.T]
         scores = np.stack(sums, axis=1) * (groups / (groups - 1)) ** 0.5
     found: Floats = bread @ (scores.T @ scores) @ bread
     return found

@@ -20,6 +20,7 @@ from peira.errors import Unknown
 
 T = TypeVar("T", float, str)
 Unit = tuple[str, str]
+LabelKey = str | bytes
 
 ATTRIBUTES: Mapping[str, Callable[[TrialResult], Json]] = {
     "agent": lambda trial: trial.agent,
@@ -33,10 +34,12 @@ ATTRIBUTES: Mapping[str, Callable[[TrialResult], Json]] = {
 
 @dataclass
 class Sample(Generic[T]):
-    """The values of one score in one group, each with the unit it belongs to."""
+    """The values of one score in one group, each with the unit it belongs to; and with its level of what is
+    generalised across, if anything is."""
 
     values: list[T] = field(default_factory=list)
     units: list[Unit] = field(default_factory=list)
+    across: list[LabelKey] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -63,7 +66,7 @@ class Group:
     def succeeded(self) -> int:
         return self.trials - self.failed - self.unfinished
 
-    def add(self, trial: TrialResult, names: dict[str, dict[str, None]]) -> None:
+    def add(self, trial: TrialResult, names: dict[str, dict[str, None]], across: str = "") -> None:
         self.trials += 1
         if trial.state != State.succeeded:
             ended = trial.state in FAILED
@@ -82,9 +85,11 @@ class Group:
                 self.lost_scores.setdefault(score.name, []).append(trial.unit)
             for name, value in parts(score).items():
                 known[name] = None
-                self._put(name, value, trial.unit)
+                sample = self._put(name, value, trial.unit)
+                if across:
+                    sample.across.append(key_of(label_of(trial, across)))
 
-    def _put(self, name: str, value: float | str, unit: Unit) -> None:
+    def _put(self, name: str, value: float | str, unit: Unit) -> Sample[float] | Sample[str]:
         sample: Sample[float] | Sample[str]
         if isinstance(value, str):
             sample = self.texts.setdefault(name, Sample())
@@ -92,6 +97,7 @@ class Group:
             sample = self.numbers.setdefault(name, Sample())
         sample.values.append(value)  # type: ignore[arg-type]
         sample.units.append(unit)
+        return sample
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,7 @@ class Groups:
     names: Mapping[str, tuple[str, ...]]
 
 
-def gather(trials: Iterable[TrialResult], by: Sequence[str] = ()) -> Groups:
+def gather(trials: Iterable[TrialResult], by: Sequence[str] = (), across: str = "") -> Groups:
     """Group by factors and attributes; a trial without a factor (its agent does not take it) has None."""
     by = tuple(dict.fromkeys(by))
     groups: dict[tuple[str | bytes, ...], Group] = {}
@@ -123,9 +129,9 @@ def gather(trials: Iterable[TrialResult], by: Sequence[str] = ()) -> Groups:
         group = groups.get(key)
         if group is None:
             group = groups[key] = Group(labels)
-        group.add(trial, names)
+        group.add(trial, names, across)
     if groups:
-        check_names(by, factors, names)
+        check_names([*by, across] if across else by, factors, names)
     order = sorted(groups, key=lambda key: [rank[label] for rank, label in zip(ranks, key, strict=True)])
     found = [groups[key] for key in order]
     return Groups(by, tuple(found), {name: tuple(known) or (name,) for name, known in names.items()})

@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from peira.analysis.groups import Group, Groups, Unit, gather
+from peira.analysis.groups import Group, Groups, LabelKey, Unit, gather
 from peira.analysis.missing import Loss, remarks
 from peira.analysis.table import Row, Table
 from peira.analysis.trials import TrialResult
+from peira.analysis.ways import check_way, mean_by
 from peira.core.registry import nearest
 from peira.core.verdicts import is_raw
 from peira.errors import Invalid, Unknown
-from peira.stats.intervals import estimate
+from peira.stats.robust import two_way
+from peira.stats.values import Estimate
 
 MOST_CATEGORIES = 12
 OTHER = "(other)"
@@ -25,16 +27,22 @@ def tabulate(
     score: str | None = None,
     level: float = 0.95,
     notes: Sequence[str] = (),
+    interval: str = "",
+    across: str = "",
 ) -> Table:
     """One row per group and score; the trials are read once and not kept.
+
+    `interval` names another way than the one that fits. The levels of `across` are a sample as cases are:
+    intervals then hold for other levels, too.
 
     A text is a category: each category's share is a row "score=category", the rarest together as one.
     """
     if not 0 < level < 1:
         raise Invalid(f"level={level!r} does not lie between 0 and 1")
-    groups = gather(trials, by)
+    check_way(interval)
+    groups = gather(trials, by, across)
     shown = [_part(name, evaluator, groups) for name, evaluator in _chosen(groups, score).items()]
-    rows = [row for group in groups.groups for row in _rows(group, shown, level)]
+    rows = [row for group in groups.groups for row in _rows(group, shown, level, interval)]
     lost = remarks(_losses(groups, shown), level)
     return Table(groups.by, level, tuple(rows), (*_remarks(groups, shown, rows), *lost, *notes))
 
@@ -71,14 +79,15 @@ def _part(name: str, evaluator: str, groups: Groups) -> Part:
     return Part(name, evaluator, numeric, tuple(categories))
 
 
-def _rows(group: Group, shown: Sequence[Part], level: float) -> Iterator[Row]:
+def _rows(group: Group, shown: Sequence[Part], level: float, way: str) -> Iterator[Row]:
     if not shown:
         n, cases = group.succeeded, len(group.units)
         counts = n, cases, group.failed, group.unfinished
         yield Row(group.labels, None, None, None, None, *counts, "", group.no_answer)
     for part in shown:
+        across = group.numbers[part.name].across if part.name in group.numbers else []
         for title, values, units in _samples(part, group):
-            yield _row(group, part, title, values, units, level)
+            yield _row(group, part, title, values, units, level, way, across)
 
 
 def _samples(part: Part, group: Group) -> Iterator[tuple[str, Sequence[float], Sequence[Unit]]]:
@@ -105,7 +114,14 @@ def _losses(groups: Groups, shown: Sequence[Part]) -> Iterator[Loss]:
 
 
 def _row(
-    group: Group, part: Part, title: str, values: Sequence[float], units: Sequence[Unit], level: float
+    group: Group,
+    part: Part,
+    title: str,
+    values: Sequence[float],
+    units: Sequence[Unit],
+    level: float,
+    way: str,
+    across: Sequence[LabelKey],
 ) -> Row:
     failed = group.failed + group.failed_scores[part.evaluator]
     undecided = group.no_verdicts[part.evaluator]
@@ -113,10 +129,21 @@ def _row(
     if not values:
         counts = 0, 0, failed, unscored
         return Row(group.labels, title, None, None, None, *counts, "", group.no_answer, undecided)
-    found = estimate(values, units, level)
+    both = across and len(across) == len(values)
+    found = _both(values, units, across, level) if both else mean_by(way, values, units, level)
     mean, cases = (found.mean, found.low, found.high), len(set(units))
     counts = found.n, cases, failed, unscored
     return Row(group.labels, title, *mean, *counts, found.method, group.no_answer, undecided)
+
+
+def _both(
+    values: Sequence[float], units: Sequence[Unit], across: Sequence[LabelKey], level: float
+) -> Estimate:
+    """Units of evidence and levels as two samples at once; scores between 0 and 1 stay there."""
+    found = two_way(values, units, across, level)
+    if found.low is None or found.high is None or min(values) < 0 or max(values) > 1:
+        return found
+    return Estimate(found.mean, max(found.low, 0.0), min(found.high, 1.0), found.n, found.method)
 
 
 def _remarks(groups: Groups, shown: Sequence[Part], rows: Iterable[Row]) -> Iterator[str]:

@@ -103,11 +103,25 @@ class Question:
             raise Invalid(problems)
 
 
-def plan_for(deviation: float, question: Question, unpaired: bool = False) -> Planning:
-    """From a deviation that is given: of paired differences, or of the values of either side."""
-    if not deviation > 0:
-        raise Invalid(f"deviation: must be above 0, not {deviation:g}")
-    design = (numbers.unpaired if unpaired else numbers.paired)(deviation)
+def plan_for(
+    deviation: float,
+    question: Question,
+    unpaired: bool = False,
+    cluster: float = 1.0,
+    correlation: float = 0.0,
+) -> Planning:
+    """From a deviation that is given: of paired differences, or of the values of either side. Cases may come
+    in clusters of that size, whose members correlate so much."""
+    problems = [f"deviation: must be above 0, not {deviation:g}"] if not deviation > 0 else []
+    if cluster < 1 or not 0 <= correlation <= 1:
+        problems.append(
+            "cluster: needs a size of at least 1 and a correlation of 0 to 1, "
+            f"not {cluster:g} and {correlation:g}"
+        )
+    if problems:
+        raise Invalid(problems)
+    inflation = numbers.design_effect(cluster, correlation)
+    design = (numbers.unpaired if unpaired else numbers.paired)(deviation, inflation)
     row = _row("as given", design, question.difference, question.cases, question)
     return Planning((row,), question.alpha, question.wanted)
 
@@ -138,7 +152,7 @@ def _from(one: Side, two: Side, question: Question) -> Power:
         if split is None:
             return Power(label, note="nothing is repeated, so repeats cannot be asked about")
         variance = split[0] + (split[1] + split[2]) / question.repeats
-    if variance <= 1e-24:
+    if variance <= 1e-24 * max(1.0, mean * mean):
         return Power(label, note="the differences show no spread")
     seen = mean if abs(mean) > 1e-12 else None
     difference = question.difference if question.difference is not None else seen

@@ -24,6 +24,8 @@ class Asked:
     by: tuple[str, ...]
     score: str | None
     level: float
+    interval: str = ""
+    across: str = ""
 
 
 class Memory(Protocol):

@@ -33,9 +33,14 @@ if TYPE_CHECKING:
     from peira.analysis.labels import Labels
     from peira.analysis.leaderboard import Leaderboard
     from peira.analysis.mixed import Kind
+    from peira.analysis.quantiles import Quantiles
     from peira.analysis.ratings import Ratings
+    from peira.analysis.ratio import Ratios
+    from peira.analysis.reliability import Reliability
     from peira.analysis.slices import Slices
     from peira.analysis.standings import Standings
+    from peira.analysis.strata_value import Strata
+    from peira.analysis.surface_value import Surface
     from peira.analysis.table import Table
 
 
@@ -106,13 +111,21 @@ class Results:
         """What was paid in this run, retries and judges included."""
         return spent(self.spent_by_model)
 
-    def table(self, *by: str, score: str | None = None, level: float = 0.95) -> Table:
+    def table(
+        self,
+        *by: str,
+        score: str | None = None,
+        level: float = 0.95,
+        interval: str = "",
+        across: str = "",
+    ) -> Table:
         """Means with intervals, by factors, or by agent, case, slice or cluster; overall without names.
 
         Failures are in no mean: they stand beside it. `score` picks one score, or one part of it.
-        What the anchors say of drift stands below.
+        `interval` names another way than the one that fits (bootstrap, t, wilson, exact, clopper-pearson).
+        Levels of the factor `across` count as a sample, like cases. What anchors say of drift stands below.
         """
-        asked = Asked(by, score, level)
+        asked = Asked(by, score, level, interval, across)
         make = partial(self._tabled, asked)
         found = self._memory.table(asked, make) if self._memory and "trials" not in self.__dict__ else make()
         return replace(found.table, notes=(*found.table.notes, *self.notes, *found.drift))
@@ -120,7 +133,9 @@ class Results:
     def _tabled(self, asked: Asked) -> Tabled:
         anchors: list[TrialResult] = []
         trials = _aside(self._stream(), anchors)
-        table = rooms.means.tabulate(trials, asked.by, asked.score, asked.level)
+        table = rooms.means.tabulate(
+            trials, asked.by, asked.score, asked.level, interval=asked.interval, across=asked.across
+        )
         return Tabled(table, tuple(rooms.drift.drift(anchors)) if anchors else ())
 
     def reduced(self, name: str, passing: float = 1.0) -> Results:
@@ -148,18 +163,23 @@ class Results:
         score: str | None = None,
         slice: str | None = None,
         baseline: Json = None,
-        correction: Correction | None = "holm",
+        correction: Correction | None = "declared",
         level: float = 0.95,
         margin: float | None = None,
         paired: bool | None = None,
         test: str = "",
+        effect: str = "",
+        interval: str = "",
     ) -> Comparison:
         """Levels of a factor (or "agent") with each other, or these results with those of another run.
 
         Paired by case wherever both sides have the case. Two levels `a` and `b`; or all with a `baseline`; or
-        every pair, as one family. `margin` asks whether a difference is too small to matter.
+        every pair, as one family. `margin` asks whether a difference is too small to matter. `test`, `effect`
+        and `interval` name others than those that fit the data.
         """
         compare, wish = rooms.compare, rooms.contrasts.Wish(level, margin, correction, paired, test)
+        declared = self.aims.correction(by, score) if self.aims and isinstance(by, str) else ""
+        wish = replace(wish, effect=effect, interval=interval, declared=declared)
         if isinstance(by, Results):
             labels = (short(self.run_id), short(by.run_id))
             notes = tuple(dict.fromkeys((*self.notes, *by.notes)))
@@ -189,10 +209,26 @@ class Results:
         return rooms.anova.anova(self._stream(), factors, score, type, order, self.notes)
 
     def mixed(
-        self, *factors: str, score: str | None = None, kind: Kind = "linear", level: float = 0.95
+        self,
+        *factors: str,
+        score: str | None = None,
+        kind: Kind = "linear",
+        level: float = 0.95,
+        random: Sequence[str] = (),
     ) -> Effects:
-        """Effects by a mixed model with cases as a random effect: linear, or logistic for yes/no scores."""
-        return rooms.mixed.mixed(self._stream(), factors, score, kind, level, self.notes)
+        """Effects by a mixed model with cases as a random effect: linear (with the factors in `random` as
+        others), or for yes/no scores logistic (of a given case) or marginal (of the average case)."""
+        return rooms.mixed.mixed(self._stream(), factors, score, kind, level, self.notes, random)
+
+    def strata(self, *factors: str, score: str | None = None, order: int = 2) -> Strata:
+        """Split plots: factors set for whole plots are tested against plots, all others within them."""
+        return rooms.strata.strata(self._stream(), factors, score, order, self.notes)
+
+    def surface(
+        self, *factors: str, score: str | None = None, level: float = 0.95, lowest: bool = False
+    ) -> Surface:
+        """The score as a second-order function of factors that are numbers, and where it is best."""
+        return rooms.surface.surface(self._stream(), factors, score, level, lowest, self.notes)
 
     def leaderboard(
         self, *by: str, score: str | None = None, level: float = 0.95, lowest_first: bool = False
@@ -234,6 +270,20 @@ class Results:
     def _rated(self, labels: Labels, score: str | None, cut: float | None = None) -> Ratings:
         known = rooms.labels.labels_of(self.trials, labels)
         return rooms.ratings.ratings(self.trials, known, score, cut)
+
+    def quantiles(
+        self, score: str = "took", *by: str, q: Sequence[float] = (0.5, 0.9, 0.99), level: float = 0.95
+    ) -> Quantiles:
+        """Quantiles of a number that every trial has (its seconds, a score, a metric) with intervals."""
+        return rooms.quantiles.quantiles(self._stream(), score, by, q, level, self.notes)
+
+    def ratio(self, top: str, bottom: str, *by: str, method: str = "fieller", level: float = 0.95) -> Ratios:
+        """One total over another, such as `ratio("cost", "match")`: what a success costs; or by "delta"."""
+        return rooms.ratio.ratio(self._stream(), top, bottom, by, method, level, self.notes)
+
+    def reliability(self, *by: str, level: float = 0.95) -> Reliability:
+        """The share of trials that failed; where none did, how large it may still be (rule of three)."""
+        return rooms.reliability.reliability(self._stream(), by, level, self.notes)
 
     def slices(self, by: str = "slice", *, score: str | None = None, level: float = 0.95) -> Slices:
         """Means of slices, each pulled towards the others as far as its own evidence is weak."""

@@ -49,7 +49,7 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     `reused` says that this run did not execute it; `reused_from` names the trial whose result was taken over
     when a factor was added at its baseline. `found` is what the study's transform found in the output, None
     if it has none. An `anchor` is the study's first trial again, run to see whether something drifts: it is
-    in no mean."""
+    in no mean. `block` and `plot` name those of the design that it was run in."""
 
     id: str
     agent: str
@@ -74,6 +74,8 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     expected: Json = None
     calls: tuple[str, ...] = ()
     anchor: bool = False
+    block: str = ""
+    plot: str = ""
     found: Found | None = None
 
     @property

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
+import numpy as np
+
+from peira.analysis.fitting import names_of
 from peira.analysis.measures import Measured
 from peira.analysis.sides import Contexts
+from peira.analysis.terms import factors_of
+from peira.analysis.trials import TrialResult
 from peira.stats.components import components, crossed
+from peira.stats.inputs import Codes, Floats, sizes, totals
 
 
 @dataclass(frozen=True)
@@ -16,7 +23,8 @@ class Variance:
     """Variances by source; None where the data cannot tell.
 
     Without repeats `repeat` is part of `interaction`. `cases` and `repeats` say by what share intervals
-    narrow when there are twice as many of them.
+    narrow when there are twice as many of them. `factors` split `condition`, where these are all combinations
+    of several: each by itself, and what they do together.
     """
 
     condition: float | None
@@ -25,6 +33,23 @@ class Variance:
     repeat: float | None
     cases: float
     repeats: float | None
+    factors: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """What is known of the variance, each source's share of it."""
+        names: dict[str, float | None] = {**(dict(self.factors) or {"condition": self.condition})}
+        names |= {"case": self.case, "repeat": self.repeat}
+        together = "case x condition" if self.repeat is not None else "case x condition and repeat"
+        known = {name: v for name, v in {**names, together: self.interaction}.items() if v is not None}
+        whole = sum(known.values())
+        return {name: v / whole for name, v in known.items()} if whole and len(known) > 1 else {}
+
+    @property
+    def sources(self) -> str:
+        """Where the variance comes from, largest first; empty where that cannot be told."""
+        found = sorted(self.shares.items(), key=lambda one: -one[1])
+        return f"variance: {', '.join(f'{name} {share:.0%}' for name, share in found)}" if found else ""
 
     @property
     def sentence(self) -> str:
@@ -37,6 +62,7 @@ class Variance:
         )
 
 
+Row = tuple[float, str, bytes]
 TWICE = 1 - 2**-0.5
 """How much narrower an interval is with twice the cases."""
 
@@ -45,6 +71,7 @@ def variance(measured: Measured) -> Variance | None:
     """The decomposition, from the cases that have every condition equally often; without two such cases only
     what repeats leave is told from the rest. None where too little is known for either."""
     context = Contexts()
+    trials = {context.of(one.trial): one.trial for one in measured.observations}
     known = [
         (one.value, one.trial.case_id, context.of(one.trial))
         for one in measured.observations
@@ -55,7 +82,8 @@ def variance(measured: Measured) -> Variance | None:
     if found is not None:
         repeats = len(full) / len({row[1:] for row in full})
         parts = (found.condition, found.case, found.interaction, found.repeat)
-        return Variance(*parts, TWICE, _gain(found.interaction, found.repeat, repeats))
+        factors = _factors(full, trials, found.condition or 0.0)
+        return Variance(*parts, TWICE, _gain(found.interaction, found.repeat, repeats), factors)
     if len(known) < 2:
         return None
     cells = components([row[0] for row in known], [row[1:] for row in known])
@@ -65,7 +93,31 @@ def variance(measured: Measured) -> Variance | None:
     return Variance(None, None, cells.between, cells.within, TWICE, gain)
 
 
-Row = tuple[float, str, bytes]
+def _factors(
+    full: Sequence[Row], trials: Mapping[bytes, TrialResult], condition: float
+) -> tuple[tuple[str, float], ...]:
+    """The variance of conditions, shared out as their means are: to factors, and to their interactions."""
+    means: dict[bytes, list[float]] = {}
+    for value, _, where in full:
+        means.setdefault(where, []).append(value)
+    there = [trials[where] for where in means]
+    factors = factors_of(there, names_of(there))
+    if len(factors) < 2 or len(there) != prod(len(factor.levels) for factor in factors):
+        return ()
+    values = np.array([sum(each) / len(each) for each in means.values()])
+    whole = float(((values - values.mean()) ** 2).sum())
+    parts = {factor.name: _between(values, factor.codes) for factor in factors}
+    rest = max(0.0, whole - sum(parts.values()))
+    together = "interactions" if len(factors) > 2 else " x ".join(parts)
+    if whole == 0:
+        return ()
+    return tuple((name, condition * part / whole) for name, part in {**parts, together: rest}.items())
+
+
+def _between(values: Floats, codes: Codes) -> float:
+    """The squares that the means of these groups account for."""
+    each = sizes(codes)
+    return float(each @ (totals(codes, values) / each - values.mean()) ** 2)
 
 
 def _full(known: Sequence[Row]) -> list[Row]:

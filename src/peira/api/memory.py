@@ -56,7 +56,7 @@ class TableMemory:
 
     def table(self, asked: Asked, make: Callable[[], Tabled]) -> Tabled:
         mark = self._mark()
-        file = self.folder / digest([self._run, list(asked.by), asked.score, str(asked.level)])
+        file = self.folder / digest([self._run, repr(asked)])
         found = _read(file)
         if found and (found.mark, found.run, found.asked) == (mark, self._run, asked):
             return found.tabled

@@ -29,8 +29,8 @@ def compare(
     ] = None,
     correction: Annotated[
         str,
-        typer.Option("--correction", metavar="NAME", help="holm (default), bh, dunnett, tukey, none."),
-    ] = "holm",
+        typer.Option("--correction", metavar="NAME", help="As declared, or holm, bh, dunnett, tukey, none."),
+    ] = "declared",
     margin: Annotated[
         float | None, typer.Option("--margin", metavar="X", help="A difference too small to matter.")
     ] = None,
@@ -38,6 +38,13 @@ def compare(
         str, typer.Option("--test", metavar="NAME", help="permutation, wilcoxon, ...; else what fits.")
     ] = "",
     reduce: Reduce = "",
+    effect: Annotated[
+        str,
+        typer.Option("--effect", metavar="NAME", help="cohen d, cliffs delta, odds ratio, ...; else fits."),
+    ] = "",
+    interval: Annotated[
+        str, typer.Option("--interval", metavar="NAME", help="bootstrap; else what fits.")
+    ] = "",
     level: Level = 0.95,
     store: Store = None,
     as_json: Json = False,
@@ -68,6 +75,8 @@ def compare(
         level=level,
         margin=margin,
         test=test,
+        effect=effect,
+        interval=interval,
     )
     show(found, as_json)
 

@@ -82,9 +82,10 @@ def _said(state: str, n: int) -> str:
     return f"{counted(n, what[:-1])} {how}" if judged else f"{n:,} {WORDS.get(state, state)}"
 
 
-def results_table(results: Results) -> Table:
+def results_table(results: Results, across: str = "", **asked: Any) -> Table:
     """By every factor that varies, unless that makes a table too long to read."""
     conditions = Opened(results.store).manifest(results.run_id).conditions
     names = list(dict.fromkeys(name for condition in conditions for name in condition.shown))
     varying = [name for name in names if len({repr(c.shown.get(name)) for c in conditions}) > 1]
-    return results.table(*(varying if len(conditions) <= MOST_ROWS else ()))
+    by = [name for name in varying if name != across]
+    return results.table(*(by if len(conditions) <= MOST_ROWS else ()), across=across, **asked)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from peira.analysis.export import record
 from peira.analysis.results import Results
+from peira.analysis.table import Table
 from peira.analysis.trials import FailureRow
 from peira.api.look import Opened
 from peira.api.trial import trial as find_trial
-from peira.cli.asked import Reduce, results_of
+from peira.cli.asked import Level, Reduce, Score, results_of
 from peira.cli.ending import headline, results_table, summary, tabled
 from peira.cli.options import Json, RunName, Store
 from peira.cli.output import Output, grid, means
@@ -36,6 +37,17 @@ def show(
         typer.Argument(metavar="[TRIAL]", help="The first digits of a trial's id: all there is about it."),
     ] = "",
     by: By = None,
+    score: Score = None,
+    interval: Annotated[
+        str,
+        typer.Option(
+            "--interval", metavar="NAME", help="bootstrap, t, exact, wilson, clopper-pearson; else what fits."
+        ),
+    ] = "",
+    across: Annotated[
+        str, typer.Option("--across", metavar="FACTOR", help="Its levels are a sample too, as cases are.")
+    ] = "",
+    level: Level = 0.95,
     trials: Annotated[
         bool, typer.Option("--trials", help="Every trial, with its output and scores.")
     ] = False,
@@ -58,15 +70,19 @@ def show(
     """
     out = Output(as_json)
     if trial:
-        if by or trials or failures or reduce:
-            raise Invalid("TRIAL: one trial is shown whole; leave out --by, --trials, --failures, --reduce")
+        if by or trials or failures or score or interval or across or reduce:
+            raise Invalid(
+                "TRIAL: one trial is shown whole; leave out --by, --trials, --failures and the like"
+            )
         show_trial(find_trial(run, trial, store), out)
     else:
-        _all(results_of(Opened(store), run, reduce), by or (), trials, failures, out)
+        results = results_of(Opened(store), run, reduce)
+        asked: dict[str, Any] = {"score": score, "interval": interval, "across": across, "level": level}
+        table = results.table(*by, **asked) if by else results_table(results, **asked)
+        _all(results, table, trials, failures, out)
 
 
-def _all(results: Results, by: Iterable[str], trials: bool, failures: bool, out: Output) -> None:
-    table = results.table(*by) if by else results_table(results)
+def _all(results: Results, table: Table, trials: bool, failures: bool, out: Output) -> None:
     document: dict[str, Any] = {**summary(results), "table": tabled(table)}
     parts = [headline(results), means(table)]
     if trials:
@@ -75,7 +91,8 @@ def _all(results: Results, by: Iterable[str], trials: bool, failures: bool, out:
     if failures:
         found = results.failures
         document["failures"] = [_failure(row) for row in found]
-        parts.append(_failed(found))
+        document["reliability"] = msgspec.Raw(results.reliability().to_json().encode())
+        parts.append(f"{_failed(found)}\n{results.reliability()}")
     out.document(document)
     out.text("\n\n".join(parts))
 

@@ -20,6 +20,9 @@ from peira.stats.robust import spread
 from peira.stats.student import Spread, around
 from peira.stats.values import Estimate
 
+FEW = 19
+"""Fewer units than this, beside those that are all the same, do not show whether they are skewed."""
+
 __all__ = ["Estimate", "clustered", "estimate", "mean_t", "wilson"]
 
 
@@ -28,7 +31,8 @@ def mean_t(values: ArrayLike, level: float = 0.95) -> Estimate:
 
     Bounds are unknown for a single value, and for values that are all the same: a sample without spread says
     nothing about the spread of what was not sampled. The method is "t (skewed)" when the values lean so far
-    to one side, for their number, that the interval holds the truth less often than its level says.
+    to one side, for their number, that the interval holds the truth less often than its level says, and
+    "t (few)" when there are too few of them to tell.
     """
     data = flat(values)
     found = _from_spread(data, data.size, level, "t")
@@ -103,22 +107,31 @@ def _from_spread(data: Floats, units: int, level: float, method: str) -> Estimat
 
 
 def _warned(found: Estimate, units: Floats, weights: Floats) -> Estimate:
-    """Says so in the method when the units are too skewed for a t interval of their weighted mean.
+    """Says so in the method when the units are too skewed for a t interval of their weighted mean, or too few
+    to tell.
 
-    Cochran's rule asks for 25 times the squared skewness, of as many units as unequal weights leave; in few
-    units a skewness within two of its standard errors is no sign of anything.
+    Twice what Cochran's rule asks for, 50 times the squared skewness, of as many units as unequal weights
+    leave; a skewness within two of its standard errors is no sign of anything. Whether there is one does not
+    show while fewer than `FEW` units differ from the commonest value.
     """
     n, centred = units.size, units - units.mean()
     scale = float(np.abs(centred).max())
-    if found.low is None or n < 3 or is_rounding(scale, units):
+    if found.low is None or is_rounding(scale, units):
         return found
+    if n < 3:
+        return _called(found, "few")
     scaled = centred / scale
     skewness = abs(float((scaled**3).mean())) / float((scaled**2).mean()) ** 1.5
     chance = math.sqrt(6 * n * (n - 1) / ((n - 2) * (n + 1) * (n + 3)))
     effective = float((weights**2).sum()) ** 3 / float((weights**3).sum()) ** 2
-    if effective >= 25 * skewness**2 or skewness <= 2 * chance:
-        return found
-    return Estimate(found.mean, found.low, found.high, found.n, f"{found.method} (skewed)")
+    if effective < 50 * skewness**2 and skewness > 2 * chance:
+        return _called(found, "skewed")
+    differing = n - int(np.unique(units, return_counts=True)[1].max())
+    return _called(found, "few") if differing < FEW else found
+
+
+def _called(found: Estimate, what: str) -> Estimate:
+    return Estimate(found.mean, found.low, found.high, found.n, f"{found.method} ({what})")
 
 
 def _unknown(data: Floats) -> Estimate:

@@ -7,11 +7,13 @@ lies between them with at least the chance that the level says.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Iterable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from peira.stats.inputs import flat, upper
+from peira.stats.inputs import coded, flat, upper
+from peira.stats.intervals import estimate
 from peira.stats.values import Interval
 
 
@@ -32,6 +34,38 @@ def quantile(values: ArrayLike, q: float, level: float = 0.95) -> Interval:
         None if high == data.size + 1 else float(data[high - 1]),
         data.size,
         "order statistics",
+    )
+
+
+def clustered_quantile(
+    values: ArrayLike, clusters: Iterable[Hashable], q: float, level: float = 0.95
+) -> Interval:
+    """The q-quantile of values that come in clusters, such as repeats of a case.
+
+    Woodruff's interval: that of the share of values up to the quantile, as `estimate` gives it for clusters,
+    read off the values again. One value per cluster is `quantile`; one cluster says nothing of others.
+    """
+    data = flat(values)
+    codes, groups = coded(clusters, data.size)
+    if groups == data.size:
+        return quantile(data, q, level)
+    found = quantile(data, q, level)
+    if groups == 1:
+        return Interval(found.value, None, None, data.size, "unknown")
+    ordered = np.sort(data)
+    # The share is about q however values are tied: those at the quantile are dealt to either side.
+    below = np.zeros(data.size)
+    below[np.argsort(data, kind="stable")[: min(max(round(q * data.size), 1), data.size - 1)]] = 1.0
+    share = estimate(below, codes.tolist(), level)
+    assert share.low is not None
+    assert share.high is not None
+    low, high = math.floor(share.low * data.size), math.ceil(share.high * data.size) + 1
+    return Interval(
+        found.value,
+        None if low < 1 else float(ordered[low - 1]),
+        None if high > data.size else float(ordered[high - 1]),
+        data.size,
+        "order statistics, clustered",
     )
 
 

@@ -91,7 +91,9 @@ def _moments(top: ArrayLike, bottom: ArrayLike, clusters: Iterable[Hashable] | N
     one, two = (totals(codes, data - data.mean()) for data in (first, second))
 
     def covariance(a: Floats, b: Floats) -> float:
-        return float((a * b) @ leverage) / n**2
+        found = float((a * b) @ leverage) / n**2
+        # Values are at most 1 here: an error this small is rounding and not evidence.
+        return found if abs(found) > 2.0**-96 else 0.0
 
     means = float(first.mean()), float(second.mean())
     moments = covariance(one, one), covariance(two, two), covariance(one, two)
