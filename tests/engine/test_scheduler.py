@@ -239,7 +239,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         asleep, busy = len(model.of("asleep")), model.of("started") + model.of("ready")
         assert (scheduler.asleep, scheduler.resting) == (asleep, asleep > 0 and not busy)
         assert sorted(names(scheduler.blocked)) == sorted(model.blocked)
-        assert {n: e.sharers for n, e in scheduler.started.items()} == {
+        assert {n: len(e.others) for n, e in scheduler.started.items()} == {
             t.name: t.sharers for t in model.of("started")
         }
         scheduler.blocked.clear()

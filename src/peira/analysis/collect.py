@@ -34,9 +34,10 @@ class Collector:
     def __iter__(self) -> Iterator[TrialResult]:
         places = self._layout.places()
         while chunk := list(islice(places, CHUNK)):
-            yield from self._chunk(chunk)
+            yield from self.of(chunk)
 
-    def _chunk(self, places: list[Place]) -> Iterator[TrialResult]:
+    def of(self, places: Sequence[Place]) -> Iterator[TrialResult]:
+        """The trials at these places, in their order."""
         ids = [self._layout.trial_id(place) for place in places]
         tasks = self._store.find("task", ids)
         wanted = [self._scores(place, id, tasks.get(id)) for place, id in zip(places, ids, strict=True)]

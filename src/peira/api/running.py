@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from peira.analysis.results import Results
+from peira.api.deciding import allocated
 from peira.api.estimating import estimate_of
 from peira.api.look import results_of
 from peira.api.models import by_model, models_of
@@ -63,6 +64,7 @@ class Wishes:
     log: str | Path | None = None
     batch: bool = False
     earlier: Results | str | None = None
+    whole: bool = False
 
     def problems(self) -> list[str]:
         found = []
@@ -156,10 +158,13 @@ def _conduct(
     work_root = beside(store, "work")
     shutil.rmtree(work_root, ignore_errors=True)
     manifest = keep(plan, store.put, _otherwise(policy, plan.study.policy))
-    recorded = recorded_before(manifest, plan.study.name, store) if len(wishes.stages) == len(STAGES) else {}
+    every = len(wishes.stages) == len(STAGES)
+    stops = every and plan.study.stop is not None and not wishes.whole
+    recorded = recorded_before(manifest, plan.study.name, store) if every and not stops else {}
     expected = None if recorded else estimate_of(plan, store, project, workers, stages=wishes.stages)
     run = open_run(plan, manifest, store, str(number), number, clock.now(), resumes, expected)
-    source = StudySource(plan, store, wishes.stages, wishes.resources, done=bool(recorded))
+    own = StudySource(plan, store, wishes.stages, wishes.resources, done=bool(recorded))
+    source = allocated(plan, manifest, own, store) if stops else own
     execution = Execution(
         run,
         source,

@@ -22,7 +22,7 @@ from peira.core.failpoints import reach
 from peira.core.ids import compose, digest_bytes
 from peira.core.state import Run
 from peira.engine.batching import in_batch
-from peira.engine.progress import LEFT, REUSED
+from peira.engine.progress import LEFT, REUSED, SPARED
 from peira.engine.slips import BATCH, read_slip
 from peira.engine.trials import GENERATE
 from peira.plan.estimate import Estimate
@@ -74,7 +74,8 @@ def recorded_before(manifest: str, study: str, store: Readable) -> dict[str, int
 
     Equal plans have equal trials and scores, and what has succeeded stays so: there is nothing to ask."""
     for run in store.runs(RunQuery(study=study, status=Status.completed, limit=100)):
-        if run.manifest == manifest and not run.reopened and not run.counts.get(f"{GENERATE}.{LEFT}"):
+        undone = any(run.counts.get(f"{GENERATE}.{state}") for state in (LEFT, SPARED))
+        if run.manifest == manifest and not run.reopened and not undone:
             return _all_reused(run.counts)
     return {}
 

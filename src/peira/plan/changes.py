@@ -250,6 +250,7 @@ PARTS: dict[str, Callable[[Version, Version], Iterator[str]]] = {
     "seed": _seed,
     "generation": _generation,
     "order": _said("order", "random"),
+    "stop": _said("stop", None),
     "anchors": _said("anchors", 0),
     "part": _part,
     "evaluators": _evaluators,

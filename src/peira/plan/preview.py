@@ -91,6 +91,7 @@ class Preview:
         said = {
             "random": f"randomised by seed {self.seed}",
             "interleaved": f"in rounds of all conditions, randomised by seed {self.seed}",
+            "cases": f"case by case under all conditions, randomised by seed {self.seed}",
             "given": "as given, NOT randomised: what drifts may look like an effect",
         }[self.order]
         return f"{said}, {counted(self.anchors, 'anchor')}" if self.anchors else said

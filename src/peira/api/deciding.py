@@ -1,0 +1,82 @@
+"""What a run with a stopping rule starts from: the rule's answer, if what is recorded has it already.
+
+Before anything begins, recorded trials are shown to the rule in the planned order, up to the first unit that
+is not complete. So a run that was killed after its answer was clear, or is run again, begins nothing new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from peira.analysis.collect import CHUNK, Collector
+from peira.analysis.trials import FAILED, TrialResult
+from peira.core.contracts import Store
+from peira.core.events import State
+from peira.core.ids import Json
+from peira.engine.allocation import Allocated, Settled
+from peira.engine.evidence import Evidence
+from peira.engine.trials import StudySource
+from peira.plan.expand import Plan
+from peira.plan.layout import Place
+from peira.plan.manifest import read
+from peira.plan.question import Asked, asked
+
+
+def allocated(plan: Plan, manifest: str, source: StudySource, store: Store) -> StudySource | Allocated:
+    """The study's source, with its rule before it if it has one."""
+    question = asked(plan)
+    if question is None:
+        return source
+    evidence, trials = _replayed(question, plan, manifest, store)
+    if evidence.decided:
+        return Settled(source, evidence, store, trials)
+    return Allocated(source, Evidence(question), store)
+
+
+def _replayed(question: Asked, plan: Plan, manifest: str, store: Store) -> tuple[Evidence, int]:
+    """What the rule says of what is recorded, and how many trials of the order of the run led to it."""
+    evidence, led = Evidence(question), 0
+    for place, trial in _recorded(plan, manifest, store):
+        if place.number < question.anchored:
+            cell = evidence.plan(place)
+            evidence.drain()
+            value, over = _value(trial, question.score)
+            needed = evidence.number(place) not in evidence.given_up
+            if evidence.decided or evidence.problem or (needed and not over):
+                return evidence, led
+            if over:
+                evidence.count(cell, value, _lost(trial, question.score[0]))
+        led += 1
+    evidence.close()
+    return evidence, led
+
+
+def _recorded(plan: Plan, manifest: str, store: Store) -> Iterator[tuple[Place, TrialResult]]:
+    """Trials with their results, in the order of the run."""
+    collector = Collector(read(manifest, store.get), store, "")
+    order = plan.layout.in_run_order()
+    while chunk := [plan.layout.place(index) for index in islice(order, CHUNK)]:
+        yield from zip(chunk, collector.of(chunk), strict=True)
+
+
+def _value(trial: TrialResult, score: tuple[str, str]) -> tuple[Json, bool]:
+    """The number that the rule follows, and whether all that could change it is over."""
+    evaluator, part = score
+    if trial.state is not State.succeeded:
+        return None, trial.state in FAILED
+    if not evaluator:
+        return trial.metrics.get(part), True
+    found = trial.scores.get(evaluator)
+    if found is None or found.state in FAILED:
+        return None, True
+    if found.state is not State.succeeded:
+        return None, False
+    value = found.value
+    return (value.get(part) if part and isinstance(value, dict) else value), True
+
+
+def _lost(trial: TrialResult, evaluator: str) -> bool:
+    """It failed on the way to a value; what was never asked for one has lost none."""
+    asked = not evaluator or evaluator in trial.scores
+    return trial.state in FAILED or asked

@@ -1,0 +1,93 @@
+"""What a stopping rule is asked, and what it says: values that the engine records and people read.
+
+A rule is told *units* of evidence, one after another: a case, or all cases of one cluster, once every trial
+of it has ended. A unit is a `Span` for each condition that met it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from peira.core.ids import Json
+from peira.core.words import counted
+
+
+class Span(NamedTuple):
+    """A mean, had every lost trial gone as badly as can be, and as well; equal where none was lost."""
+
+    worst: float
+    best: float
+
+
+Unit = Mapping[int, Span]
+"""One unit of evidence, by the number of the condition."""
+Group = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """Two levels, and which conditions of the first are compared with which of the second."""
+
+    first: str
+    second: str
+    groups: tuple[Group, ...]
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A declared hypothesis as a rule follows it; `alpha` is its share of what its plan allows."""
+
+    name: str
+    direction: str
+    alpha: float
+    pairs: tuple[Pair, ...]
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What a run is to find out: its conditions as they are shown, how many units are planned, what is
+    claimed, and whether more of the outcome is better."""
+
+    conditions: tuple[Mapping[str, Json], ...]
+    units: int
+    claims: tuple[Claim, ...] = ()
+    maximize: bool = True
+
+
+class Standing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """How one difference stands: an interval that holds at every look at once, and the verdict, if any."""
+
+    about: str
+    first: str
+    second: str
+    mean: float | None
+    low: float
+    high: float
+    verdict: str = ""
+
+    def __str__(self) -> str:
+        mean = "-" if self.mean is None else f"{self.mean:+.3f}"
+        return f"{self.first} - {self.second} {mean} [{self.low:+.3f}, {self.high:+.3f}]"
+
+
+class Look(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a rule saw at a look. `answer` is empty until it is decided; `given_up` are conditions (by their
+    numbers) that need no further trials, `dropped` what they are called."""
+
+    number: int
+    units: int
+    standings: tuple[Standing, ...] = ()
+    given_up: tuple[int, ...] = ()
+    dropped: tuple[str, ...] = ()
+    answer: str = ""
+    unit: str = "case"
+
+    def __str__(self) -> str:
+        """In a line: after 120 cases: a - b +0.080 [-0.010, +0.170], undecided."""
+        shown = "; ".join(map(str, self.standings[:MOST_SHOWN]))
+        gone = f"; given up: {', '.join(self.dropped)}" if self.dropped else ""
+        answer = self.answer or "undecided"
+        return f"after {counted(self.units, self.unit)}: {shown}{gone}{', ' if shown else ''}{answer}"
+
+
+MOST_SHOWN = 3
