@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         mixed,
         ranking,
         slices,
+        stopping,
     )
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "mixed",
     "ranking",
     "slices",
+    "stopping",
 ]
 
 

@@ -22,10 +22,16 @@ class Collector:
     """Reads the trials of one manifest, in the study's order, a chunk at a time."""
 
     def __init__(
-        self, manifest: Manifest, store: Store, run: str, scored_by: Sequence[str] | None = None
+        self,
+        manifest: Manifest,
+        store: Store,
+        run: str,
+        scored_by: Sequence[str] | None = None,
+        layout: Layout | None = None,
     ) -> None:
-        """`scored_by` names evaluators by digest; without it they are the manifest's own."""
-        self._layout: Layout = layout_of(manifest, store.get)
+        """`scored_by` names evaluators by digest; without it they are the manifest's own. The layout is the
+        manifest's, if it is not at hand."""
+        self._layout: Layout = layout or layout_of(manifest, store.get)
         self._store, self._run = store, run
         self._names = {part.digest: part.name for part in manifest.evaluators}
         common = manifest.common if scored_by is None else scored_by

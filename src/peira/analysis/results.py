@@ -17,6 +17,7 @@ from peira.analysis.money import Bill, cost, spent
 from peira.analysis.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures
 from peira.core.events import Spent, Status
 from peira.core.ids import Json, short
+from peira.core.looks import Look
 
 if TYPE_CHECKING:
     from peira.analysis.anova import Anova
@@ -34,7 +35,8 @@ class Results:
     """The results of one run.
 
     `table`, `failures`, `to_csv` and `to_jsonl` read the trials as a stream. `trials`, `scores`, `frame`,
-    `len` and iteration hold them all, from first use on. `notes` must be said beside every number.
+    `len` and iteration hold them all, from first use on. `notes` must be said beside every number; `look` is
+    what the study's stopping rule saw last.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Results:
         store: Any = None,
         spent: Sequence[Spent] = (),
         aims: Aims | None = None,
+        look: Look | None = None,
     ) -> None:
         self._load = load
         self.store = store
@@ -59,6 +62,7 @@ class Results:
         self.notes = tuple(notes)
         self.spent_by_model = tuple(spent)
         self.aims = aims
+        self.look = look
 
     @cached_property
     def trials(self) -> list[TrialResult]:
@@ -165,7 +169,8 @@ class Results:
 
     def hypotheses(self) -> Findings:
         """What became of the hypotheses that the study declared, each tested as its plan says."""
-        return rooms.hypotheses.decide(self._stream(), self.aims or Aims(), self.notes)
+        found = rooms.hypotheses.decide(self._stream(), self.aims or Aims(), self.notes)
+        return rooms.stopping.sequentially(found, self.look)
 
     def frame(self) -> Any:
         """A pandas DataFrame, one row per trial, with the columns that `to_csv` writes."""

@@ -14,16 +14,26 @@ from peira.analysis.trials import FAILED, TrialResult
 from peira.core.contracts import Store
 from peira.core.events import State
 from peira.core.ids import Json
+from peira.core.looks import Look
 from peira.engine.allocation import Allocated, Settled
 from peira.engine.evidence import Evidence
 from peira.engine.trials import StudySource
 from peira.plan.expand import Plan
 from peira.plan.layout import Place
-from peira.plan.manifest import read
+from peira.plan.manifest import Manifest
 from peira.plan.question import Asked, asked
+from peira.plan.version import version_of
 
 
-def allocated(plan: Plan, manifest: str, source: StudySource, store: Store) -> StudySource | Allocated:
+def settled(plan: Plan, store: Store | None) -> Look | None:
+    """What the plan's rule says of what is recorded; None without a rule, or if it has not looked."""
+    question = asked(plan)
+    if question is None or store is None:
+        return None
+    return _replayed(question, plan, version_of(plan).manifest, store)[0].look
+
+
+def allocated(plan: Plan, manifest: Manifest, source: StudySource, store: Store) -> StudySource | Allocated:
     """The study's source, with its rule before it if it has one."""
     question = asked(plan)
     if question is None:
@@ -34,7 +44,7 @@ def allocated(plan: Plan, manifest: str, source: StudySource, store: Store) -> S
     return Allocated(source, Evidence(question), store)
 
 
-def _replayed(question: Asked, plan: Plan, manifest: str, store: Store) -> tuple[Evidence, int]:
+def _replayed(question: Asked, plan: Plan, manifest: Manifest, store: Store) -> tuple[Evidence, int]:
     """What the rule says of what is recorded, and how many trials of the order of the run led to it."""
     evidence, led = Evidence(question), 0
     for place, trial in _recorded(plan, manifest, store):
@@ -52,9 +62,9 @@ def _replayed(question: Asked, plan: Plan, manifest: str, store: Store) -> tuple
     return evidence, led
 
 
-def _recorded(plan: Plan, manifest: str, store: Store) -> Iterator[tuple[Place, TrialResult]]:
+def _recorded(plan: Plan, manifest: Manifest, store: Store) -> Iterator[tuple[Place, TrialResult]]:
     """Trials with their results, in the order of the run."""
-    collector = Collector(read(manifest, store.get), store, "")
+    collector = Collector(manifest, store, "", layout=plan.layout)
     order = plan.layout.in_run_order()
     while chunk := [plan.layout.place(index) for index in islice(order, CHUNK)]:
         yield from zip(chunk, collector.of(chunk), strict=True)

@@ -9,6 +9,7 @@ from typing import Any
 from peira.analysis.aims import Aims
 from peira.analysis.collect import Collector
 from peira.analysis.results import Results
+from peira.analysis.stopping import remarks
 from peira.analysis.trials import TrialResult
 from peira.api.calls import CallRecord, ModelCall, calls_of, find_call, record_of, tally_of
 from peira.api.resolving import Settled, settle
@@ -16,8 +17,9 @@ from peira.api.seen import UNDER_WAY, as_seen
 from peira.api.stores import AnyStore, StoreLike, locate, reading
 from peira.api.studies import find_run
 from peira.core.contracts import CallQuery, RunQuery, Tally
-from peira.core.events import Record, Status
+from peira.core.events import TERMINAL, Record, Status
 from peira.core.state import Run, replace
+from peira.engine.progress import SPARED
 from peira.engine.slips import BATCH
 from peira.engine.trials import EVALUATE, GENERATE
 from peira.errors import Unknown
@@ -110,10 +112,14 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
     run = as_seen(store.find("run", [run_id])[run_id], store)
     manifest = read(run.manifest, store.get)
     kept = frozen(store, run.study, run.planned)
+    spared = run.counts.get(f"{GENERATE}.{SPARED}", 0)
+    stopped = remarks(manifest.snapshot.get("stop"), run.look, spared)
 
     def load() -> Iterator[TrialResult]:
         with reading(where, Project()) as opened:
-            yield from Collector(manifest, opened, run_id)
+            trials = Collector(manifest, opened, run_id)
+            # What was not needed has no result, and is no loss.
+            yield from (one for one in trials if one.state in TERMINAL) if spared else trials
 
     return Results(
         load,
@@ -121,10 +127,15 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
         study=run.study,
         status=run.status.value,
         counts=plain_counts(run.counts),
-        notes=(*manifest.notes, *(standing(store, kept, Version(manifest, store.get)) if kept else ())),
+        notes=(
+            *manifest.notes,
+            *(standing(store, kept, Version(manifest, store.get)) if kept else ()),
+            *stopped,
+        ),
         store=where,
         spent=run.spent,
         aims=Aims.of(manifest.snapshot),
+        look=run.look,
     )
 
 

@@ -8,12 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from peira.analysis.results import Results
+from peira.api.deciding import settled
 from peira.api.designing import describe
 from peira.api.estimating import estimate_of
 from peira.api.freezing import freeze as keep_frozen
 from peira.api.running import WORKERS
 from peira.api.stores import StoreLike, exists, reading
 from peira.api.studies import StudyLike, plan_of
+from peira.core.words import counted
 from peira.engine.opening import spent_before
 from peira.errors import Invalid
 from peira.plan.estimate import Estimate
@@ -63,7 +65,19 @@ def plan(
         seen = preview(planned, opened, counts, expected, before)
         kept = frozen(opened, planned.study.name)
         said = standing(opened, kept, version_of(planned)) if kept else ()
-        return replace(seen, notes=(*seen.notes, *_lost(planned), *said))
+        stops = _stops(planned, opened)
+        return replace(seen, notes=(*seen.notes, *_lost(planned), *said), stop=stops)
+
+
+def _stops(planned: Plan, store: Any) -> str:
+    """When the run will end before its plan does."""
+    if (stop := planned.study.stop) is None:
+        return ""
+    look = settled(planned, store)
+    most = f"at most {counted(len(planned), 'trial')}"
+    if look is not None and look.answer:
+        return f"by its rule ({stop.rule}): it has its answer, and nothing more is needed: {look}"
+    return f"by its rule ({stop.rule}): {most}{f'; {look}' if look else ''}"
 
 
 def _lost(planned: Plan) -> list[str]:

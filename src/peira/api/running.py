@@ -32,7 +32,7 @@ from peira.engine.stopping import Stop
 from peira.engine.trials import EVALUATE, GENERATE, StudySource, class_of
 from peira.errors import Invalid
 from peira.plan.expand import Plan
-from peira.plan.manifest import keep
+from peira.plan.manifest import keep, read
 from peira.report.live import display
 from peira.report.telemetry import telling
 from peira.spec.limits import Policy
@@ -164,7 +164,7 @@ def _conduct(
     expected = None if recorded else estimate_of(plan, store, project, workers, stages=wishes.stages)
     run = open_run(plan, manifest, store, str(number), number, clock.now(), resumes, expected)
     own = StudySource(plan, store, wishes.stages, wishes.resources, done=bool(recorded))
-    source = allocated(plan, manifest, own, store) if stops else own
+    source = allocated(plan, read(manifest, store.get), own, store) if stops else own
     execution = Execution(
         run,
         source,

@@ -18,9 +18,9 @@ from peira.core.ids import short
 from peira.core.words import counted
 
 MOST_ROWS = 24
-NOT_DONE_HERE = ("reused", "kept", "left")
+NOT_DONE_HERE = ("reused", "kept", "left", "spared")
 FINE = ("planned", "succeeded", "reused", "scores", "scores reused", "batches")
-WORDS = {"kept": "failed before", "left": "not done"}
+WORDS = {"kept": "failed before", "left": "not done", "spared": "not needed"}
 
 
 def document(outcome: Outcome) -> dict[str, Any]:

@@ -47,6 +47,7 @@ class Preview:
     reasons: tuple[str, ...]
     notes: tuple[str, ...]
     estimate: Estimate
+    stop: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values with stable keys."""
@@ -62,6 +63,7 @@ class Preview:
         part = "" if self.trials == self.total else f" (a balanced part of {self.total})"
         trials, known = counted(self.trials, "trial"), f"{self.reused} reused, {self.retried} failed before"
         lines.append(f"{trials}{part}: {self.new} new, {known}")
+        lines += [f"stops {self.stop}"] * bool(self.stop)
         lines += [f"  {reason}" for reason in self.reasons]
         lines += [f"  {_assigned(condition)}" for condition in self.conditions[:MOST_SHOWN] if condition]
         if self.of > MOST_SHOWN:
