@@ -25,7 +25,7 @@ def remarks(stop: Json, look: Look | None, spared: int) -> list[str]:
         return []
     name = stop if isinstance(stop, str) else stop.get("rule", "decided")
     if look is None:
-        return [f"stopping rule {name}: it has not looked at anything"]
+        return [f"stopping rule {name}: not followed in this run"]
     looks = counted(look.number, "look")
     if not look.answer and not spared:
         return [f"stopping rule {name}, {looks}, not decided {look}"]

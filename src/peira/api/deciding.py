@@ -52,7 +52,7 @@ def _replayed(question: Asked, plan: Plan, manifest: Manifest, store: Store) -> 
             cell = evidence.plan(place)
             evidence.drain()
             value, over = _value(trial, question.score)
-            needed = evidence.number(place) not in evidence.given_up
+            needed = cell.number not in evidence.given_up
             if evidence.decided or evidence.problem or (needed and not over):
                 return evidence, led
             if over:

@@ -112,6 +112,7 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
     run = as_seen(store.find("run", [run_id])[run_id], store)
     manifest = read(run.manifest, store.get)
     kept = frozen(store, run.study, run.planned)
+    deviations = standing(store, kept, Version(manifest, store.get)) if kept else ()
     spared = run.counts.get(f"{GENERATE}.{SPARED}", 0)
     stopped = remarks(manifest.snapshot.get("stop"), run.look, spared)
 
@@ -127,11 +128,7 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
         study=run.study,
         status=run.status.value,
         counts=plain_counts(run.counts),
-        notes=(
-            *manifest.notes,
-            *(standing(store, kept, Version(manifest, store.get)) if kept else ()),
-            *stopped,
-        ),
+        notes=(*manifest.notes, *deviations, *stopped),
         store=where,
         spent=run.spent,
         aims=Aims.of(manifest.snapshot),

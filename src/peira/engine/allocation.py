@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from peira.core.codec import decode
 from peira.core.contracts import Ended, Offer, Store
 from peira.core.events import Result, State
@@ -18,15 +20,13 @@ from peira.engine.trials import EVALUATE, StudySource
 CANCELLED = Ended(State.cancelled, Result())
 
 
-class Followed:
+class Followed(msgspec.Struct, gc=False):
     """A trial on its way: the tasks of it that are not over, and what is known of its value."""
 
-    __slots__ = ("cell", "failed", "number", "tasks", "value")
-
-    def __init__(self, cell: Cell, number: int) -> None:
-        self.cell, self.number = cell, number
-        self.tasks, self.failed = 1, False
-        self.value: object = None
+    cell: Cell
+    tasks: int = 1
+    failed: bool = False
+    value: Any = None
 
 
 class Allocated:
@@ -57,7 +57,7 @@ class Allocated:
         followed = self._trials.get(trial)
         if followed is None:  # an anchor
             return self.evidence.decided
-        return self.evidence.decided or followed.number in self.evidence.given_up
+        return self.evidence.decided or followed.cell.number in self.evidence.given_up
 
     def more(self, n: int) -> Sequence[Offer]:
         if self.closed:
@@ -72,12 +72,11 @@ class Allocated:
         place = self._source.place(trial)
         if place.number >= self.evidence.asked.anchored:
             return True
-        number = self.evidence.number(place)
         cell = self.evidence.plan(place)
-        if number in self.evidence.given_up:
+        if cell.number in self.evidence.given_up:
             self._source.follow(offer, CANCELLED)
             return False
-        self._trials[trial] = Followed(cell, number)
+        self._trials[trial] = Followed(cell)
         return True
 
     def follow(self, offer: Offer, ended: Ended) -> Sequence[Offer]:
@@ -90,7 +89,8 @@ class Allocated:
             if not followed.tasks:
                 del self._trials[trial]
                 self.evidence.count(followed.cell, followed.value, followed.failed)
-                self.evidence.drain()
+                if not followed.cell.pending:
+                    self.evidence.drain()
         return offers
 
     def _read(self, followed: Followed, offer: Offer, ended: Ended) -> None:

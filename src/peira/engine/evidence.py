@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -21,14 +20,15 @@ from peira.core.looks import Look, Span
 from peira.plan.layout import Place
 from peira.plan.question import Asked, unit_of
 
+NUMBERS = (bool, int, float)
 GROWTH = 1.1
 """A look is recorded when there is this much more to see than at the last one recorded."""
 
 
-@dataclass(slots=True)
-class Cell:
+class Cell(msgspec.Struct, gc=False):
     """The trials of one condition in one unit: how many are not over, and what came of the others."""
 
+    number: int
     pending: int = 0
     total: float = 0.0
     n: int = 0
@@ -36,15 +36,16 @@ class Cell:
 
     def span(self, least: float, most: float) -> Span:
         n = self.n + self.lost
+        if not self.lost:
+            return Span(mean := self.total / n, mean)
         return Span((self.total + self.lost * least) / n, (self.total + self.lost * most) / n)
 
 
-@dataclass(slots=True)
-class Gathered:
+class Gathered(msgspec.Struct, gc=False):
     """One unit. It is `full` once every trial of it is known."""
 
     key: object
-    cells: dict[int, Cell] = field(default_factory=dict)
+    cells: dict[int, Cell] = {}
     full: bool = False
 
 
@@ -55,6 +56,7 @@ class Evidence:
         self.asked = asked
         self._watch: Watch = asked.rule.watch(asked.question)
         self._units: deque[Gathered] = deque()
+        self._range = asked.rule.range
         self._taken, self._recorded = 0, 0
         self.given_up: frozenset[int] = frozenset()
         self.look: Look | None = None
@@ -66,17 +68,18 @@ class Evidence:
     def decided(self) -> bool:
         return self.look is not None and bool(self.look.answer)
 
-    def number(self, place: Place) -> int:
-        """The number of a place's condition, as the rule knows it."""
-        return self.asked.places[id(place.condition)]
-
     def plan(self, place: Place) -> Cell:
         """A trial is planned, in the order of the run: the cell that will count it."""
-        key = unit_of(place.condition.cases, place.case.id, place.case.cluster)
-        if not self._units or self._units[-1].key != key:
+        case, number = place.case, self.asked.places[id(place.condition)]
+        last = self._units[-1] if self._units else None
+        key = unit_of(place.condition.cases, case.id, case.cluster)
+        if last is None or last.key != key:
             self._close()
-            self._units.append(Gathered(key))
-        cell = self._units[-1].cells.setdefault(self.number(place), Cell())
+            last = Gathered(key)
+            self._units.append(last)
+        cell = last.cells.get(number)
+        if cell is None:
+            cell = last.cells[number] = Cell(number)
         cell.pending += 1
         return cell
 
@@ -92,19 +95,19 @@ class Evidence:
     def count(self, cell: Cell, value: object, lost: bool) -> None:
         """A trial is over. A value that is no number, or lies outside the range, ends the looking."""
         cell.pending -= 1
-        if isinstance(value, (bool, int, float)) and math.isfinite(value):
-            self._add(cell, float(value))
-        elif value is not None and not isinstance(value, float):
-            self.problem = self.problem or f"{value!r} is not a number"
+        least, most = self._range
+        if (kind := type(value)) in NUMBERS and least <= value <= most:  # type: ignore[operator]
+            cell.total += value  # type: ignore[operator]
+            cell.n += 1
+        elif kind in NUMBERS and math.isfinite(value):  # type: ignore[arg-type]
+            self._end(f"{value:g} does not lie within [{least:g}, {most:g}] (stop.range)")
+        elif value is not None and kind not in NUMBERS:
+            self._end(f"{value!r} is not a number")
         elif lost or value is not None:
             cell.lost += 1
 
-    def _add(self, cell: Cell, value: float) -> None:
-        least, most = self.asked.rule.range
-        if not least <= value <= most:
-            self.problem = self.problem or f"{value:g} does not lie within [{least:g}, {most:g}] (stop.range)"
-        cell.total += value
-        cell.n += 1
+    def _end(self, problem: str) -> None:
+        self.problem = self.problem or problem
 
     def drain(self) -> None:
         """Hand on every unit that is complete, up to the first that is not."""
@@ -116,14 +119,15 @@ class Evidence:
                 self._note(self._watch.take(spans))
 
     def _ready(self, unit: Gathered) -> bool:
-        gone = self.given_up
-        return unit.full and all(not cell.pending for n, cell in unit.cells.items() if n not in gone)
+        if not unit.full:
+            return False
+        waiting = [number for number, cell in unit.cells.items() if cell.pending]
+        return not waiting or self.given_up.issuperset(waiting)
 
     def _spans(self, unit: Gathered) -> Iterator[tuple[int, Span]]:
-        least, most = self.asked.rule.range
         for number, cell in unit.cells.items():
             if cell.n + cell.lost and number not in self.given_up:
-                yield number, cell.span(least, most)
+                yield number, cell.span(*self._range)
 
     def finish(self) -> None:
         """Everything is over: look at all of it once more, if the last look was at less."""

@@ -48,6 +48,7 @@ class Preview:
     notes: tuple[str, ...]
     estimate: Estimate
     stop: str = ""
+    spared: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain values with stable keys."""
@@ -62,7 +63,8 @@ class Preview:
         lines = [f"{self.study}: {' x '.join(counted(n, what) for n, what in sizes)}"]
         part = "" if self.trials == self.total else f" (a balanced part of {self.total})"
         trials, known = counted(self.trials, "trial"), f"{self.reused} reused, {self.retried} failed before"
-        lines.append(f"{trials}{part}: {self.new} new, {known}")
+        spared = f", {self.spared} not needed" if self.spared else ""
+        lines.append(f"{trials}{part}: {self.new} new, {known}{spared}")
         lines += [f"stops {self.stop}"] * bool(self.stop)
         lines += [f"  {reason}" for reason in self.reasons]
         lines += [f"  {_assigned(condition)}" for condition in self.conditions[:MOST_SHOWN] if condition]

@@ -13,6 +13,8 @@ from peira.errors import Invalid
 
 def mean(unit: Unit, conditions: Sequence[int]) -> Span | None:
     """Over those of the conditions that met the unit; None if none did."""
+    if len(conditions) == 1:
+        return unit.get(conditions[0])
     found = [unit[number] for number in conditions if number in unit]
     if not found:
         return None
@@ -22,6 +24,12 @@ def mean(unit: Unit, conditions: Sequence[int]) -> Span | None:
 
 def difference(unit: Unit, groups: Sequence[Group]) -> Span | None:
     """The first side minus the second, over the groups that both sides have here; None if there is none."""
+    if len(groups) == 1:
+        [(one, two)] = groups
+        first, second = mean(unit, one), mean(unit, two)
+        if first is None or second is None:
+            return None
+        return Span(first.worst - second.best, first.best - second.worst)
     sides = [(mean(unit, one), mean(unit, two)) for one, two in groups]
     both = [(one, two) for one, two in sides if one is not None and two is not None]
     if not both:
