@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 import means
 import others
 import shares
+import stopping
 from cells import Cell, table
 
 SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
@@ -28,6 +29,8 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
     "Tests": means.tests,
     "Unequal sides, and families": means.unequal,
     "Looking on the way": others.looking,
+    "Stopping when decided": stopping.deciding,
+    "Racing": stopping.racing,
     "The rest": others.rest,
 }
 
