@@ -11,6 +11,7 @@ from peira import Case, Study, current_trial, exact, run
 from peira import plan as preview
 from peira.core.events import RunDecided, RunLooked, RunNoted
 from peira.core.looks import Span
+from peira.core.registry import registry
 from peira.plan.expand import expand
 from peira.plan.question import asked
 from peira.stores.memory import MemoryStore
@@ -256,3 +257,34 @@ def test_random_rules_agree_with_a_plain_replay():
             if look is not None and look.answer:
                 break
         assert look == results.look
+
+
+class Broken:
+    range = (0.0, 1.0)
+
+    def problems(self, study):
+        return iter(())
+
+    def claims(self, study):
+        return ()
+
+    def outcome(self, study):
+        return ""
+
+    def watch(self, question):
+        return self
+
+    def take(self, unit):
+        raise ZeroDivisionError("no looks today")
+
+
+def test_a_rule_that_fails_is_told_of_and_fails_no_run():
+    registry.load()
+    if "broken" not in registry.names("stop"):
+        registry.add("stop", "broken", Broken)
+    store = MemoryStore()
+    results = went(studied(cases=30, stop="broken"), store)
+    assert results.status == "completed"
+    assert results.counts["succeeded"] == 60
+    [noted] = events(store, results.run_id, RunNoted)
+    assert noted.text.endswith("ZeroDivisionError: no looks today")

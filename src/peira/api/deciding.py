@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from peira.analysis.collect import CHUNK, Collector
-from peira.analysis.trials import FAILED, TrialResult
+from peira.analysis.trials import TrialResult
 from peira.core.contracts import Store
 from peira.core.events import State
 from peira.core.ids import Json
@@ -56,7 +56,7 @@ def _replayed(question: Asked, plan: Plan, manifest: Manifest, store: Store) -> 
             if evidence.decided or evidence.problem or (needed and not over):
                 return evidence, led
             if over:
-                evidence.count(cell, value, _lost(trial, question.score[0]))
+                evidence.count(cell, value, _asked_for(trial, question.score[0]))
         led += 1
     evidence.close()
     return evidence, led
@@ -71,22 +71,19 @@ def _recorded(plan: Plan, manifest: Manifest, store: Store) -> Iterator[tuple[Pl
 
 
 def _value(trial: TrialResult, score: tuple[str, str]) -> tuple[Json, bool]:
-    """The number that the rule follows, and whether all that could change it is over."""
+    """The number that the rule follows, None if it has none, and whether it is settled: what failed is, what
+    was cut off or never ended is not."""
     evaluator, part = score
     if trial.state is not State.succeeded:
-        return None, trial.state in FAILED
+        return None, trial.state is State.failed
     if not evaluator:
         return trial.metrics.get(part), True
     found = trial.scores.get(evaluator)
-    if found is None or found.state in FAILED:
-        return None, True
-    if found.state is not State.succeeded:
-        return None, False
-    value = found.value
-    return (value.get(part) if part and isinstance(value, dict) else value), True
+    if found is None or found.state is not State.succeeded:
+        return None, found is None or found.state in (State.failed, State.blocked)
+    return (found.value.get(part) if part and isinstance(found.value, dict) else found.value), True
 
 
-def _lost(trial: TrialResult, evaluator: str) -> bool:
-    """It failed on the way to a value; what was never asked for one has lost none."""
-    asked = not evaluator or evaluator in trial.scores
-    return trial.state in FAILED or asked
+def _asked_for(trial: TrialResult, evaluator: str) -> bool:
+    """Whether a value was to be had: what was never asked for has not been lost."""
+    return trial.state is State.failed or not evaluator or evaluator in trial.scores

@@ -12,7 +12,8 @@ from peira.core.context import Channel as Channel
 from peira.core.context import Trial
 from peira.core.events import AnyEvent, Record, Result, State, TaskSpec
 from peira.core.ids import Json
-from peira.core.looks import Look, Question, Unit
+from peira.core.looks import StopRule as StopRule
+from peira.core.looks import Watch as Watch
 from peira.core.queries import CallQuery as CallQuery
 from peira.core.queries import RunQuery as RunQuery
 from peira.core.queries import Tally as Tally
@@ -275,39 +276,3 @@ class Design(Protocol):
     def points(self, space: Space, seed: int) -> Iterator[Point]:
         """Its runs, the same for the same seed."""
         ...
-
-
-class Watch(Protocol):
-    """A stopping rule at work in one run."""
-
-    def take(self, unit: Unit) -> Look | None:
-        """The next unit of evidence, in the planned order; what is seen, if this is a moment to look. What
-        it says depends on the units alone: not on the time, and not on who was faster."""
-        ...
-
-    def finish(self) -> Look:
-        """What is seen when there are no further units."""
-        ...
-
-
-class StopRule(Protocol):
-    """When a run has seen enough, as a study declares it: the plug-in of kind `stop`, made of its options.
-
-    `range` is where single values lie; one outside it ends the looking, never the run."""
-
-    @property
-    def range(self) -> tuple[float, float]: ...
-
-    def problems(self, study: Any) -> Iterator[str]:
-        """What it cannot follow in this study, one line each."""
-        ...
-
-    def claims(self, study: Any) -> Sequence[str]:
-        """The ids of the hypotheses it follows; none if it follows none."""
-        ...
-
-    def outcome(self, study: Any) -> str:
-        """The outcome it follows; empty for the primary one."""
-        ...
-
-    def watch(self, question: Question) -> Watch: ...

@@ -6,8 +6,8 @@ of it has ended. A unit is a `Span` for each condition that met it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -91,3 +91,39 @@ class Look(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 MOST_SHOWN = 3
+
+
+class Watch(Protocol):
+    """A stopping rule at work in one run."""
+
+    def take(self, unit: Unit) -> Look | None:
+        """The next unit of evidence, in the planned order; what is seen, if this is a moment to look. What
+        it says depends on the units alone: not on the time, and not on who was faster."""
+        ...
+
+    def finish(self) -> Look:
+        """What is seen when there are no further units."""
+        ...
+
+
+class StopRule(Protocol):
+    """When a run has seen enough, as a study declares it: the plug-in of kind `stop`, made of its options.
+
+    `range` is where single values lie; one outside it ends the looking, never the run."""
+
+    @property
+    def range(self) -> tuple[float, float]: ...
+
+    def problems(self, study: Any) -> Iterator[str]:
+        """What it cannot follow in this study, one line each."""
+        ...
+
+    def claims(self, study: Any) -> Sequence[str]:
+        """The ids of the hypotheses it follows; none if it follows none."""
+        ...
+
+    def outcome(self, study: Any) -> str:
+        """The outcome it follows; empty for the primary one."""
+        ...
+
+    def watch(self, question: Question) -> Watch: ...

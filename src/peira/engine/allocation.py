@@ -70,7 +70,7 @@ class Allocated:
     def _needed(self, offer: Offer) -> bool:
         trial = offer.spec.id
         place = self._source.place(trial)
-        if place.number >= self.evidence.asked.anchored:
+        if place.number >= self.evidence.asked.anchored or self.evidence.problem:
             return True
         cell = self.evidence.plan(place)
         if cell.number in self.evidence.given_up:
@@ -86,7 +86,7 @@ class Allocated:
         if followed is not None:
             followed.tasks += len(offers) - 1
             self._read(followed, offer, ended)
-            if not followed.tasks:
+            if not followed.tasks and ended.state is not State.cancelled:  # cancelled is not yet over
                 del self._trials[trial]
                 self.evidence.count(followed.cell, followed.value, followed.failed)
                 if not followed.cell.pending:
@@ -94,18 +94,19 @@ class Allocated:
         return offers
 
     def _read(self, followed: Followed, offer: Offer, ended: Ended) -> None:
-        """What this end says of the trial's value. One that failed anywhere on the way has lost it."""
+        """What this end says of the trial's value. One that failed on the way to it has lost it."""
         evaluator, part = self.evidence.asked.score
-        succeeded = ended.state is State.succeeded
-        followed.failed |= not succeeded
-        if not succeeded:
+        kind, succeeded = offer.spec.kind, ended.state is State.succeeded
+        if kind == EVALUATE and offer.work.evaluator.name != evaluator:
             return
-        if not evaluator and offer.spec.kind == self.unit:
-            followed.value = ended.result.metrics.get(part)
-            followed.failed |= followed.value is None
-        elif offer.spec.kind == EVALUATE and offer.work.evaluator.name == evaluator:
+        if succeeded and kind == EVALUATE:
             value = self._value(ended)
             followed.value = value.get(part) if part and isinstance(value, dict) else value
+        elif succeeded and kind == self.unit and not evaluator:
+            followed.value = ended.result.metrics.get(part)
+        elif succeeded:
+            return
+        followed.failed = followed.value is None
 
     def _value(self, ended: Ended) -> Any:
         result = ended.result

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
 
 import msgspec
 
@@ -33,6 +32,7 @@ class Cell(msgspec.Struct, gc=False):
     total: float = 0.0
     n: int = 0
     lost: int = 0
+    problem: str = ""
 
     def span(self, least: float, most: float) -> Span:
         n = self.n + self.lost
@@ -93,41 +93,44 @@ class Evidence:
         self.drain()
 
     def count(self, cell: Cell, value: object, lost: bool) -> None:
-        """A trial is over. A value that is no number, or lies outside the range, ends the looking."""
+        """A trial is over. A value that is no number, or lies outside the range, ends the looking once its
+        unit's turn comes."""
         cell.pending -= 1
         least, most = self._range
         if (kind := type(value)) in NUMBERS and least <= value <= most:  # type: ignore[operator]
             cell.total += value  # type: ignore[operator]
             cell.n += 1
         elif kind in NUMBERS and math.isfinite(value):  # type: ignore[arg-type]
-            self._end(f"{value:g} does not lie within [{least:g}, {most:g}] (stop.range)")
+            cell.problem = f"{value:g} does not lie within [{least:g}, {most:g}] (stop.range)"
         elif value is not None and kind not in NUMBERS:
-            self._end(f"{value!r} is not a number")
+            cell.problem = f"{value!r} is not a number"
         elif lost or value is not None:
             cell.lost += 1
-
-    def _end(self, problem: str) -> None:
-        self.problem = self.problem or problem
 
     def drain(self) -> None:
         """Hand on every unit that is complete, up to the first that is not."""
         while self._units and not (self.problem or self.decided) and self._ready(self._units[0]):
-            unit = self._units.popleft()
-            spans = dict(self._spans(unit))
-            if spans:
-                self._taken += 1
-                self._note(self._watch.take(spans))
+            self._hand_on(self._units.popleft())
+        if self.problem:
+            self._units.clear()
+
+    def _hand_on(self, unit: Gathered) -> None:
+        cells = {number: cell for number, cell in unit.cells.items() if number not in self.given_up}
+        self.problem = next((cell.problem for cell in cells.values() if cell.problem), "")
+        spans = {n: cell.span(*self._range) for n, cell in cells.items() if cell.n + cell.lost}
+        if not spans or self.problem:
+            return
+        self._taken += 1
+        try:
+            self._note(self._watch.take(spans))
+        except Exception as error:  # a rule of somebody's own fails: that is told, and the run goes on
+            self.problem = f"{type(error).__name__}: {error}"
 
     def _ready(self, unit: Gathered) -> bool:
         if not unit.full:
             return False
         waiting = [number for number, cell in unit.cells.items() if cell.pending]
         return not waiting or self.given_up.issuperset(waiting)
-
-    def _spans(self, unit: Gathered) -> Iterator[tuple[int, Span]]:
-        for number, cell in unit.cells.items():
-            if cell.n + cell.lost and number not in self.given_up:
-                yield number, cell.span(*self._range)
 
     def finish(self) -> None:
         """Everything is over: look at all of it once more, if the last look was at less."""
