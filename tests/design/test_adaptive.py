@@ -13,6 +13,7 @@ from peira.core.looks import Claim, Pair, Question, Span
 from peira.core.registry import registry
 from peira.design.adaptive.arms import arms_of
 from peira.errors import Invalid
+from peira.testing import StopRuleSuite
 
 
 def made(rule, /, **options):
@@ -181,3 +182,33 @@ def test_sides_meet_under_the_same_other_levels():
 def test_wrong_options_are_refused(rule, options, problem):
     with pytest.raises(Invalid, match=problem):
         made(rule, **options)
+
+
+class TestDecided(StopRuleSuite):
+    @pytest.fixture(params=[{}, {"looks": 3}, {"looks": 4, "futility": 0.2}, {"margin": 0.3}], ids=str)
+    def rule(self, request):
+        return made("decided", **request.param)
+
+    @pytest.fixture(params=["greater", "different"])
+    def question(self, request):
+        return question(request.param, units=120)
+
+
+class TestRacing(StopRuleSuite):
+    @pytest.fixture(params=[{}, {"margin": 0.3}, {"range": [-2, 5]}], ids=str)
+    def rule(self, request):
+        return made("racing", by="m", **request.param)
+
+    @pytest.fixture
+    def question(self):
+        return Question(conditions("a", "b", "c"), 120)
+
+
+class TestRejects(StopRuleSuite):
+    @pytest.fixture
+    def rule(self):
+        return made("successive_rejects", by="m", budget=120)
+
+    @pytest.fixture
+    def question(self):
+        return Question(conditions("a", "b", "c"), 120)

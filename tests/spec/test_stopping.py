@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from peira import Study, exact
+from peira import Study, exact, match
 from peira.errors import Invalid
 from peira.plan.expand import expand
 from peira.spec.load import load, restore, snapshot
@@ -76,6 +76,7 @@ def test_a_rule_changes_the_order_and_no_trial():
         ({"stop": "decided", "order": "random"}, "order: a study that may stop goes case by case"),
         ({"stop": {"rule": "racing", "by": "n"}}, "stop.by: there is no factor 'n'"),
         ({"stop": {"rule": "successive_rejects", "by": "m", "budget": 1}}, "stop.budget: must be at least 2"),
+        ({"stop": "decided", "evaluators": [exact(), match()]}, "stop: there are several scores"),
         ({"stop": "decided", "evaluators": []}, "stop: there is nothing to go by"),
         (
             {"stop": "decided", "hypotheses": [{**H1, "levels": []}]},

@@ -15,6 +15,7 @@ from peira.plan.conditions import Crossed
 from peira.plan.expand import Plan
 from peira.plan.layout import Layout
 from peira.spec.aims import Hypothesis
+from peira.spec.stopping import followed
 from peira.spec.study import Study
 
 
@@ -44,7 +45,7 @@ def asked(plan: Plan) -> Asked | None:
     shown: dict[bytes, int] = {}
     places = {id(one): shown.setdefault(canonical(one.shown), len(shown)) for one in layout.conditions}
     conditions = tuple({places[id(one)]: one.shown for one in layout.conditions}.values())
-    outcome = next((one for one in study.outcomes if one.name == _outcome(study, rule)), None)
+    outcome = next((one for one in study.outcomes if one.name == followed(study, rule)), None)
     clustered = any(case.cluster is not None for cases in layout.case_sets.values() for case in cases)
     question = Question(
         conditions,
@@ -70,23 +71,12 @@ def unit_of(label: str, case: str, cluster: str | None) -> str | tuple[str, str]
     return (label, case) if cluster is None else cluster
 
 
-def _outcome(study: Study, rule: StopRule) -> str:
-    named = rule.outcome(study)
-    primary = [one.name for one in study.outcomes if one.primary] or [one.name for one in study.outcomes]
-    return named or (primary[0] if len(primary) == 1 else "")
-
-
 def _score(plan: Plan, rule: StopRule) -> tuple[str, str]:
-    name = _outcome(plan.study, rule)
+    name = followed(plan.study, rule)
     for outcome in plan.study.outcomes:
         if outcome.name == name:
             return outcome.judged_by, outcome.metric
-    evaluators = list(dict.fromkeys(one.name for one in plan.evaluators.values()))
-    if name:
-        return name, ""
-    if len(evaluators) != 1:
-        raise Invalid(f"stop: there are several scores ({', '.join(evaluators)}); declare a primary outcome")
-    return evaluators[0], ""
+    return name or next(iter(plan.evaluators.values())).name, ""
 
 
 def _claim(study: Study, hypothesis: Hypothesis, conditions: Sequence[dict[str, Json]]) -> Claim:

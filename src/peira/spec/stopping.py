@@ -62,9 +62,18 @@ def stop_problems(study: Study) -> Iterator[str]:
     if not study.evaluators and not any(one.metric for one in study.outcomes):
         yield "stop: there is nothing to go by; give an evaluator"
     try:
-        yield from (join("stop", problem) for problem in _own(study.stop.made().problems(study)))
+        rule = study.stop.made()
+        if len(study.evaluators) > 1 and not followed(study, rule):
+            yield "stop: there are several scores; declare a primary outcome"
+        yield from (join("stop", problem) for problem in _own(rule.problems(study)))
     except Invalid as error:
         yield from (join("stop", problem) for problem in _own(error.problems))
+
+
+def followed(study: Study, rule: StopRule) -> str:
+    """The outcome that the rule follows; empty if it is the only score there is."""
+    primary = [one.name for one in study.outcomes if one.primary] or [one.name for one in study.outcomes]
+    return rule.outcome(study) or (primary[0] if len(primary) == 1 else "")
 
 
 def _own(problems: Any) -> list[str]:
