@@ -18,6 +18,7 @@ import means
 import others
 import page
 import shares
+import stopping
 from cells import Cell, table
 
 SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
@@ -31,6 +32,8 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
     "Tests": means.tests,
     "Unequal sides, and families": means.unequal,
     "Looking on the way": others.looking,
+    "Stopping when decided": stopping.deciding,
+    "Racing": stopping.racing,
     "The rest": others.rest,
     "Designed studies": designed.rest,
 }

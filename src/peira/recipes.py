@@ -167,7 +167,8 @@ def _against(factor: str, levels: Sequence[str], baseline: str | None) -> list[C
 
 def _study(fields: Mapping[str, Any], claims: Sequence[Claim], **recipe: Any) -> Study:
     """The study of a recipe, with what the caller says instead; the caller's factors are further ones."""
-    said = {"evaluators": ["match"], "order": "interleaved", **recipe, **fields}
+    order = {} if "stop" in fields else {"order": "interleaved"}  # what may stop goes case by case
+    said = {"evaluators": ["match"], **order, **recipe, **fields}
     if factors := {**_by_name(fields.get("factors", {})), **_by_name(recipe.get("factors", ()))}:
         said["factors"] = factors
     primary = _primary(said["evaluators"])

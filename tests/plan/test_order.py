@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
+from itertools import groupby, islice
 from statistics import correlation
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from peira import Case, Study
+from peira.plan.expand import expand
 from peira.plan.order import shuffled
 
 seed = st.integers(-(2**53), 2**53)
@@ -65,3 +67,24 @@ def test_no_level_lines_up_with_position(size: int) -> None:
                 assert abs(correlation(places, level)) < bound
                 for period in (2, 3, 4):
                     assert abs(correlation([p % period for p in places], level)) < bound
+
+
+@given(st.integers(1, 6), st.integers(1, 3), st.integers(0, 99), st.text("-kl", min_size=1, max_size=8))
+def test_case_by_case_each_is_complete_before_the_next(levels, repeats, seed, clusters) -> None:
+    """Cases of a cluster together; every trial once."""
+    cases = [Case(i, cluster=None if name == "-" else name) for i, name in enumerate(clusters)]
+    study = Study(
+        agent=lambda case, m: m,
+        cases=cases,
+        factors={"m": list(range(levels))},
+        repeats=repeats,
+        seed=seed,
+        order="cases",
+    )
+    layout = expand(study).layout
+    order = list(layout.in_run_order())
+    assert sorted(order) == list(range(len(layout)))
+    places = [layout.place(index).case for index in order]
+    units = [case.cluster or case.id for case in places]
+    runs = [unit for unit, _ in groupby(units)]
+    assert len(runs) == len(set(units))

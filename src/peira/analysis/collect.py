@@ -24,10 +24,16 @@ class Collector:
     """Reads the trials of one manifest, in the study's order, a chunk at a time."""
 
     def __init__(
-        self, manifest: Manifest, store: Store, run: str, scored_by: Sequence[str] | None = None
+        self,
+        manifest: Manifest,
+        store: Store,
+        run: str,
+        scored_by: Sequence[str] | None = None,
+        layout: Layout | None = None,
     ) -> None:
-        """`scored_by` names evaluators by digest; without it they are the manifest's own."""
-        self._layout: Layout = layout_of(manifest, store.get)
+        """`scored_by` names evaluators by digest; without it they are the manifest's own. The layout is the
+        manifest's, if it is not at hand."""
+        self._layout: Layout = layout or layout_of(manifest, store.get)
         self._store, self._run = store, run
         self._labels = Labels.kept(manifest.snapshot)
         self._names = {part.digest: part.name for part in manifest.evaluators}
@@ -38,9 +44,10 @@ class Collector:
     def __iter__(self) -> Iterator[TrialResult]:
         places = self._layout.places()
         while chunk := list(islice(places, CHUNK)):
-            yield from self._chunk(chunk)
+            yield from self.of(chunk)
 
-    def _chunk(self, places: list[Place]) -> Iterator[TrialResult]:
+    def of(self, places: Sequence[Place]) -> Iterator[TrialResult]:
+        """The trials at these places, in their order."""
         ids = [self._layout.trial_id(place) for place in places]
         tasks = self._store.find("task", ids)
         done = {id: task for id, task in tasks.items() if task.state is State.succeeded}

@@ -20,6 +20,7 @@ from peira.analysis.remembering import Asked, Memory, Tabled
 from peira.analysis.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures
 from peira.core.events import Spent, Status
 from peira.core.ids import Json, short
+from peira.core.looks import Look
 
 if TYPE_CHECKING:
     from peira.analysis.agreement import Agreement
@@ -48,7 +49,8 @@ class Results:
     """The results of one run.
 
     `table`, `failures`, `to_csv` and `to_jsonl` read the trials as a stream. `trials`, `scores`, `frame`,
-    `len` and iteration hold them all, from first use on. `notes` must be said beside every number.
+    `len` and iteration hold them all, from first use on. `notes` must be said beside every number; `look` is
+    what the study's stopping rule saw last.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Results:
         aims: Aims | None = None,
         origin: Reopen | None = None,
         memory: Memory | None = None,
+        look: Look | None = None,
     ) -> None:
         self._load = load
         self._memory = memory
@@ -77,6 +80,7 @@ class Results:
         self.notes = tuple(notes)
         self.spent_by_model = tuple(spent)
         self.aims = aims
+        self.look = look
 
     @cached_property
     def trials(self) -> list[TrialResult]:
@@ -291,7 +295,8 @@ class Results:
 
     def hypotheses(self) -> Findings:
         """What became of the hypotheses that the study declared, each tested as its plan says."""
-        return rooms.hypotheses.decide(self._stream(), self.aims or Aims(), self.notes)
+        found = rooms.hypotheses.decide(self._stream(), self.aims or Aims(), self.notes)
+        return rooms.stopping.sequentially(found, self.look)
 
     def frame(self) -> Any:
         """A pandas DataFrame, one row per trial, with the columns that `to_csv` writes."""

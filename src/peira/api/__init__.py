@@ -34,6 +34,7 @@ def run(
     log: str | Path | None = None,
     earlier: Results | str | None = None,
     batch: bool = False,
+    whole: bool = False,
 ) -> Results:
     """Run a study through all its stages, and return its results.
 
@@ -44,7 +45,7 @@ def run(
     `log` is a file to which each event is appended as it happens, as a line of JSON. With an `earlier` run
     (its results, or its id), `where` may name what that found for the same case and the same levels: the mean
     `score.NAME`, and the counts `earlier.trials` and `earlier.failed`. With `batch`, calls are handed in as
-    batches: answered later, for half the price.
+    batches: answered later, for half the price. `whole` runs the whole plan, whatever its stopping rule says.
     """
     wishes = Wishes(
         store,
@@ -59,6 +60,7 @@ def run(
         log=log,
         earlier=earlier,
         batch=batch,
+        whole=whole,
     )
     return _run(study, wishes)
 

@@ -103,6 +103,7 @@ class Follower:
             running=0 if self.over else running,
             scores=scores,
             elapsed=(run.finished or time.time()) - run.started,
+            look=run.look,
             waiting=0 if self.over else len(set(self._handed_in.values())),
         )
 

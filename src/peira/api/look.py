@@ -11,6 +11,7 @@ from peira.analysis.aims import Aims
 from peira.analysis.collect import Collector
 from peira.analysis.origin import Origin
 from peira.analysis.results import Results
+from peira.analysis.stopping import remarks
 from peira.analysis.trials import TrialResult
 from peira.api.calls import CallRecord, ModelCall, calls_of, find_call, record_of, tally_of
 from peira.api.memory import memory_of
@@ -19,8 +20,9 @@ from peira.api.seen import UNDER_WAY, as_seen
 from peira.api.stores import AnyStore, StoreLike, locate, reading
 from peira.api.studies import find_run
 from peira.core.contracts import CallQuery, RunQuery, Tally
-from peira.core.events import Record, RunNoted, Status
+from peira.core.events import TERMINAL, Record, RunNoted, Status
 from peira.core.state import Run, replace
+from peira.engine.progress import SPARED
 from peira.engine.recording import IMPORTED
 from peira.engine.slips import BATCH
 from peira.engine.work import EVALUATE, GENERATE, TRANSFORM
@@ -114,10 +116,15 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
     run = as_seen(store.find("run", [run_id])[run_id], store)
     manifest = read(run.manifest, store.get)
     kept = frozen(store, run.study, run.planned)
+    deviations = standing(store, kept, Version(manifest, store.get)) if kept else ()
+    spared = run.counts.get(f"{GENERATE}.{SPARED}", 0)
+    stopped = remarks(manifest.snapshot.get("stop"), run.look, spared)
 
     def load() -> Iterator[TrialResult]:
         with reading(where, Project()) as opened:
-            yield from Collector(manifest, opened, run_id)
+            trials = Collector(manifest, opened, run_id)
+            # What was not needed has no result, and is no loss.
+            yield from (one for one in trials if one.state in TERMINAL) if spared else trials
 
     @contextmanager
     def origin() -> Iterator[Origin]:
@@ -130,16 +137,13 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
         study=run.study,
         status=run.status.value,
         counts=plain_counts(run.counts),
-        notes=(
-            *manifest.notes,
-            *imported(store, run.study),
-            *(standing(store, kept, Version(manifest, store.get)) if kept else ()),
-        ),
+        notes=(*manifest.notes, *imported(store, run.study), *deviations, *stopped),
         store=where,
         spent=run.spent,
         aims=Aims.of(manifest.snapshot),
         origin=origin,
         memory=memory_of(where, run_id, run.trials),
+        look=run.look,
     )
 
 

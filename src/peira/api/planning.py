@@ -8,12 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from peira.analysis.results import Results
+from peira.api.deciding import settled
 from peira.api.designing import describe
 from peira.api.estimating import estimate_of
 from peira.api.freezing import freeze as keep_frozen
 from peira.api.running import WORKERS
 from peira.api.stores import StoreLike, exists, reading
 from peira.api.studies import StudyLike, plan_of
+from peira.core.looks import Look
+from peira.core.words import counted
 from peira.engine.opening import spent_before
 from peira.errors import Invalid
 from peira.plan.estimate import Estimate
@@ -58,12 +61,26 @@ def plan(
     with _looking(store, project) as opened:
         planned = plan_of(study, opened, project, **part)
         counts, workers = found(planned, opened), project.parallel or WORKERS
+        look = settled(planned, opened)
+        spared = counts.new if look and look.answer else 0
+        counts = replace(counts, new=counts.new - spared)
         expected = estimate_of(planned, opened, project, workers, counts=counts)
         before = spent_before(planned, opened, "") if opened else []
         seen = preview(planned, opened, counts, expected, before)
         kept = frozen(opened, planned.study.name)
         said = standing(opened, kept, version_of(planned)) if kept else ()
-        return replace(seen, notes=(*seen.notes, *_lost(planned), *said))
+        notes = (*seen.notes, *_lost(planned), *said)
+        return replace(seen, notes=notes, stop=_stops(planned, look), spared=spared)
+
+
+def _stops(planned: Plan, look: Look | None) -> str:
+    """When the run will end before its plan does."""
+    if (stop := planned.study.stop) is None:
+        return ""
+    most = f"at most {counted(len(planned), 'trial')}"
+    if look is not None and look.answer:
+        return f"by its rule ({stop.rule}), which has its answer: {look}"
+    return f"by its rule ({stop.rule}): {most}{f'; {look}' if look else ''}"
 
 
 def _lost(planned: Plan) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from peira.analysis.results import Results
+from peira.api.deciding import allocated
 from peira.api.estimating import estimate_of
 from peira.api.look import results_of
 from peira.api.models import by_model, models_of
@@ -33,7 +34,7 @@ from peira.engine.trials import StudySource, class_of
 from peira.engine.work import EVALUATE, GENERATE, STAGES, TRANSFORM
 from peira.errors import Invalid
 from peira.plan.expand import Plan
-from peira.plan.manifest import keep
+from peira.plan.manifest import keep, read
 from peira.report.live import display
 from peira.report.telemetry import telling
 from peira.spec.limits import Policy
@@ -66,6 +67,7 @@ class Wishes:
     batch: bool = False
     earlier: Results | str | None = None
     evaluation: str = ""
+    whole: bool = False
 
     def problems(self) -> list[str]:
         found = []
@@ -160,12 +162,15 @@ def _conduct(
     work_root = beside(store, "work")
     shutil.rmtree(work_root, ignore_errors=True)
     manifest = keep(plan, store.put, _otherwise(policy, plan.study.policy))
-    recorded = recorded_before(manifest, plan.study.name, store) if len(wishes.stages) == len(STAGES) else {}
+    every = len(wishes.stages) == len(STAGES)
+    stops = every and plan.study.stop is not None and not wishes.whole
+    recorded = recorded_before(manifest, plan.study.name, store) if every and not stops else {}
     expected = None if recorded else estimate_of(plan, store, project, workers, stages=wishes.stages)
     run = open_run(
         plan, manifest, store, str(number), number, clock.now(), resumes, expected, wishes.evaluation
     )
-    source = StudySource(plan, store, wishes.stages, wishes.resources, done=bool(recorded))
+    own = StudySource(plan, store, wishes.stages, wishes.resources, done=bool(recorded))
+    source = allocated(plan, read(manifest, store.get), own, store) if stops else own
     execution = Execution(
         run,
         source,

@@ -18,12 +18,12 @@ from peira.core.ids import short
 from peira.core.words import counted
 
 MOST_ROWS = 24
-NOT_DONE_HERE = ("reused", "kept", "left")
+NOT_DONE_HERE = ("reused", "kept", "left", "spared")
 FINE = frozenset(
     {"planned", "succeeded", "reused", "batches"}
     | {f"{what}{end}" for what in ("answers", "scores") for end in ("", " reused")}
 )
-WORDS = {"kept": "failed before", "left": "not done"}
+WORDS = {"kept": "failed before", "left": "not done", "spared": "not needed"}
 
 
 def document(outcome: Outcome) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from peira.analysis.aims import Aims
-from peira.analysis.hypotheses import decide
 from peira.api.look import Opened
 from peira.cli.asked import show
 from peira.cli.options import Json, RunName, Store
@@ -13,7 +11,7 @@ def hypotheses(run: RunName = "", store: Store = None, as_json: Json = False) ->
     """Say what became of the hypotheses that a study declared.
 
     Each is supported, rejected or undecided: by the declared test, at the declared alpha, with the declared
-    correction over its plan.
+    correction over its plan. What a stopping rule followed is told as that rule saw it.
 
     \b
     Examples:
@@ -21,5 +19,4 @@ def hypotheses(run: RunName = "", store: Store = None, as_json: Json = False) ->
       peira hypotheses 3f2a91 --json
     """
     opened = Opened(store)
-    results = opened.results(run)
-    show(decide(results, Aims.of(opened.manifest(results.run_id).snapshot)), as_json)
+    show(opened.results(run).hypotheses(), as_json)

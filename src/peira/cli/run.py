@@ -69,6 +69,9 @@ def run(
     batch: Annotated[
         bool, typer.Option("--batch", help="Hand calls in as batches: answered later, for half the price.")
     ] = False,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Run the whole plan, whatever its stopping rule says.")
+    ] = False,
     unconfined: Unconfined = False,
     wait: Wait = False,
     log: Log = None,
@@ -106,6 +109,7 @@ def run(
         wait=None if wait else 0.0,
         log=log,
         batch=batch,
+        whole=whole,
         stages=_stages(stage),
     )
     asked = meant(study, store, model, variant, data)

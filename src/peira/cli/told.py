@@ -48,6 +48,7 @@ def run_document(run: Run) -> dict[str, Any]:
         "resumes": run.resumes or None,
         "manifest": run.manifest,
         "evaluation": run.evaluation or None,
+        "look": msgspec.to_builtins(run.look),
     }
 
 
@@ -74,6 +75,7 @@ def described(follower: Follower, size: int, store: str | None) -> str:
         "trials": tally(plain_counts(run.counts or follower.counts()))
         if follower.over
         else describe(progress),
+        "rule": str(run.look) if run.look else "",
         "begun": moment(run.planned),
         "took": lasting(progress.elapsed) if run.started else "-",
         "money": money(account_of(store, run.id)),

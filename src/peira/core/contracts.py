@@ -12,6 +12,8 @@ from peira.core.context import Channel as Channel
 from peira.core.context import Trial
 from peira.core.events import AnyEvent, Record, Result, State, TaskSpec
 from peira.core.ids import Json
+from peira.core.looks import StopRule as StopRule
+from peira.core.looks import Watch as Watch
 from peira.core.queries import CallQuery as CallQuery
 from peira.core.queries import RunQuery as RunQuery
 from peira.core.queries import Tally as Tally

@@ -13,6 +13,8 @@ from enum import StrEnum
 
 import msgspec
 
+from peira.core.looks import Look
+
 VERSION = 1
 NOTHING = msgspec.Raw(b"")
 """An absent value. This very object: another empty Raw would be encoded, and not be JSON."""
@@ -151,6 +153,19 @@ class RunNoted(Event, frozen=True, tag="run.noted", gc=False):
     """Something people should know of, while it ran: a model was paused, a fallback was asked."""
 
     text: str
+
+
+class RunLooked(Event, frozen=True, tag="run.looked", gc=False):
+    """The study's stopping rule looked at what there was. Not every look is recorded, every change is."""
+
+    look: Look
+
+
+class RunDecided(Event, frozen=True, tag="run.decided", gc=False):
+    """The stopping rule has its answer: no further trials are begun."""
+
+    rule: str
+    look: Look
 
 
 class RunReopened(Event, frozen=True, tag="run.reopened", gc=False):
@@ -322,6 +337,8 @@ AnyEvent = (
     | RunStarted
     | RunFinished
     | RunNoted
+    | RunLooked
+    | RunDecided
     | RunReopened
     | RunInterrupted
     | CommandTaken

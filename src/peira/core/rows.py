@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from peira.core.events import NOTHING, Result, Spent, State, Status
+from peira.core.looks import Look
 
 NO_RESULT = Result()
 
@@ -34,7 +35,7 @@ class Task(msgspec.Struct, frozen=True, gc=False):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A run as projected."""
+    """A run as projected. `look` is what its stopping rule saw last."""
 
     id: str
     manifest: str
@@ -56,6 +57,7 @@ class Run(msgspec.Struct, frozen=True):
     spent: tuple[Spent, ...] = ()
     reopened: bool = False
     evaluation: str = ""
+    look: Look | None = None
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):

@@ -29,6 +29,8 @@ _RUN_EVENTS = (
     ev.RunStarted,
     ev.RunFinished,
     ev.RunNoted,
+    ev.RunLooked,
+    ev.RunDecided,
     ev.RunReopened,
     ev.RunInterrupted,
     ev.CommandTaken,
@@ -151,6 +153,11 @@ def _run(view: View, record: Record, allowed: set[Status], **changes: object) ->
 @_means(ev.RunReopened)
 def _(event: ev.RunReopened, view: View, record: Record) -> None:
     view.runs[record.run] = replace(view.runs[record.run], reopened=True)
+
+
+@_means(ev.RunLooked, ev.RunDecided)
+def _(event: ev.RunLooked | ev.RunDecided, view: View, record: Record) -> None:
+    view.runs[record.run] = replace(view.runs[record.run], look=event.look)
 
 
 @_means(ev.CommandTaken, ev.RunNoted)

@@ -27,9 +27,11 @@ ROOMS = {
     "optimal": ("augment", "d_optimal", "i_optimal"),
     "choosing": ("auto",),
 }
+RULES = ("decided", "racing", "successive_rejects")
 
 
 def register(registry: Registry) -> None:
-    """Offer the built-in designs, as any plug-in would."""
+    """Offer the built-in designs and stopping rules, as any plug-in would."""
     for room, names in ROOMS.items():
         registry.promise("design", names, f"{__name__}.{room}")
+    registry.promise("stop", RULES, f"{__name__}.adaptive")

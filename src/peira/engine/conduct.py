@@ -14,7 +14,7 @@ from peira.core.registry import registry
 from peira.engine.control import CANCEL, Command, ControlFolder
 from peira.engine.desk import ClassDesk
 from peira.engine.execution import Execution
-from peira.engine.progress import LEFT, Progress
+from peira.engine.progress import LEFT, SPARED, Progress
 from peira.engine.stopping import Stop
 from peira.errors import StoreDamaged
 
@@ -130,6 +130,7 @@ class Conductor:
 
     def _finish(self) -> Finished:
         execution = self._execution
+        execution.close_looks()
         execution.journal.drain()
         finished = self._ending()
         event = RunFinished(finished.status, finished.counts, finished.reason, execution.ledger.spent)
@@ -158,6 +159,8 @@ class Conductor:
         if size is None:
             return counts
         missing = size - execution.tally.of(execution.source.unit)
+        if missing and execution.spares and not (execution.stop or execution.starved):
+            return {"planned": size, **counts, f"{execution.source.unit}.{SPARED}": missing}
         if missing and not (execution.stop or execution.starved):
             raise StoreDamaged(f"{missing} of {size} tasks have no end: this is a defect of peira")
         if missing:

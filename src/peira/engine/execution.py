@@ -32,6 +32,7 @@ from peira.core.events import (
 from peira.core.failpoints import reach
 from peira.core.models import Named
 from peira.core.registry import registry
+from peira.engine.allocation import Allocated
 from peira.engine.channel import AttemptChannel
 from peira.engine.endings import back_off, ended
 from peira.engine.intake import Intake
@@ -129,6 +130,7 @@ class Execution:
         self._active: dict[tuple[str, int], Active] = {}
         self._deadlines: list[tuple[float, tuple[str, int]]] = []
         self._stages: set[str] = set()
+        self._allocated = source if isinstance(source, Allocated) else None
         self._since = self.clock.monotonic()
 
     def feed(self) -> None:
@@ -285,6 +287,28 @@ class Execution:
             self._check_failures()
             if self._intake.urgent:
                 self._hungry.notify()
+        if self._allocated and self._allocated.evidence.learnt:
+            self._learn(self._allocated)
+
+    def _learn(self, source: Allocated) -> None:
+        """What the source has learnt is recorded, and what it needs no more is not begun."""
+        events = source.evidence.news()
+        self.journal.add([Op(self.run, (event,)) for event in events])
+        self.notices.extend(event.text for event in events if isinstance(event, RunNoted))
+        if source.narrowed:
+            self._scheduler.drop(source.unit, source.unwanted)
+
+    def close_looks(self) -> None:
+        """Everything that was needed is over: the last look is at all of it."""
+        if self._allocated and not (self.stop or self.starved):
+            with self._changed:
+                self._allocated.evidence.finish()
+                self._learn(self._allocated)
+
+    @property
+    def spares(self) -> bool:
+        """Some of the source is not needed."""
+        return self._allocated is not None and self._allocated.narrowed
 
     def _may_try_again(self, entry: Entry, end: Ended) -> bool:
         return end.state is State.failed and entry.tries <= self.policy.retries and not self.stop
@@ -330,6 +354,8 @@ class Execution:
         now = self.clock.monotonic()
         with self._changed:
             self._settle()
+            if self._allocated and self._allocated.narrowed:  # also what was on its way when that was learnt
+                self._scheduler.drop(self._allocated.unit, self._allocated.unwanted)
             self._scheduler.ripen(now)
             resting = self._scheduler.resting and self._intake.dry and not self._intake.busy
             late = []
@@ -402,4 +428,6 @@ class Execution:
     def progress(self) -> Progress:
         with self._changed:
             elapsed = self.clock.monotonic() - self._since
-            return self.tally.snapshot(self.source.size, len(self._active), elapsed, self._scheduler.asleep)
+            look = self._allocated.evidence.look if self._allocated else None
+            waiting = self._scheduler.asleep
+            return self.tally.snapshot(self.source.size, len(self._active), elapsed, waiting, look)

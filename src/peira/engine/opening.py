@@ -22,7 +22,7 @@ from peira.core.failpoints import reach
 from peira.core.ids import compose, digest_bytes
 from peira.core.state import Run
 from peira.engine.batching import in_batch
-from peira.engine.progress import LEFT, REUSED
+from peira.engine.progress import LEFT, REUSED, SPARED
 from peira.engine.slips import BATCH, read_slip
 from peira.engine.work import EVALUATE, TRANSFORM
 from peira.plan.estimate import Estimate
@@ -92,7 +92,8 @@ def recorded_before(manifest: str, study: str, store: Readable) -> dict[str, int
 def _whole(counts: Mapping[str, int], last: str) -> bool:
     """Whether a run that ended well went through all stages up to the last, and left nothing out."""
     through = not last or any(key.startswith(f"{last}.") for key in counts)
-    return through and not any(n for key, n in counts.items() if key.endswith(f".{LEFT}"))
+    undone = (f".{LEFT}", f".{SPARED}")
+    return through and not any(n for key, n in counts.items() if key.endswith(undone))
 
 
 def _all_reused(counts: Mapping[str, int]) -> dict[str, int]:

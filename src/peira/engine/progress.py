@@ -6,12 +6,14 @@ from collections import Counter
 from dataclasses import dataclass
 
 from peira.core.events import State
+from peira.core.looks import Look
 from peira.engine.work import EVALUATE
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A moment of a run. `total` is None while its source may still grow; `waiting` wait for batches."""
+    """A moment of a run. `total` is None while its source may still grow; `waiting` wait for batches.
+    `look` is what the study's stopping rule saw last."""
 
     total: int | None
     done: int
@@ -21,6 +23,7 @@ class Progress:
     scores: int
     elapsed: float
     waiting: int = 0
+    look: Look | None = None
 
     @property
     def rate(self) -> float:
@@ -35,7 +38,7 @@ class Progress:
         return (self.total - self.done) / self.rate
 
 
-REUSED, KEPT, LEFT = "reused", "kept", "left"
+REUSED, KEPT, LEFT, SPARED = "reused", "kept", "left", "spared"
 
 
 def shared(state: State) -> str:
@@ -44,7 +47,8 @@ def shared(state: State) -> str:
 
 
 class Tally:
-    """Counts of ends by kind and state; also `reused`, `kept` (a failure left alone), `left` (not done).
+    """Counts of ends by kind and state; also `reused`, `kept` (a failure left alone), `left` (not done),
+    `spared` (not needed).
 
     `means` are kinds of tasks that serve others: whether they fail shows in those."""
 
@@ -71,7 +75,9 @@ class Tally:
     def _ends(self) -> list[tuple[str, int]]:
         return [(key, n) for key, n in self.counts.items() if key.partition(".")[0] not in self._means]
 
-    def snapshot(self, total: int | None, running: int, elapsed: float, waiting: int = 0) -> Progress:
+    def snapshot(
+        self, total: int | None, running: int, elapsed: float, waiting: int = 0, look: Look | None = None
+    ) -> Progress:
         unit = self.unit
         done = self.of(unit)
         return Progress(
@@ -83,4 +89,5 @@ class Tally:
             scores=self.of(EVALUATE),
             elapsed=elapsed,
             waiting=waiting,
+            look=look,
         )

@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from types import MappingProxyType
@@ -210,24 +210,25 @@ class Scheduler:
         """All that is at hand waits for needs that are not: nothing here will ever meet them."""
         return bool(self._waiting) and len(self._waiting) == len(self._known)
 
-    def drop(self, kind: str) -> None:
-        """Forget the tasks of a kind that have not started and need no other: they are not done now. Those
-        that have slept are: what they slept for was paid."""
+    def drop(self, kind: str, unwanted: Callable[[str], bool] = lambda task: True) -> None:
+        """Forget the tasks of a kind (those `unwanted`) that have not started and need no other: they are not
+        done now. Those that have slept are: what they slept for was paid."""
+
+        def dropped(entry: Entry) -> bool:
+            found = entry.spec.kind == kind and not entry.slept and unwanted(entry.spec.id)
+            if found:
+                del self._known[entry.spec.id]
+            return found
+
         for queue in (*self._plain.values(), self._suspects):
-            kept = [entry for entry in queue if not self._dropped(entry, kind)]
+            kept = [entry for entry in queue if not dropped(entry)]
             queue.clear()
             queue.extend(kept)
         for heap in self._urgent.values():
-            heap[:] = [item for item in heap if not self._dropped(item[2], kind)]
+            heap[:] = [item for item in heap if not dropped(item[2])]
             heapq.heapify(heap)
-        self._later = [item for item in self._later if not self._dropped(item[2], kind)]
+        self._later = [item for item in self._later if not dropped(item[2])]
         heapq.heapify(self._later)
-
-    def _dropped(self, entry: Entry, kind: str) -> bool:
-        dropped = entry.spec.kind == kind and not entry.slept
-        if dropped:
-            del self._known[entry.spec.id]
-        return dropped
 
     def give_up_waiting(self) -> None:
         """Block what waits for needs that nobody can meet any more."""

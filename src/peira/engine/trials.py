@@ -65,6 +65,10 @@ class StudySource:
         self.closed = len(indexes) < n
         return [self._generate(self._plan.layout.place(index)) for index in indexes]
 
+    def place(self, trial: str) -> Place:
+        """Where a trial stands that was offered, and has not ended."""
+        return self._at_hand[trial]
+
     def _generate(self, place: Place) -> Offer:
         trial = self._plan.layout.trial_id(place)
         self._at_hand[trial] = place

@@ -259,6 +259,7 @@ PARTS: dict[str, Callable[[Version, Version], Iterator[str]]] = {
     "seed": _seed,
     "generation": _generation,
     "order": _said("order", "random"),
+    "stop": _said("stop", None),
     "anchors": _said("anchors", 0),
     "part": _part,
     "transform": _transform,

@@ -91,6 +91,8 @@ def _basis(
     lines += [line for load in loads for line in load.need.basis]
     if replays and loads:
         lines.append(REPLAYED)
+    if plan.study.stop is not None and loads:
+        lines.append(f"at most: the run may stop before, by its rule ({plan.study.stop.rule})")
     if work.looked < len(plan):
         lines.append(f"looked at {work.looked:,} of {len(plan):,} trials, taken at random")
     return tuple(dict.fromkeys(lines))

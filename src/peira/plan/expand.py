@@ -75,7 +75,7 @@ def expand(
         study.repeats,
         study.seed,
         generation,
-        order=study.order,
+        order=study.run_order,
         anchors=study.anchors,
         sequences=found.sequences,
     )

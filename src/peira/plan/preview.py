@@ -49,6 +49,8 @@ class Preview:
     reasons: tuple[str, ...]
     notes: tuple[str, ...]
     estimate: Estimate
+    stop: str = ""
+    spared: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Plain values with stable keys."""
@@ -63,7 +65,9 @@ class Preview:
         lines = [f"{self.study}: {' x '.join(counted(n, what) for n, what in sizes)}"]
         part = "" if self.trials == self.total else f" (a balanced part of {self.total})"
         trials, known = counted(self.trials, "trial"), f"{self.reused} reused, {self.retried} failed before"
-        lines.append(f"{trials}{part}: {self.new} new, {known}")
+        spared = f", {self.spared} not needed" if self.spared else ""
+        lines.append(f"{trials}{part}: {self.new} new, {known}{spared}")
+        lines += [f"stops {self.stop}"] * bool(self.stop)
         lines += [f"  {reason}" for reason in self.reasons]
         lines += [f"  {_assigned(condition)}" for condition in self.conditions[:MOST_SHOWN] if condition]
         if self.of > MOST_SHOWN:
@@ -94,6 +98,7 @@ class Preview:
         said = {
             "random": f"randomised by seed {self.seed}",
             "interleaved": f"in rounds of all conditions, randomised by seed {self.seed}",
+            "cases": f"case by case under all conditions, randomised by seed {self.seed}",
             "given": "as given, NOT randomised: what drifts may look like an effect",
         }[self.order]
         return f"{said}, {counted(self.anchors, 'anchor')}" if self.anchors else said

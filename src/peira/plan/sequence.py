@@ -4,6 +4,7 @@
   are themselves in random order.
 - interleaved: in rounds. A round is one case and repeat under every condition, shuffled; whatever drifts
   during the run meets all conditions alike.
+- cases: case by case (cluster by cluster), so that each is complete early: all its trials, shuffled.
 - given: as numbered. It is not randomised, and the plan says so.
 
 Where each case meets the conditions in a sequence of its own (crossover), first periods come before second
@@ -21,7 +22,7 @@ from peira.plan.order import shuffled
 if TYPE_CHECKING:
     from peira.plan.layout import Layout
 
-ORDERS = ("random", "interleaved", "given")
+ORDERS = ("random", "interleaved", "cases", "given")
 Sequences = tuple[tuple[int, ...], ...]
 """For each kind of case, the places of the conditions it meets, in order; cases take turns."""
 
@@ -38,6 +39,8 @@ def _without_anchors(layout: Layout) -> Iterator[int]:
         return _chosen(_by_period(layout), layout)
     if layout.order == "interleaved":
         return _chosen(_rounds(layout), layout)
+    if layout.order == "cases":
+        return _chosen(_by_case(layout), layout)
     return _random(layout)
 
 
@@ -82,6 +85,28 @@ def _rounds(layout: Layout) -> Iterator[int]:
                 start = layout.start(at) + case * layout.repeats * condition.replicates
                 for replicate in range(condition.replicates):
                     yield start + replicate * layout.repeats + repeat
+
+
+def _by_case(layout: Layout) -> Iterator[int]:
+    """Cases of a cluster, in whichever set, are one case here."""
+    groups: dict[str | tuple[str, int], list[tuple[str, int]]] = {}
+    for label, cases in layout.case_sets.items():
+        for number, case in enumerate(cases):
+            key = (label, number) if case.cluster is None else case.cluster
+            groups.setdefault(key, []).append((label, number))
+    units = list(groups.values())
+    for at in shuffled(len(units), layout.seed, "cases"):
+        trials = [index for place in units[at] for index in _of_case(layout, *place)]
+        for position in shuffled(len(trials), layout.seed, f"case {at}"):
+            yield trials[position]
+
+
+def _of_case(layout: Layout, label: str, case: int) -> Iterator[int]:
+    for at, condition in enumerate(layout.conditions):
+        if condition.cases == label:
+            repeats = layout.repeats * condition.replicates
+            start = layout.start(at) + case * repeats
+            yield from range(start, start + repeats)
 
 
 def _by_period(layout: Layout) -> Iterator[int]:

@@ -102,4 +102,4 @@ def describe(progress: Progress) -> str:
         words.append(f"{progress.rate:,.1f}/s" if progress.rate < 100 else f"{progress.rate:,.0f}/s")
     if progress.left is not None and progress.done != progress.total:
         words.append(f"{duration(progress.left)} left")
-    return ", ".join(words)
+    return ", ".join(words) + (f" | {progress.look}" if progress.look else "")

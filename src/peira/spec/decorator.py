@@ -37,6 +37,7 @@ class Fields(TypedDict, total=False):
     outcomes: Any
     hypotheses: Any
     analysis_plans: Any
+    stop: Any
     budget: Any
     policy: Any
     storage: Any

@@ -25,6 +25,7 @@ from peira.spec.files import locate
 from peira.spec.limits import Budget, Policy, Storage
 from peira.spec.modules import Decorated, Missing, attribute, is_reference, load_file
 from peira.spec.query import Query, ask_for, is_query
+from peira.spec.stopping import read_stop
 from peira.spec.tables import read_cases, shortened
 from peira.spec.values import Value, join, read_value
 
@@ -41,6 +42,7 @@ KEYS = (
         "outcomes",
         "hypotheses",
         "analysis_plans",
+        "stop",
         "budget",
         "policy",
         "storage",
@@ -291,6 +293,7 @@ _PARTS: dict[str, Callable[[Reader, Any, str], Any]] = {
     "outcomes": _many(Outcome),
     "hypotheses": _many(Hypothesis),
     "analysis_plans": _many(AnalysisPlan),
+    "stop": lambda reader, raw, path: reader.attempt(path, read_stop, raw),
     "budget": _one(Budget),
     "policy": _one(Policy),
     "storage": _one(Storage),

@@ -15,6 +15,7 @@ from peira.spec.case import case_ids
 from peira.spec.constraints import Constraint
 from peira.spec.evaluators import as_evaluator, name_of
 from peira.spec.factors import Design
+from peira.spec.stopping import stop_problems
 
 if TYPE_CHECKING:
     from peira.spec.study import Study
@@ -38,6 +39,8 @@ def broken_rules(study: Study, broken: Iterable[str] = ()) -> Iterator[str]:
     yield from _design(study)
     yield from _constraints(study, known, names)
     yield from _aims(study, names, evaluators)
+    if not names.broken:  # what could not be read was told
+        yield from stop_problems(study)
 
 
 class _Names:

@@ -54,11 +54,12 @@ def _properties() -> Schema:
         "evaluators": _either(_ref("Evaluator"), _list(_ref("Evaluator"))),
         "repeats": {"type": "integer", "minimum": 1},
         "seed": {"type": "integer"},
-        "order": {"enum": ["random", "interleaved", "given"]},
+        "order": {"enum": ["random", "interleaved", "cases", "given"]},
         "anchors": {"type": "integer", "minimum": 0},
         "outcomes": _list(_ref("Outcome")),
         "hypotheses": _list(_ref("Hypothesis")),
         "analysis_plans": _list(_ref("AnalysisPlan")),
+        "stop": _either(TEXT, {"type": "object", "properties": {"rule": TEXT}}),
         **{key: _ref(key.capitalize()) for key in ("budget", "policy", "storage")},
         "data": {"type": "object"},
     }

@@ -25,6 +25,7 @@ from peira.spec.modules import Decorated, caller
 from peira.spec.query import Query
 from peira.spec.read import KEYS, Reader
 from peira.spec.rules import broken_rules
+from peira.spec.stopping import Stop
 from peira.spec.transforms import as_transform
 from peira.spec.values import Name, Table, Texts, Value, translate
 
@@ -37,9 +38,10 @@ class Study(Value, Decorated):
     `case_sets` and `agents` are by label; a sole unlabelled case set has the label "", a sole agent the name
     of its function. `labelled` says that agents were given by label, which makes the factor `agent`.
     `version` stands for the agents' code: while it stays, edits make no new trials. `order` is how trials are
-    run: at random (within blocks), interleaved (in rounds of all conditions), or as given. `anchors` is how
-    often the first trial is run again through the run, to see whether what is measured drifts. `transform`
-    finds in an output the answer that evaluators judge; without one they judge the output.
+    run: at random (within blocks), interleaved (in rounds of all conditions), case by case, or as given.
+    `anchors` is how often the first trial is run again through the run, to see whether what is measured
+    drifts. `transform` finds in an output the answer that evaluators judge; without one they judge the
+    output. `stop` says when enough is known: the run then ends, and the rest of the plan is not needed.
     `data` records where cases came from (source, revision, digest) and is no part of what a trial is.
     A study of one function can be called as that function.
     """
@@ -57,7 +59,7 @@ class Study(Value, Decorated):
     blocks: tuple[Block, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     design: Design = Field(default_factory=Design)
-    order: Literal["random", "interleaved", "given"] = "random"
+    order: Literal["random", "interleaved", "cases", "given"] = "random"
     anchors: int = Field(default=0, ge=0)
     agents: SkipValidation[Mapping[str, Any]] = Field(default_factory=dict)
     labelled: bool = False
@@ -68,6 +70,7 @@ class Study(Value, Decorated):
     outcomes: tuple[Outcome, ...] = ()
     hypotheses: tuple[Hypothesis, ...] = ()
     analysis_plans: tuple[AnalysisPlan, ...] = ()
+    stop: Stop | None = None
     budget: Budget = Field(default_factory=Budget)
     policy: Policy = Field(default_factory=Policy)
     storage: Storage = Field(default_factory=Storage)
@@ -137,6 +140,11 @@ class Study(Value, Decorated):
 
     def __hash__(self) -> int:
         return hash((self.name, self.seed, self.repeats))
+
+    @property
+    def run_order(self) -> str:
+        """How trials are run: case by case where the study may stop."""
+        return "cases" if self.stop is not None else self.order
 
     @property
     def sources(self) -> Mapping[str, Path | Query]:

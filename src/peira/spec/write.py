@@ -59,6 +59,8 @@ class Writer:
             )
         if study.evaluators:
             document["evaluators"] = self._evaluators(study.evaluators, "evaluators")
+        if study.stop is not None:
+            document["stop"] = study.stop.written()
         document |= {key: [_said(v) for v in getattr(study, key)] for key in LISTS if getattr(study, key)}
         document |= {key: getattr(study, key).model_dump(exclude_unset=True) for key in TABLES if key in said}
         return dict(normalise(document))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from peira.testing.evaluators import EvaluatorSuite
     from peira.testing.models import ModelSuite
     from peira.testing.runners import RunnerSuite
+    from peira.testing.stopping import StopRuleSuite
     from peira.testing.stores import StoreSuite
     from peira.testing.transforms import TransformSuite
 
@@ -43,6 +44,7 @@ __all__ = [
     "ModelSuite",
     "RunnerSuite",
     "ScriptedDesk",
+    "StopRuleSuite",
     "StoreSuite",
     "TransformSuite",
     "scripted",
@@ -54,6 +56,7 @@ _SUITES = {
     "EvaluatorSuite": "evaluators",
     "ModelSuite": "models",
     "RunnerSuite": "runners",
+    "StopRuleSuite": "stopping",
     "StoreSuite": "stores",
     "TransformSuite": "transforms",
 }

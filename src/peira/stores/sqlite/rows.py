@@ -9,6 +9,7 @@ import msgspec
 
 from peira.core.codec import decode_result, encode
 from peira.core.events import NOTHING, CallIntended, Record, Spent, State, Status
+from peira.core.looks import Look
 from peira.core.state import NO_RESULT, Call, Run, Task, touched_call
 
 STATES = (
@@ -57,6 +58,7 @@ class RunRest(msgspec.Struct, omit_defaults=True):
     spent: tuple[Spent, ...] = ()
     reopened: bool = False
     evaluation: str = ""
+    look: Look | None = None
 
 
 class CallRest(msgspec.Struct, omit_defaults=True, array_like=True):
