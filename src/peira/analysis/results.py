@@ -17,9 +17,11 @@ from peira.analysis.money import Bill, cost, spent
 from peira.analysis.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures
 from peira.core.events import Spent, Status
 from peira.core.ids import Json, short
+from peira.core.registry import registry
 
 if TYPE_CHECKING:
     from peira.analysis.anova import Anova
+    from peira.analysis.background import Background
     from peira.analysis.comparison import Comparison
     from peira.analysis.effect_values import Effects
     from peira.analysis.family import Correction
@@ -49,6 +51,7 @@ class Results:
         store: Any = None,
         spent: Sequence[Spent] = (),
         aims: Aims | None = None,
+        background: Background | None = None,
     ) -> None:
         self._load = load
         self.store = store
@@ -59,6 +62,7 @@ class Results:
         self.notes = tuple(notes)
         self.spent_by_model = tuple(spent)
         self.aims = aims
+        self.background = background
 
     @cached_property
     def trials(self) -> list[TrialResult]:
@@ -166,6 +170,21 @@ class Results:
     def hypotheses(self) -> Findings:
         """What became of the hypotheses that the study declared, each tested as its plan says."""
         return rooms.hypotheses.decide(self._stream(), self.aims or Aims(), self.notes)
+
+    def report(self, path: str | PathLike[str], *, level: float = 0.95, trials: int = 200) -> Path:
+        """Write the report of this run, and say where. The ending says how: .html is one file that needs no
+        other; .md, .tex, .json; .pdf where there is a browser to print it. `trials` are shown whole."""
+        file = Path(path)
+        ending = file.suffix[1:].lower()
+        registry.make("report", ending, results=self, path=file, level=level, trials=trials)
+        return file
+
+    def plot(
+        self, kind: str, path: str | PathLike[str], *, score: str | None = None, level: float = 0.95
+    ) -> Path:
+        """Draw one of the report's plots into an .svg or .png file, and say where: forest, interaction,
+        half-normal, pareto, calibration, convergence or cases."""
+        return Path(registry.make("plot", kind, results=self, path=Path(path), score=score, level=level))
 
     def frame(self) -> Any:
         """A pandas DataFrame, one row per trial, with the columns that `to_csv` writes."""

@@ -10,6 +10,7 @@ from peira.analysis.aims import Aims
 from peira.analysis.collect import Collector
 from peira.analysis.results import Results
 from peira.analysis.trials import TrialResult
+from peira.api.background import background_of
 from peira.api.calls import CallRecord, ModelCall, calls_of, find_call, record_of, tally_of
 from peira.api.resolving import Settled, settle
 from peira.api.seen import UNDER_WAY, as_seen
@@ -110,6 +111,7 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
     run = as_seen(store.find("run", [run_id])[run_id], store)
     manifest = read(run.manifest, store.get)
     kept = frozen(store, run.study, run.planned)
+    stands = standing(store, kept, Version(manifest, store.get)) if kept else ()
 
     def load() -> Iterator[TrialResult]:
         with reading(where, Project()) as opened:
@@ -121,10 +123,11 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
         study=run.study,
         status=run.status.value,
         counts=plain_counts(run.counts),
-        notes=(*manifest.notes, *(standing(store, kept, Version(manifest, store.get)) if kept else ())),
+        notes=(*manifest.notes, *stands),
         store=where,
         spent=run.spent,
         aims=Aims.of(manifest.snapshot),
+        background=background_of(where, store, run, manifest, stands),
     )
 
 

@@ -1,0 +1,45 @@
+"""Numbers and labels as reports write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from peira.analysis import layout
+from peira.analysis.trials import TrialResult
+from peira.core.ids import Json
+from peira.report.value import Point
+from peira.stats.values import Estimate
+
+
+def spread(found: Estimate | Point | None) -> str:
+    """A mean with its interval."""
+    return "-" if found is None else layout.interval(found.mean, found.low, found.high)
+
+
+def change(found: Estimate | Point | None) -> str:
+    """A difference with its interval, and its sign."""
+    text = spread(found)
+    return f"+{text}" if found is not None and found.mean is not None and found.mean > 0 else text
+
+
+def chance(p: float | None) -> str:
+    """A p-value in a sentence."""
+    return "p unknown" if p is None else "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def labelled(condition: Mapping[str, Json], names: Sequence[str] = ()) -> str:
+    """A condition in words; of the named factors only, if any are named."""
+    chosen = names or list(condition)
+    return ", ".join(f"{layout.cell(n)}={layout.cell(condition.get(n))}" for n in chosen)
+
+
+def condition_of(trial: TrialResult, names: Sequence[str]) -> str:
+    """Where a trial stands, of what varies."""
+    return labelled({**trial.condition, "agent": trial.agent}, names) if names else "all"
+
+
+def listed(words: Sequence[str], last: str = "and") -> str:
+    """a, b and c."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])}{'' if last.startswith(',') else ' '}{last} {words[-1]}"
