@@ -68,7 +68,7 @@ def build(
         findings=findings,
         scores=scores,
         spending=spending(results, every),
-        lost=lost(results, every, table, by),
+        lost=lost(results, every, table, by, scores[0].name if scores else ""),
         deviations=known.standing if known else (),
         drift=drifted,
         methods=methods(results, every, findings, scores, level),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
 from unicodedata import category
@@ -19,6 +20,8 @@ from markupsafe import Markup
 from peira.report import cells
 from peira.report.plots import plots_of
 from peira.report.plots.canvas import available, inline
+from peira.report.plots.forest import forest
+from peira.report.plots.plot import WIDTH
 from peira.report.value import Report
 
 BRIEF, LONGEST = 800, 20_000
@@ -52,8 +55,17 @@ def html(report: Report) -> bytes:
 def _plots(report: Report) -> dict[str, dict[str, object]]:
     if not available():
         return {}
-    drawn = enumerate(plots_of(report).items())
-    return {name: {"svg": Markup(inline(plot, n)), "title": plot.title} for n, (name, plot) in drawn}
+    made = plots_of(report)
+    small = {"forest": plot} if (plot := forest(report, narrow=True)) else {}
+    return {
+        name: {
+            "svg": Markup(inline(plot, f"p{n}")),
+            "title": plot.title,
+            "narrow": plot.width < WIDTH,
+            "small": Markup(inline(small[name], f"s{n}")) if name in small else "",
+        }
+        for n, (name, plot) in enumerate(made.items())
+    }
 
 
 def _captions(report: Report) -> dict[str, str]:
@@ -71,6 +83,7 @@ def _environment() -> Environment:
     loader = PackageLoader("peira.report", "templates")
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     made.filters["visible"] = visible
+    made.filters["unbroken"] = unbroken
     made.globals.update({name: getattr(cells, name) for name in USED}, brief=BRIEF, longest=LONGEST)
     return made
 
@@ -97,6 +110,11 @@ def visible(text: object) -> str:
     """The text with every character that would hide or reorder others shown as what it is."""
     said = str(text)
     return said if said.isascii() and said.isprintable() else "".join(map(_seen, said))
+
+
+def unbroken(text: str) -> str:
+    """The text with intervals, and p-values, that stay on one line."""
+    return re.sub(r"p [<=] [\d.]|\S+ \[[^\],\[]+, [^\]]+\]", lambda one: one[0].replace(" ", "\u00a0"), text)
 
 
 def _seen(character: str) -> str:

@@ -16,10 +16,23 @@ from peira.report.value import FailureKind, Lost
 MOST_KINDS, MOST_WHERE, MOST_MESSAGE = 12, 3, 300
 
 
-def lost(results: Results, trials: Sequence[TrialResult], table: Table, by: Sequence[str]) -> Lost:
+def lost(
+    results: Results, trials: Sequence[TrialResult], table: Table, by: Sequence[str], score: str
+) -> Lost:
+    """`score` is the one that the answer is about: its means are bounded, by the groups of the table."""
     rows = results.failures
-    bounds = tuple(note for note in table.notes if " lost trial" in note or "more means with lost" in note)
+    missing = any(trial.state is not State.succeeded for trial in trials) or rows
+    bounds = tuple(_bounds(results, table, score)) if missing and score in _scores(table) else ()
     return Lost(_sentence(trials, rows), tuple(_kinds(rows, by)), bounds)
+
+
+def _scores(table: Table) -> set[str | None]:
+    return {row.score for row in table.body}
+
+
+def _bounds(results: Results, table: Table, score: str) -> list[str]:
+    own = results.table(*table.by, score=score.partition("=")[0], level=table.level)
+    return [note for note in own.notes if " lost trial" in note or "more means with lost" in note]
 
 
 def _sentence(trials: Sequence[TrialResult], rows: Sequence[FailureRow]) -> str:

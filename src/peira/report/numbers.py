@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from peira.analysis import layout
 from peira.analysis.trials import TrialResult
 from peira.core.ids import Json
+from peira.core.words import lasting
 from peira.report.value import Point
 from peira.stats.values import Estimate
 
@@ -36,6 +37,11 @@ def labelled(condition: Mapping[str, Json], names: Sequence[str] = ()) -> str:
 def condition_of(trial: TrialResult, names: Sequence[str]) -> str:
     """Where a trial stands, of what varies."""
     return labelled({**trial.condition, "agent": trial.agent}, names) if names else "all"
+
+
+def took_for(seconds: float) -> str:
+    """How long a trial took."""
+    return lasting(seconds) if seconds >= 1 else f"{1000 * seconds:.3g} ms" if seconds >= 1e-3 else "< 1 ms"
 
 
 def listed(words: Sequence[str], last: str = "and") -> str:

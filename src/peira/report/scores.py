@@ -86,7 +86,7 @@ def _scored(results: Results, name: str, table: Table, found: Sequence[Finding],
         points=tuple(_points(aims, name, effects, rows, found))[:MOST_POINTS],
         effects=effects,
         table=own,
-        notes=tuple(effects.remarks) if effects else (problem,),
+        notes=tuple(note for note in effects.remarks if note not in results.notes) if effects else (problem,),
     )
 
 

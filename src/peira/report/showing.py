@@ -18,7 +18,7 @@ from peira.core.events import Failure
 from peira.core.ids import Json, short
 from peira.core.words import counted
 from peira.plan.amounts import dollars
-from peira.report.numbers import condition_of
+from peira.report.numbers import condition_of, took_for
 from peira.report.value import Said, Shown
 
 MOST_CALLS = 20
@@ -91,7 +91,7 @@ def _shown(trial: TrialResult, by: Sequence[str], said: Mapping[str, Exchange]) 
 
 def _facts(trial: TrialResult) -> Iterator[str]:
     if trial.took:
-        yield f"{trial.took:.3g} s"
+        yield took_for(trial.took)
     if trial.metrics.get("calls"):
         yield counted(int(trial.metrics["calls"]), "call")
         yield "cost unknown" if trial.cost is None else dollars(trial.cost)

@@ -10,6 +10,7 @@ from peira.core.events import Spent, State
 from peira.core.words import lasting
 from peira.plan.amounts import dollars
 from peira.plan.bill import against
+from peira.report.numbers import took_for
 from peira.report.value import Spending
 
 HEADER = ("model", "calls", "tokens in", "tokens out", "spent in this run")
@@ -39,7 +40,7 @@ def _lines(results: Results, trials: Sequence[TrialResult]) -> Iterator[str]:
     took = sorted(trial.took for trial in trials if trial.state is State.succeeded)
     if took and took[-1] > 0:
         low, middle, high = (took[int(share * (len(took) - 1))] for share in (0.05, 0.5, 0.95))
-        yield f"A trial took {_seconds(middle)} (median; 90% between {_seconds(low)} and {_seconds(high)})."
+        yield f"A trial took {took_for(middle)} (median; 90% between {took_for(low)} and {took_for(high)})."
 
 
 def _time(results: Results, seconds: float) -> str:
@@ -51,7 +52,3 @@ def _time(results: Results, seconds: float) -> str:
         f"{lasting(seconds)}; {lasting(estimate.seconds.low)} to "
         f"{lasting(estimate.seconds.high)} were estimated"
     )
-
-
-def _seconds(value: float) -> str:
-    return f"{1000 * value:.3g} ms" if value < 1 else lasting(value)

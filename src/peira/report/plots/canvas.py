@@ -72,14 +72,14 @@ def drawn(plot: Plot, kind: str) -> bytes:
     return data.getvalue()
 
 
-def inline(plot: Plot, number: int) -> str:
+def inline(plot: Plot, name: str) -> str:
     """The plot as an element of a page: no names that another plot has, no styles that reach beyond it."""
     text = drawn(plot, "svg").decode()
     text = OWN_STYLE.sub("", METADATA.sub("", text[text.index("<svg") :]))
     whole, rest = text.split(">", 1)
     box = re.search(r'viewBox="[^"]*"', whole)
     start = f'<svg {box[0] if box else ""} role="img" xmlns:xlink="http://www.w3.org/1999/xlink">'
-    body = TAG.sub(lambda tag: _local(tag[0], f"p{number}-"), rest)
+    body = TAG.sub(lambda tag: _local(tag[0], f"{name}-"), rest)
     return f"{start}<title>{escape(plot.alt)}</title>{body}"
 
 

@@ -17,7 +17,7 @@ def interaction(report: Report) -> Plot | None:
     cells = "; ".join(_said(one) for one in found)
     title = f"Interactions in {main.name}"
     alt = f"Interaction plots of {names}, with {100 * report.level:g}% intervals. {cells}."
-    width = 7.2 if len(found) > 1 else 4.6
+    width = 7.6 if len(found) > 1 else 4.6
     return Plot("interaction", title, alt, 3.1, lambda figure: _draw(figure, found, main.name), width)
 
 
@@ -29,11 +29,11 @@ def _said(one: Interaction) -> str:
 def _draw(figure: Any, found: tuple[Interaction, ...], score: str) -> None:
     grid = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
     for axes, one in zip(grid, found, strict=True):
-        _lines(axes, one)
+        _lines(axes, one, 2 if len(found) == 1 else 1)
     grid[0].set_ylabel(f"mean {score}")
 
 
-def _lines(axes: Any, one: Interaction) -> None:
+def _lines(axes: Any, one: Interaction, ncol: int) -> None:
     plain(axes, "y")
     for row, label in enumerate(one.rows):
         known = [(at, cell) for at, cell in enumerate(one.cells[row]) if cell and cell.mean is not None]
@@ -56,7 +56,8 @@ def _lines(axes: Any, one: Interaction) -> None:
         title=clipped(one.first, 24),
         loc="lower left",
         bbox_to_anchor=(-0.02, 1.0),
-        ncol=2,
+        ncol=ncol,
+        alignment="left",
         fontsize=8,
         title_fontsize=8,
     )
