@@ -30,7 +30,7 @@ COMMANDS = {
     "effects": ("effects", "Say what each factor does, and what factors do together."),
     "hypotheses": ("hypotheses", "Say what became of the hypotheses that a study declared."),
     "power": ("power", "Say how many cases it takes to tell two sides apart."),
-    "report": ("report", "Write a report of a run, for people to read: HTML, Markdown, LaTeX, PDF."),
+    "report": ("report", "Write a report of a run, for people to read."),
     "gate": ("gate", "Exit with 1 unless the results meet these demands, with confidence."),
     "events": ("look", "List what happened in a run, in order."),
     "calls": ("calls", "List the calls of models, last asked first, and what they cost."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,9 +16,6 @@ from peira.core.ids import short
 from peira.core.registry import registry
 from peira.errors import Invalid
 from peira.spec.project import Project
-
-SILENT = 5.0
-"""What takes no longer than so many seconds needs no words about how far it is."""
 
 
 def report(
@@ -38,10 +35,10 @@ def report(
     store: Store = None,
     as_json: Json = False,
 ) -> None:
-    """Write a report of a run: the question, the answer, and all that stands behind it.
+    """Write a report of a run, for people to read.
 
-    The file's ending says how; without -o it is STUDY-RUN.html. A report that was there is replaced. An HTML
-    report is one file that needs no other, and no network.
+    The question, the answer, and all that stands behind it. The file's ending says how; without -o it is
+    STUDY-RUN.html. A report that was there is replaced. HTML is one file that needs no other, and no network.
 
     \b
     Examples:
@@ -57,7 +54,7 @@ def report(
     if ending not in registry.names("report"):
         endings = ", ".join(f".{name}" for name in registry.names("report"))
         raise Invalid(f"-o: {file.name!r} must end in one of {endings}")
-    options = {"level": level, "trials": trials, "tell": _progress()}
+    options = {"level": level, "trials": trials, "tell": _progress}
     made = registry.make("report", ending, results=results, path=file, **options)
     drawn = _drawn(made, plots) if plots else []
     out.document({"run": results.run_id, "path": str(file), "answer": made.answer, "plots": drawn})
@@ -72,11 +69,7 @@ def _drawn(made: Any, folder: Path) -> list[str]:
     return [str(path) for path in save_all(made, folder)]
 
 
-def _progress() -> Any:
-    begun = time.monotonic()
-
-    def tell(stage: str) -> None:
-        if time.monotonic() - begun > SILENT:
-            note(f"report: {stage}")
-
-    return tell
+def _progress(stage: str) -> None:
+    """What is being worked out, for whoever sits there and waits."""
+    if sys.stderr.isatty():
+        note(f"{stage} ...")

@@ -20,10 +20,15 @@ MOST_TOLD = 3
 def question(
     results: Results, snapshot: Mapping[str, Json], scores: Sequence[Scored], by: Sequence[str]
 ) -> str:
-    """As the study puts it (its rationale, description or hypotheses); else what it comes down to."""
-    for said in (snapshot.get("rationale"), snapshot.get("description")):
-        if isinstance(said, str) and said.strip():
-            return said.strip()
+    """As the study puts it: a title that asks, its rationale or description (the first paragraph), what its
+    hypotheses say. Else what it comes down to."""
+    title = str(snapshot.get("title") or "").strip()
+    said = [
+        str(snapshot.get(name) or "").strip().partition("\n\n")[0] for name in ("rationale", "description")
+    ]
+    for text in (title if title.endswith("?") else "", *said):
+        if text:
+            return text
     stated = [h.statement for h in results.aims.hypotheses if h.statement] if results.aims else []
     if stated:
         return " ".join(f"{one.rstrip('.?!')}?" for one in stated)

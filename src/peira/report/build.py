@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from peira.analysis.drift import drift
 from peira.analysis.layout import cell
 from peira.analysis.measures import Measured, measure
+from peira.analysis.money import Bill
 from peira.analysis.ranking import varying
 from peira.analysis.results import Results
 from peira.analysis.table import Table
@@ -17,9 +18,10 @@ from peira.core.ids import Json
 from peira.errors import Invalid, Unknown
 from peira.report.answer import answer, question
 from peira.report.curves import calibration, convergence, heat_map
+from peira.report.labels import Labels
 from peira.report.lost import lost
 from peira.report.methods import methods, versions
-from peira.report.numbers import condition_of, spread
+from peira.report.numbers import spread
 from peira.report.scores import Asked, scored, table_of
 from peira.report.showing import chosen, not_shown, shown
 from peira.report.spending import spending
@@ -44,7 +46,8 @@ def build(
     tell("reading the trials")
     every = [trial for trial in results.trials if not trial.anchor]
     by = varying(every) if every else ()
-    asked = Asked(by, len({condition_of(trial, by) for trial in every}), level)
+    labels = Labels(by)
+    asked = Asked(by, len(set(map(labels.levels, every))), level)
     tell("estimating means and effects")
     findings = results.hypotheses().found
     table = table_of(results, asked)
@@ -52,6 +55,7 @@ def build(
     measured = _measured(every, scores)
     tell("choosing trials to show")
     picked = chosen(every, measured, trials)
+    bill = results.cost
     drifted = tuple(drift(results.trials))
     known, snapshot = results.background, _snapshot(results)
     return Report(
@@ -59,30 +63,37 @@ def build(
         title=str(snapshot.get("title") or results.study),
         run=results.run_id,
         status=results.status,
-        when=stamp(known.run.finished or known.run.planned)[:16].replace("T", " ") + " UTC" if known else "",
+        when=stamp(known.run.finished or known.run.planned)[:19].replace("T", " ") + " UTC" if known else "",
         level=level,
         question=question(results, snapshot, scores, by),
         answer=answer(results, findings, scores),
         declared=bool(findings),
-        facts=tuple(_facts(results, every, asked)),
+        facts=tuple(_facts(bill, every, asked)),
         findings=findings,
         scores=scores,
-        spending=spending(results, every),
-        lost=lost(results, every, table, by, scores[0].name if scores else ""),
+        spending=spending(results, every, bill),
+        lost=lost(results, every, measured, labels, level),
         deviations=known.standing if known else (),
         drift=drifted,
         methods=methods(results, every, findings, scores, level),
         versions=versions(known),
         threats=threats(Seen(results, every, findings, scores, drifted)),
-        conditions=_conditions(every, table, by),
+        conditions=_conditions(every, table, labels),
         conditions_left=max(0, asked.conditions - MOST_CONDITIONS),
-        trials=shown(results, picked, by),
+        trials=shown(results, picked, labels),
         not_shown=not_shown(results, len(every), len(picked)),
         convergence=_convergence(results, measured, scores, level),
         calibration=calibration(every, level),
-        heat=heat_map(measured, by) if measured else None,
-        notes=tuple(dict.fromkeys(results.notes)),
+        heat=heat_map(measured, labels) if measured else None,
+        notes=_notes(results),
     )
+
+
+def _notes(results: Results) -> tuple[str, ...]:
+    """What must be said beside every number, but for how the run stands to its plan: that has a place."""
+    known = results.background
+    elsewhere = set(known.standing) if known else set()
+    return tuple(note for note in dict.fromkeys(results.notes) if note not in elsewhere)
 
 
 def _check(level: float, trials: int) -> None:
@@ -104,7 +115,7 @@ def _measured(trials: list[TrialResult], scores: tuple[Scored, ...]) -> Measured
         return None  # said already, where its effects are
 
 
-def _facts(results: Results, trials: list[TrialResult], asked: Asked) -> list[tuple[str, str]]:
+def _facts(bill: Bill, trials: list[TrialResult], asked: Asked) -> list[tuple[str, str]]:
     failed = sum(trial.state in FAILED for trial in trials)
     left = sum(trial.state not in FAILED and trial.state is not State.succeeded for trial in trials)
     facts = [
@@ -114,22 +125,21 @@ def _facts(results: Results, trials: list[TrialResult], asked: Asked) -> list[tu
         ("failed", f"{failed:,}"),
     ]
     facts += [("not ended", f"{left:,}")] if left else []
-    bill = results.cost
     return [*facts, ("cost", bill.price)] if bill.calls else facts
 
 
-def _conditions(trials: list[TrialResult], table: Table, by: tuple[str, ...]) -> tuple[Condition, ...]:
+def _conditions(trials: list[TrialResult], table: Table, labels: Labels) -> tuple[Condition, ...]:
     """What became of each condition; of very many, the first."""
     counts: dict[str, list[int]] = {}
     for trial in trials:
-        count = counts.setdefault(condition_of(trial, by), [0, 0])
+        count = counts.setdefault(labels.full(trial), [0, 0])
         count[0] += 1
         count[1] += trial.state in FAILED
     means: dict[str, list[tuple[str, str]]] = {}
-    for row in table.body if table.by == by else ():
-        label = ", ".join(f"{cell(name)}={cell(value)}" for name, value in zip(by, row.labels, strict=True))
+    for row in table.body if table.by == labels.by else ():
+        label = labels.named([cell(value) for value in row.labels])
         point = Point("", row.mean, row.low, row.high)
-        means.setdefault(label or "all", []).append((row.score or "", spread(point)))
+        means.setdefault(label, []).append((row.score or "", spread(point)))
     some = list(counts.items())[:MOST_CONDITIONS]
     return tuple(Condition(label, n, failed, tuple(means.get(label, ()))) for label, (n, failed) in some)
 

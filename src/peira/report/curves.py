@@ -6,19 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from peira.analysis.groups import label_of
-from peira.analysis.layout import cell
 from peira.analysis.measures import Measured
 from peira.analysis.results import Results
 from peira.analysis.sides import Contexts
-from peira.analysis.trials import TrialResult, numbers
+from peira.analysis.trials import TrialResult
+from peira.report.labels import Labels
 from peira.report.value import Bin, Convergence, HeatMap, Point, Step
 from peira.stats.betting import Bets
 from peira.stats.inputs import Floats
 from peira.stats.intervals import estimate
 
 STEPS, BINS, MOST_CASES, FEWEST = 60, 10, 400, 3
-CONFIDENCE, CORRECT = ".confidence", ".correct"
 
 
 def convergence(
@@ -44,12 +42,13 @@ def _by_case(
     measured: Measured, factor: str, levels: tuple[str, str], places: Mapping[str, int]
 ) -> list[float]:
     """One value for each unit of evidence, in the order in which units were first met."""
+    labels = Labels([factor])
     sides: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
     first: dict[tuple[str, str], int] = {}
     for one in measured.observations:
         if one.value is None:
             continue
-        side = int(bool(factor) and cell(label_of(one.trial, factor)) != levels[0])
+        side = int(bool(factor) and labels.levels(one.trial)[0] != levels[0])
         sides.setdefault(one.trial.unit, ([], []))[side].append(one.value)
         place = places.get(one.trial.id, len(first))
         first[one.trial.unit] = min(place, first.get(one.trial.unit, place))
@@ -89,10 +88,9 @@ def calibration(trials: Sequence[TrialResult], level: float) -> tuple[Bin, ...]:
     seen: list[tuple[float, float, tuple[str, str]]] = []
     for trial in trials:
         for score in trial.scores.values():
-            said = numbers(score)
-            confidence, correct = said.get(score.name + CONFIDENCE), said.get(score.name + CORRECT)
-            if confidence is not None and correct is not None:
-                seen.append((confidence, correct, trial.unit))
+            said = score.value
+            if isinstance(said, Mapping) and said.keys() >= {"confidence", "correct"}:
+                seen.append((float(said["confidence"]), float(said["correct"]), trial.unit))
     groups: dict[int, list[tuple[float, float, tuple[str, str]]]] = {}
     for one in seen:
         groups.setdefault(min(BINS - 1, int(one[0] * BINS)), []).append(one)
@@ -105,22 +103,22 @@ def _bin(group: Sequence[tuple[float, float, tuple[str, str]]], level: float) ->
     return Bin(confidence, Point("", found.mean, found.low, found.high, zero=False), len(group))
 
 
-def heat_map(measured: Measured, by: Sequence[str]) -> HeatMap | None:
+def heat_map(measured: Measured, labels: Labels) -> HeatMap | None:
     """Means of cases under conditions; of very many cases, some from all parts of the order."""
-    context, labels = Contexts(), dict[bytes, str]()
+    context, names = Contexts(), dict[bytes, str]()
     gathered: dict[str, dict[bytes, list[float]]] = {}
     for one in measured.observations:
         if one.value is not None:
             key = context.of(one.trial)
-            if key not in labels:
-                labels[key] = ", ".join(cell(label_of(one.trial, name)) for name in by) or "all"
+            if key not in names:
+                names[key] = labels.short(one.trial)
             gathered.setdefault(one.trial.case_id, {}).setdefault(key, []).append(one.value)
     if len(gathered) < 2:
         return None
     order = sorted(gathered, key=lambda case: _mean(gathered[case]))
     kept = [order[round(at)] for at in np.linspace(0, len(order) - 1, min(len(order), MOST_CASES))]
-    values = tuple(tuple(_cell(gathered[case].get(key)) for key in labels) for case in kept)
-    return HeatMap(tuple(kept), tuple(labels.values()), values, len(order) - len(kept))
+    values = tuple(tuple(_cell(gathered[case].get(key)) for key in names) for case in kept)
+    return HeatMap(tuple(kept), tuple(names.values()), values, len(order) - len(kept))
 
 
 def _mean(cells: Mapping[bytes, Sequence[float]]) -> float:

@@ -69,7 +69,7 @@ def _scored(one: Scored) -> Iterator[str]:
         yield _grid(header, rows)
     if one.board is not None:
         yield said(one.board.sentence)
-    yield from map(said, one.notes)
+    yield _list(one.notes)
 
 
 def _trials(report: Report) -> Iterator[str]:

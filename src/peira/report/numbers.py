@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from peira.analysis import layout
-from peira.analysis.trials import TrialResult
-from peira.core.ids import Json
 from peira.core.words import lasting
 from peira.report.value import Point
 from peira.stats.values import Estimate
@@ -26,17 +24,6 @@ def change(found: Estimate | Point | None) -> str:
 def chance(p: float | None) -> str:
     """A p-value in a sentence."""
     return "p unknown" if p is None else "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
-
-
-def labelled(condition: Mapping[str, Json], names: Sequence[str] = ()) -> str:
-    """A condition in words; of the named factors only, if any are named."""
-    chosen = names or list(condition)
-    return ", ".join(f"{layout.cell(n)}={layout.cell(condition.get(n))}" for n in chosen)
-
-
-def condition_of(trial: TrialResult, names: Sequence[str]) -> str:
-    """Where a trial stands, of what varies."""
-    return labelled({**trial.condition, "agent": trial.agent}, names) if names else "all"
 
 
 def took_for(seconds: float) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from peira.analysis.groups import label_of
-from peira.analysis.layout import cell
 from peira.analysis.leaderboard import Leaderboard
 from peira.analysis.measures import TAKEN
 from peira.analysis.trials import TrialResult
 from peira.core.events import State
+from peira.report.labels import Labels
 from peira.report.value import Point, Priced
 from peira.stats.intervals import estimate
 from peira.stats.values import Estimate
@@ -31,11 +30,10 @@ def priced(
 
 
 def _groups(trials: Sequence[TrialResult], by: Sequence[str]) -> dict[str, list[TrialResult]]:
-    gathered: dict[str, list[TrialResult]] = {}
+    labels, gathered = Labels(by), dict[str, list[TrialResult]]()
     for trial in trials:
         if not trial.anchor:
-            label = ", ".join(cell(label_of(trial, name)) for name in by) or "all"
-            gathered.setdefault(label, []).append(trial)
+            gathered.setdefault(labels.short(trial), []).append(trial)
     return gathered
 
 

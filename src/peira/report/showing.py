@@ -18,7 +18,8 @@ from peira.core.events import Failure
 from peira.core.ids import Json, short
 from peira.core.words import counted
 from peira.plan.amounts import dollars
-from peira.report.numbers import condition_of, took_for
+from peira.report.labels import Labels
+from peira.report.numbers import took_for
 from peira.report.value import Said, Shown
 
 MOST_CALLS = 20
@@ -50,11 +51,11 @@ def _differing(measured: Measured | None) -> dict[str, float]:
     return {case: high - low for case, (low, high) in ends.items()}
 
 
-def shown(results: Results, picked: Sequence[TrialResult], by: Sequence[str]) -> tuple[Shown, ...]:
+def shown(results: Results, picked: Sequence[TrialResult], labels: Labels) -> tuple[Shown, ...]:
     keys = [key for trial in picked for key in trial.calls[:MOST_CALLS]]
     known = results.background
     said: Mapping[str, Exchange] = known.exchanges(keys) if known and keys else {}
-    return tuple(_shown(trial, by, said) for trial in picked)
+    return tuple(_shown(trial, labels, said) for trial in picked)
 
 
 def not_shown(results: Results, trials: int, picked: int) -> str:
@@ -68,13 +69,13 @@ def not_shown(results: Results, trials: int, picked: int) -> str:
     )
 
 
-def _shown(trial: TrialResult, by: Sequence[str], said: Mapping[str, Exchange]) -> Shown:
+def _shown(trial: TrialResult, labels: Labels, said: Mapping[str, Exchange]) -> Shown:
     failures = {score.name: score.failure for score in trial.scores.values() if score.state in FAILED}
     scores = [(name, _text(value)) for score in trial.scores.values() for name, value in named(score).items()]
     scores += [(name, f"failed: {_line(failure)}") for name, failure in failures.items()]
     return Shown(
         id=trial.id,
-        condition=condition_of(trial, by),
+        condition=labels.full(trial),
         case=trial.case_id,
         repeat=trial.repeat,
         state=trial.state.value,

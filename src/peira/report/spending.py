@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from peira.analysis.money import Bill
 from peira.analysis.results import Results
 from peira.analysis.trials import TrialResult
 from peira.core.events import Spent, State
@@ -16,9 +17,9 @@ from peira.report.value import Spending
 HEADER = ("model", "calls", "tokens in", "tokens out", "spent in this run")
 
 
-def spending(results: Results, trials: Sequence[TrialResult]) -> Spending:
+def spending(results: Results, trials: Sequence[TrialResult], cost: Bill) -> Spending:
     rows = tuple(_row(one) for one in results.spent_by_model)
-    return Spending(tuple(_lines(results, trials)), HEADER if rows else (), rows)
+    return Spending(tuple(_lines(results, trials, cost)), HEADER if rows else (), rows)
 
 
 def _row(one: Spent) -> tuple[str, ...]:
@@ -27,8 +28,8 @@ def _row(one: Spent) -> tuple[str, ...]:
     return (one.model, f"{one.sends:,}", f"{one.input:,}", f"{one.output:,}", price)
 
 
-def _lines(results: Results, trials: Sequence[TrialResult]) -> Iterator[str]:
-    known, cost, spent = results.background, results.cost, results.spent
+def _lines(results: Results, trials: Sequence[TrialResult], cost: Bill) -> Iterator[str]:
+    known, spent = results.background, results.spent
     estimate = known.provenance.estimate if known and known.provenance else None
     if cost.calls or spent.calls:
         yield f"The calls behind these results cost {cost.price} when they were bought ({cost})."
