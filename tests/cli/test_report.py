@@ -32,7 +32,7 @@ def test_what_was_said_to_models_and_how_the_run_came_about_is_in_it(peira: Peir
     (folder / "asks.py").write_text(
         "from peira import ask, exact, study\n"
         "@study(cases=[('Hello?', 'Hello?'), ('<b>?', 'x')], factors={'style': ['a', 'b']}, order='given',\n"
-        "       evaluators=[exact()], title='Who echoes?', rationale='Does it echo?')\n"
+        "       evaluators=[exact()], title='Echoes', rationale='Does it echo?')\n"
         "def asks(case, style):\n"
         "    return ask('scripted:echo', case.input, system=style)\n"
     )
@@ -40,7 +40,7 @@ def test_what_was_said_to_models_and_how_the_run_came_about_is_in_it(peira: Peir
     peira("run", "asks.py", "--quiet")
     assert peira("report", "-o", "r.json").code == 0
     document = json.loads((folder / "r.json").read_text())
-    assert (document["title"], document["question"]) == ("Who echoes?", "Does it echo?")
+    assert (document["title"], document["question"]) == ("Echoes", "Does it echo?")
     [call] = document["trials"][0]["calls"]
     assert (call["model"], call["said"]) == ("scripted:echo", "Hello?")
     assert call["asked"].startswith("system: a\n\nuser: Hello?")

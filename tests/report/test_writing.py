@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,6 +110,14 @@ def test_the_latex_is_whole(built: Report) -> None:
     assert "+0." in text
 
 
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no pdflatex to compile with")
+def test_the_latex_compiles(built: Report, tmp_path: Path) -> None:
+    (tmp_path / "report.tex").write_bytes(latex(built))
+    command = ["pdflatex", "-draftmode", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+
+
 def test_markdown_fences_hold(built: Report) -> None:
     text = markdown(built).decode()
     outside, fence = [], ""
@@ -129,6 +140,18 @@ def test_the_document_has_all_that_is_said(built: Report) -> None:
     assert [one["verdict"] for one in document["findings"]] == ["supported", "rejected"]
     assert document["scores"][0]["name"] == "match"
     assert len(document["trials"]) == len(built.trials) == 192
+
+
+def test_without_matplotlib_there_are_tables_and_a_word_about_it(
+    hostile: Results, built: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    page = html(built).decode()
+    assert "Plots need matplotlib: <code>pip install" in page
+    assert "<svg" not in page
+    assert "H1: large - small &lt;b&gt;" in page
+    with pytest.raises(Invalid, match=r"plots need matplotlib: pip install 'peira\[plot\]'"):
+        hostile.plot("forest", tmp_path / "forest.svg")
 
 
 @pytest.mark.skipif(browser() is None, reason="there is no browser to print with: install chromium")

@@ -122,5 +122,4 @@ def _seen(character: str) -> str:
         return character
     if character in "\u200c\u200d":  # joiners: many scripts cannot be written without them
         return character
-    code = ord(character)
-    return chr(0x2400 + code) if code < 0x20 else f"\u27e6U+{code:04X}\u27e7"
+    return f"\u27e6U+{ord(character):04X}\u27e7"

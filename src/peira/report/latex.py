@@ -15,6 +15,7 @@ from peira.report.value import Report, Scored
 HEAD = r"""\documentclass{article}
 \usepackage{iftex}
 \ifPDFTeX\usepackage[utf8]{inputenc}\usepackage[T1]{fontenc}\usepackage{textcomp}\else\usepackage{fontspec}\fi
+\IfFileExists{lmodern.sty}{\usepackage{lmodern}}{}
 \usepackage{booktabs}
 \usepackage{tabularx}
 \usepackage[margin=2.5cm]{geometry}"""
