@@ -63,7 +63,8 @@ class Effects:
     @property
     def sentence(self) -> str:
         """What it says, a line for each term."""
-        return "\n".join(self._sentences()) or self.notes[0]
+        nothing = self.notes[0] if self.notes else "Too little varies: nothing can be said."
+        return "\n".join(self._sentences()) or nothing
 
     def _sentences(self) -> Iterator[str]:
         alpha = 1 - self.level

@@ -21,10 +21,12 @@ from peira.analysis.trials import FAILED, FailureRow, ScoreRow, TrialResult, fai
 from peira.core.events import Spent, Status
 from peira.core.ids import Json, short
 from peira.core.looks import Look
+from peira.core.registry import registry
 
 if TYPE_CHECKING:
     from peira.analysis.agreement import Agreement
     from peira.analysis.anova import Anova
+    from peira.analysis.background import Background
     from peira.analysis.biases import Biases
     from peira.analysis.comparison import Comparison
     from peira.analysis.corrected import Corrected
@@ -68,6 +70,7 @@ class Results:
         origin: Reopen | None = None,
         memory: Memory | None = None,
         look: Look | None = None,
+        background: Background | None = None,
     ) -> None:
         self._load = load
         self._memory = memory
@@ -81,6 +84,7 @@ class Results:
         self.spent_by_model = tuple(spent)
         self.aims = aims
         self.look = look
+        self.background = background
 
     @cached_property
     def trials(self) -> list[TrialResult]:
@@ -156,6 +160,9 @@ class Results:
             store=self.store,
             spent=self.spent_by_model,
             aims=self.aims,
+            origin=self.origin,
+            look=self.look,
+            background=self.background,
         )
 
     def compare(
@@ -297,6 +304,21 @@ class Results:
         """What became of the hypotheses that the study declared, each tested as its plan says."""
         found = rooms.hypotheses.decide(self._stream(), self.aims or Aims(), self.notes)
         return rooms.stopping.sequentially(found, self.look)
+
+    def report(self, path: str | PathLike[str], *, level: float = 0.95, trials: int = 200) -> Path:
+        """Write the report of this run, and say where. The ending says how: .html is one file that needs no
+        other; .md, .tex, .json; .pdf where there is a browser to print it. `trials` are shown whole."""
+        file = Path(path)
+        ending = file.suffix[1:].lower()
+        registry.make("report", ending, results=self, path=file, level=level, trials=trials)
+        return file
+
+    def plot(
+        self, kind: str, path: str | PathLike[str], *, score: str | None = None, level: float = 0.95
+    ) -> Path:
+        """Draw one of the report's plots into an .svg or .png file, and say where: forest, interaction,
+        half-normal, pareto, calibration, convergence or cases."""
+        return Path(registry.make("plot", kind, results=self, path=Path(path), score=score, level=level))
 
     def frame(self) -> Any:
         """A pandas DataFrame, one row per trial, with the columns that `to_csv` writes."""

@@ -13,6 +13,7 @@ from peira.analysis.origin import Origin
 from peira.analysis.results import Results
 from peira.analysis.stopping import remarks
 from peira.analysis.trials import TrialResult
+from peira.api.background import background_of
 from peira.api.calls import CallRecord, ModelCall, calls_of, find_call, record_of, tally_of
 from peira.api.memory import memory_of
 from peira.api.resolving import Settled, settle
@@ -144,6 +145,7 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
         origin=origin,
         memory=memory_of(where, run_id, run.trials),
         look=run.look,
+        background=background_of(where, store, run, manifest, deviations),
     )
 
 

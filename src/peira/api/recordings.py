@@ -35,14 +35,14 @@ def recorded_answers(project: Project, path: Path) -> dict[str, list[Reply]]:
     found: dict[str, list[Reply]] = {}
     with reading(path, project) as store:
         for call in reversed(store.calls(CallQuery(state="answered", limit=EVERY))):
-            reply = _reply(call, store)
+            reply = reply_of(call, store)
             if reply is not None:
                 request = _request(store.get(call.request))
                 found.setdefault(request_digest(request), []).append(reply)
     return found
 
 
-def _reply(call: Call, store: AnyStore) -> Reply | None:
+def reply_of(call: Call, store: AnyStore) -> Reply | None:
     """What the answer says; None if it says nothing, or nobody here can read it."""
     provider, _, name = call.model.partition(":")
     raw = store.get(call.blob) if call.blob else bytes(call.value)

@@ -39,6 +39,7 @@ COMMANDS = {
     "surface": ("surface", "Say where a score is best, over factors that are numbers."),
     "hypotheses": ("hypotheses", "Say what became of the hypotheses that a study declared."),
     "power": ("power", "Say how many cases it takes to tell two sides apart."),
+    "report": ("report", "Write a report of a run, for people to read."),
     "export": ("export", "Write the results of a run as files that other tools read."),
     "gate": ("gate", "Exit with 1 unless the results meet these demands, with confidence."),
     "events": ("look", "List what happened in a run, in order."),

@@ -1,0 +1,55 @@
+"""Cost and time: what was spent here, what the trials cost when they were bought, and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from peira.analysis.money import Bill
+from peira.analysis.results import Results
+from peira.analysis.trials import TrialResult
+from peira.core.events import Spent, State
+from peira.core.words import lasting
+from peira.plan.amounts import dollars
+from peira.plan.bill import against
+from peira.report.numbers import took_for
+from peira.report.value import Spending
+
+HEADER = ("model", "calls", "tokens in", "tokens out", "spent in this run")
+
+
+def spending(results: Results, trials: Sequence[TrialResult], cost: Bill) -> Spending:
+    rows = tuple(_row(one) for one in results.spent_by_model)
+    return Spending(tuple(_lines(results, trials, cost)), HEADER if rows else (), rows)
+
+
+def _row(one: Spent) -> tuple[str, ...]:
+    unknown = f" and {one.unpriced:,} of unknown price" if one.unpriced else ""
+    price = "unknown" if one.unpriced and one.unpriced >= one.answers else f"{dollars(one.money)}{unknown}"
+    return (one.model, f"{one.sends:,}", f"{one.input:,}", f"{one.output:,}", price)
+
+
+def _lines(results: Results, trials: Sequence[TrialResult], cost: Bill) -> Iterator[str]:
+    known, spent = results.background, results.spent
+    estimate = known.provenance.estimate if known and known.provenance else None
+    if cost.calls or spent.calls:
+        yield f"The calls behind these results cost {cost.price} when they were bought ({cost})."
+        yield f"In this run: {against(estimate, spent.price)}."
+    else:
+        yield "No call of a model is recorded."
+    if known is not None and known.run.finished > known.run.started > 0:
+        yield f"The run took {_time(results, known.run.finished - known.run.started)}."
+    took = sorted(trial.took for trial in trials if trial.state is State.succeeded)
+    if took and took[-1] > 0:
+        low, middle, high = (took[int(share * (len(took) - 1))] for share in (0.05, 0.5, 0.95))
+        yield f"A trial took {took_for(middle)} (median; 90% between {took_for(low)} and {took_for(high)})."
+
+
+def _time(results: Results, seconds: float) -> str:
+    known = results.background
+    estimate = known.provenance.estimate if known and known.provenance else None
+    if estimate is None or estimate.seconds is None:
+        return lasting(seconds)
+    return (
+        f"{lasting(seconds)}; {lasting(estimate.seconds.low)} to "
+        f"{lasting(estimate.seconds.high)} were estimated"
+    )

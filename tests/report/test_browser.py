@@ -1,0 +1,140 @@
+"""Reports in a real browser: they show what they should, ask nobody for anything, and run nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from peira.analysis.results import Results
+from peira.report.pdf import browser as program
+
+WANTED = "reports are opened in a real browser where playwright and chromium are installed"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    found = program()
+    if found is None and os.environ.get("CI"):
+        pytest.fail("on CI reports must be opened in a browser: install chromium")
+    if found is None:
+        pytest.skip(f"{WANTED}; there is no chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason=WANTED)
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=shutil.which(found), args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+class Page:
+    """A page, and all that it said or asked for while it was looked at."""
+
+    def __init__(self, chromium: Any, file: Path, width: int = 1280, scheme: str = "light") -> None:
+        self.page = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(file.as_uri())
+
+    def see(self, script: str) -> Any:
+        return self.page.evaluate(script)
+
+
+@pytest.fixture(scope="module")
+def written(hostile: Results, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return hostile.report(tmp_path_factory.mktemp("report") / "report.html")
+
+
+OPEN_ALL = "document.querySelectorAll('details').forEach(found => { found.open = true })"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_it_is_quiet_inert_and_fits(chromium: Any, written: Path, width: int, scheme: str) -> None:
+    seen = Page(chromium, written, width, scheme)
+    seen.see(OPEN_ALL)
+    seen.page.mouse.move(width / 2, 400)
+    assert seen.see("window.pwned") is None
+    assert seen.said == []
+    assert seen.asked == [written.as_uri()]
+    assert seen.see("document.documentElement.scrollWidth") <= width
+    outside = "[...document.querySelectorAll('section, header, pre, summary')].filter(found => "
+    outside += "found.getBoundingClientRect().right > innerWidth + 1).length"
+    assert seen.see(outside) == 0
+    seen.page.close()
+
+
+def test_what_models_said_is_there_as_text(chromium: Any, written: Path) -> None:
+    seen = Page(chromium, written)
+    assert seen.page.title() == "hostile <study> · report"
+    texts = seen.see("[...document.querySelectorAll('.trial pre')].map(found => found.textContent)")
+    assert "<script>window.pwned=1</script>" in texts
+    assert any(text.startswith("\u27e6U+202E\u27e7right to left") for text in texts)
+    assert seen.see("document.scripts.length") == 1
+    assert seen.see("document.querySelectorAll('.trial').length") == 192
+    seen.page.close()
+
+
+def test_the_first_screen_has_question_answer_plot_and_table(chromium: Any, written: Path) -> None:
+    seen = Page(chromium, written)
+    top = "(name) => document.querySelector(name).getBoundingClientRect().top"
+    for name in ("h1", ".answer", ".badges", ".facts", "#plot-forest svg", "#result table"):
+        assert seen.page.evaluate(top, name) < 800
+    assert seen.page.inner_text(".answer").startswith("H1 (Large <b>wins</b>) is supported")
+    badges = seen.page.locator(".badges .badge").all_inner_texts()
+    assert badges[:3] == ["tested as declared", "H1 supported", "H2 rejected"]
+    assert seen.see("document.querySelectorAll('.plot svg > title').length") == 8
+    seen.page.close()
+
+
+def test_trials_are_found_by_words_condition_and_state(chromium: Any, written: Path) -> None:
+    seen = Page(chromium, written)
+    page, count = seen.page, "document.querySelectorAll('.trial:not([hidden])').length"
+    assert page.inner_text("#count") == "192 of 192"
+    page.select_option("#state", "failed")
+    assert (seen.see(count), page.inner_text("#count")) == (2, "2 of 192")
+    page.select_option("#state", "")
+    page.fill("#search", "onerror c1")
+    assert 0 < seen.see(count) < 192
+    page.fill("#search", "")
+    page.locator("#conditions summary").first.click()
+    page.locator(".jump").first.click()
+    assert seen.see(count) == 24
+    chosen = page.input_value("#condition")
+    assert chosen == "model=small <b>, style=plain, mood=0"
+    page.locator(".trial:not([hidden]) > summary").first.click()
+    assert page.locator(".trial[open] h4").first.inner_text() == "INPUT"
+    assert seen.said == []
+    page.close()
+
+
+def test_it_is_dark_in_the_dark_and_plots_follow(chromium: Any, written: Path) -> None:
+    colours = []
+    for scheme in ("light", "dark"):
+        seen = Page(chromium, written, scheme=scheme)
+        colours.append(
+            seen.see(
+                "[getComputedStyle(document.querySelector('header')).backgroundColor,"
+                "getComputedStyle(document.querySelector('#plot-forest .wide svg text')).fill]"
+            )
+        )
+        seen.page.close()
+    (light, ink), (dark, chalk) = colours
+    assert light == "rgb(255, 255, 255)"
+    assert sum(map(int, dark[4:-1].split(","))) < 150
+    assert sum(map(int, ink[4:-1].split(","))) < 200 < sum(map(int, chalk[4:-1].split(",")))
+
+
+def test_a_published_study_reads_in_a_minute(chromium: Any, gsm8k: Results, tmp_path: Path) -> None:
+    seen = Page(chromium, gsm8k.report(tmp_path / "gsm8k.html", trials=40))
+    answer = seen.page.inner_text(".answer").replace("\u00a0", " ")
+    for number in ("+0.151 [0.131, 0.171]", "+0.194 [0.174, 0.215]", "+0.042 [0.005, 0.079]"):
+        assert number in answer
+    assert "40 of 5,276 trials are shown here" in seen.page.inner_text("#trials")
+    assert seen.said == []
+    seen.page.close()
