@@ -45,7 +45,7 @@ MOST_OPS = 512
 SMALL = 512
 """Bytes that are not worth compressing: requests of models, most of all."""
 TASK_UPSERT = (
-    f"INSERT INTO task({TASK}) VALUES",
+    f"INSERT INTO task({TASK})",
     (
         "ON CONFLICT(n) DO UPDATE SET state=excluded.state, epoch=excluded.epoch, owner=excluded.owner, "
         "attempts=excluded.attempts, interruptions=excluded.interruptions, not_before=excluded.not_before, "
@@ -53,7 +53,7 @@ TASK_UPSERT = (
     ),
 )
 PLAIN_UPSERT = (
-    f"INSERT INTO task({PLAIN}) VALUES",
+    f"INSERT INTO task({PLAIN})",
     (
         "ON CONFLICT(n) DO UPDATE SET state=excluded.state, epoch=excluded.epoch, owner=excluded.owner, "
         "attempts=excluded.attempts, interruptions=NULL, not_before=NULL, run=excluded.run, "
@@ -61,7 +61,7 @@ PLAIN_UPSERT = (
     ),
 )
 RUN_UPSERT = (
-    f"INSERT INTO run({RUN}) VALUES",
+    f"INSERT INTO run({RUN})",
     (
         "ON CONFLICT(n) DO UPDATE SET status=excluded.status, next_seq=excluded.next_seq, "
         "owner=excluded.owner, "
@@ -69,27 +69,29 @@ RUN_UPSERT = (
     ),
 )
 CALL_UPSERT = (
-    f"INSERT INTO call({CALL}) VALUES",
+    f"INSERT INTO call({CALL})",
     (
         "ON CONFLICT(key) DO UPDATE SET task=excluded.task, state=excluded.state, value=excluded.value, "
         "blob=excluded.blob, rest=excluded.rest, asked=coalesce(excluded.asked, asked), "
         "model=excluded.model, input=excluded.input, output=excluded.output, cost=excluded.cost"
     ),
 )
-EVENT_INSERT = "INSERT INTO event(place, n, at, body) VALUES", ""
-BLOB_INSERT = "INSERT INTO blob(digest, codec, data) VALUES", "ON CONFLICT DO NOTHING"
-TAG_INSERT = "INSERT INTO run_tag(tag, at, run) VALUES", ""
+EVENT_INSERT = "INSERT INTO event(place, n, at, body)", ""
+BLOB_INSERT = "INSERT INTO blob(digest, codec, data)", "ON CONFLICT DO NOTHING"
+TAG_INSERT = "INSERT INTO run_tag(tag, at, run)", ""
 
 
-SIZES = (128, 32, 8, 1)
+SIZES = (1, 8, 32, 128, 512)
 ACTIVE = frozenset({State.running, State.waiting, State.cancelling, State.paused})
 
 
 @cache
 def many(statement: tuple[str, str], width: int, size: int) -> str:
-    """A statement for this many rows; few sizes, so that prepared ones are used again."""
+    """A statement for up to so many rows; few sizes, so that prepared ones are used again. What is left of
+    them is filled with rows that have no key, and are left out."""
     places = f"({','.join('?' * width)})"
-    return f"{statement[0]} {','.join([places] * size)} {statement[1]}"
+    rows = f"SELECT * FROM (VALUES {','.join([places] * size)}) WHERE column1 IS NOT NULL"
+    return f"{statement[0]} {rows} {statement[1]}"
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,8 @@ class Writer:
             batch = batch[-1:]
         groups = [request.choose() if request.choose else request.ops for request in batch]
         ops = [op for group in groups for op in group]
-        self._load(ops)
+        keys = call_keys(ops)
+        self._load(ops, keys)
         reach("store.before_fold")
         records, outcomes = fold(self._rows, ops, self._clock.now())
         # As statements and not as `with self._db`, which would hold the interpreter's lock through the sync.
@@ -175,14 +178,14 @@ class Writer:
         self._db.execute("COMMIT")
         reach("store.after_commit")
         self._acknowledge(batch, groups, outcomes, records)
-        self._forget(touches)
+        self._forget(touches, keys)
 
-    def _load(self, ops: Sequence[Op]) -> None:
+    def _load(self, ops: Sequence[Op], keys: set[str]) -> None:
         """Bring the rows these ops touch to hand."""
         wanted = [task for task in task_ids(ops) if task not in self._rows.tasks]
         for n, task in reads.tasks(self._db, wanted):
             self._rows.tasks[task.id], self._task_n[task.id] = task, n
-        self._rows.calls.update(reads.calls(self._db, sorted(call_keys(ops))))
+        self._rows.calls.update(reads.calls(self._db, sorted(keys - self._rows.calls.keys())))
         for n, run in reads.runs(self._db, sorted({op.run for op in ops} - self._rows.runs.keys())):
             self._rows.runs[run.id], self._run_n[run.id] = run, n
 
@@ -245,13 +248,13 @@ class Writer:
         ]
 
     def _insert(self, statement: tuple[str, str], rows: Sequence[tuple[Any, ...]]) -> None:
-        """Many rows to a statement: each one steps outside the interpreter's lock once, not once a row."""
-        start, left = 0, len(rows)
-        while left:
-            size = next(size for size in SIZES if size <= left)
-            chunk = rows[start : start + size]
-            self._db.execute(many(statement, len(chunk[0]), size), list(chain.from_iterable(chunk)))
-            start, left = start + size, left - size
+        """All rows in one statement: each steps outside the interpreter's lock once, and waits to get back."""
+        for start in range(0, len(rows), SIZES[-1]):
+            chunk = rows[start : start + SIZES[-1]]
+            width, size = len(chunk[0]), next(size for size in SIZES if size >= len(chunk))
+            bound = list(chain.from_iterable(chunk))
+            bound += [None] * (width * size - len(bound))
+            self._db.execute(many(statement, width, size), bound)
 
     def _acknowledge(
         self, batch: list[Request], groups: list[Sequence[Op]], outcomes: list[Outcome], records: list[Record]
@@ -264,10 +267,13 @@ class Writer:
             start += len(group)
         reach("store.after_acknowledge")
 
-    def _forget(self, touches: Iterable[str]) -> None:
-        """Let go of rows that the next events will hardly touch."""
-        self._rows.calls.clear()
-        tasks = self._rows.tasks
+    def _forget(self, touches: Iterable[str], keys: set[str]) -> None:
+        """Let go of rows that the next events will hardly touch. A call that is on its way is answered soon,
+        unless it is in a batch."""
+        calls, tasks = self._rows.calls, self._rows.tasks
+        for key in keys & calls.keys():
+            if calls[key].state != "intended" or calls[key].batch:
+                del calls[key]
         for task in touches:
             if tasks[task].state not in ACTIVE:
                 del tasks[task], self._task_n[task]
