@@ -57,7 +57,7 @@ TASKS = Target(
 CALLS = Target(
     "call",
     CALL,
-    "ON CONFLICT(key) DO UPDATE SET task=excluded.task, state=excluded.state, value=excluded.value, "
+    "ON CONFLICT(n) DO UPDATE SET task=excluded.task, state=excluded.state, value=excluded.value, "
     "blob=excluded.blob, rest=excluded.rest, asked=coalesce(excluded.asked, asked), "
     "model=excluded.model, input=excluded.input, output=excluded.output, cost=excluded.cost",
 )

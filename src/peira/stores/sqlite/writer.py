@@ -56,9 +56,11 @@ class Writer:
         statements.prepare(db)
         self._rows = Rows()
         self._task_n: dict[str, int] = {}
+        self._call_n: dict[str, int] = {}
         self._run_n: dict[str, int] = {}
         self._next = {
-            t: db.execute(f"SELECT coalesce(max(n), 0) + 1 FROM {t}").get for t in ("task", "run", "event")
+            table: db.execute(f"SELECT coalesce(max(n), 0) + 1 FROM {table}").get
+            for table in ("task", "call", "run", "event")
         }
         self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._fault: StoreFault | None = None
@@ -124,7 +126,8 @@ class Writer:
         wanted = [task for task in task_ids(ops) if task not in self._rows.tasks]
         for n, task in reads.tasks(self._db, wanted):
             self._rows.tasks[task.id], self._task_n[task.id] = task, n
-        self._rows.calls.update(reads.calls(self._db, sorted(keys - self._rows.calls.keys())))
+        for n, call in reads.calls(self._db, sorted(keys - self._rows.calls.keys())):
+            self._rows.calls[call.key], self._call_n[call.key] = call, n
         for n, run in reads.runs(self._db, sorted({op.run for op in ops} - self._rows.runs.keys())):
             self._rows.runs[run.id], self._run_n[run.id] = run, n
 
@@ -143,7 +146,7 @@ class Writer:
             RUNS: [run_row(rows.runs[run], n) for run, n in runs],
             TAGS: sorted(tags),
             **self._tasks(touches),
-            CALLS: call_rows(records, rows.calls, self._run_n),
+            CALLS: call_rows(records, rows.calls, self._run_n, self._call_number),
             EVENTS: self._events(records),
         }
 
@@ -153,6 +156,9 @@ class Writer:
 
     def _number(self, run: str) -> int:
         return self._numbered(self._run_n, "run", run)
+
+    def _call_number(self, key: str) -> int:
+        return self._numbered(self._call_n, "call", key)
 
     def _numbered(self, known: dict[str, int], table: str, key: str) -> int:
         if key not in known:
@@ -207,7 +213,7 @@ class Writer:
         calls, tasks = self._rows.calls, self._rows.tasks
         for key in keys & calls.keys():
             if calls[key].state != "intended" or calls[key].batch:
-                del calls[key]
+                del calls[key], self._call_n[key]
         for task in touches:
             if tasks[task].state not in ACTIVE:
                 del tasks[task], self._task_n[task]
