@@ -47,9 +47,17 @@ def aged(path: Path) -> None:
     """Make a store as it was before calls could be listed."""
     db = apsw.Connection(str(path))
     rows = list(db.execute("SELECT key, model, rest FROM call WHERE rest IS NOT NULL"))
-    db.execute("DROP INDEX call_asked")
-    for column in ("asked", "model", "input", "output", "cost"):
-        db.execute(f"ALTER TABLE call DROP COLUMN {column}")
+    db.execute(
+        """
+        ALTER TABLE call RENAME TO of_today;
+        CREATE TABLE call (
+            key BLOB PRIMARY KEY, task BLOB NOT NULL, name TEXT NOT NULL, state TEXT NOT NULL, value BLOB,
+            blob TEXT, rest BLOB
+        ) WITHOUT ROWID;
+        INSERT INTO call SELECT key, task, name, state, value, blob, rest FROM of_today;
+        DROP TABLE of_today;
+        """
+    )
     for key, model, rest in rows:
         old = json.dumps([model, *json.loads(rest)[:3]]).encode()
         db.execute("UPDATE call SET rest = ? WHERE key = ?", (old, key))

@@ -192,7 +192,7 @@ class TestWhatIsNoStore:
         assert path.read_bytes() == cut
 
     def test_a_store_with_a_torn_page(self, path: Path) -> None:
-        run = filled(path, tasks=100)
+        run = filled(path, tasks=400)
         size = path.stat().st_size
         with path.open("r+b") as file:
             file.seek(size // 8192 * 4096)

@@ -117,8 +117,16 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     def plus(self, more: Spent) -> Spent:
         """Both together, as spent on this one's model."""
-        sums = [getattr(self, f) + getattr(more, f) for f in self.__struct_fields__[1:]]
-        return Spent(self.model, *sums)
+        return Spent(
+            self.model,
+            self.sends + more.sends,
+            self.answers + more.answers,
+            self.input + more.input,
+            self.output + more.output,
+            self.money + more.money,
+            self.unpriced + more.unpriced,
+            self.doubtful + more.doubtful,
+        )
 
 
 class RunPlanned(Event, frozen=True, tag="run.planned", gc=False):

@@ -36,53 +36,70 @@ Json = Any
 """None, bool, int, float, str, list of Json, dict of str to Json."""
 
 
+Path = Any
+"""Where a value is: a text, or a pair of where its container is and the index or key in it. Texts are made of
+it only for what is refused."""
+
+
 def normalise(value: object, path: str = "value") -> Json:
     """The value as plain JSON, new containers throughout; NotJson names the path of what cannot be."""
     return _normalise(value, path, 0)
 
 
-def _normalise(value: Any, path: str, depth: int) -> Json:
+def _normalise(value: Any, path: Path, depth: int) -> Json:
     kind = type(value)
     if kind is str:
-        return _text(value, path)
+        return value if value.isascii() else _text(value, path)
     if value is None or kind is bool:
         return value
     if kind is int or kind is float:
         return _number(value, path)
     if depth > MAX_DEPTH:
-        raise NotJson(f"{path}: nested deeper than {MAX_DEPTH} levels (or it contains itself)")
+        raise _refused(path, f"nested deeper than {MAX_DEPTH} levels (or it contains itself)")
     if kind is list or kind is tuple:
-        return [_normalise(item, f"{path}[{i}]", depth + 1) for i, item in enumerate(value)]
+        return [_normalise(item, (path, i), depth + 1) for i, item in enumerate(value)]
     if kind is dict:
-        return {_key(k, path): _normalise(v, f"{path}.{k}", depth + 1) for k, v in value.items()}
-    raise NotJson(f"{path}: {_describe(value)} is not JSON{_hint(value)}")
+        return {_key(k, path): _normalise(v, (path, k), depth + 1) for k, v in value.items()}
+    raise _refused(path, f"{_describe(value)} is not JSON{_hint(value)}")
 
 
-def _text(value: str, path: str) -> str:
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise NotJson(f"{path}: text with a lone surrogate, which UTF-8 cannot carry") from None
+def _refused(path: Path, why: str) -> NotJson:
+    return NotJson(f"{_shown(path)}: {why}")
+
+
+def _shown(path: Path) -> str:
+    steps = []
+    while type(path) is tuple:
+        path, step = path
+        steps.append(f"[{step}]" if type(step) is int else f".{step}")
+    return f"{path}{''.join(reversed(steps))}"
+
+
+def _text(value: str, path: Path) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _refused(path, "text with a lone surrogate, which UTF-8 cannot carry") from None
     return value
 
 
-def _number(value: int | float, path: str) -> int | float:
+def _number(value: int | float, path: Path) -> int | float:
     if isinstance(value, int):
         if -MAX_INT <= value <= MAX_INT:
             return value
-        raise NotJson(f"{path}: an integer beyond 2^53 - 1, which JSON cannot carry exactly; use a string")
+        why = "an integer beyond 2^53 - 1, which JSON cannot carry exactly; use a string"
+        raise _refused(path, why)
     if not math.isfinite(value):
-        raise NotJson(f"{path}: {value} is not JSON; use null or a string")
+        raise _refused(path, f"{value} is not JSON; use null or a string")
     if value.is_integer() and -MAX_INT <= value <= MAX_INT:
         return int(value)
     return value
 
 
-def _key(key: object, path: str) -> str:
+def _key(key: object, path: Path) -> str:
     if type(key) is not str:
-        raise NotJson(f"{path}: key {key!r} is {_describe(key)}; JSON keys are strings")
-    return _text(key, f"{path} key")
+        raise _refused(path, f"key {key!r} is {_describe(key)}; JSON keys are strings")
+    return key if key.isascii() else _text(key, f"{_shown(path)} key")
 
 
 def _describe(value: object) -> str:

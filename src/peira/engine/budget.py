@@ -45,7 +45,7 @@ class Account:
     def __init__(self, name: str, allowance: Allowance, before: Share = NOTHING) -> None:
         self.name, self._allowance = name, allowance
         self._money, self._tokens, self._calls = before.money, before.tokens, before.calls
-        self.aside = 0
+        self.aside, self.bounded = 0, allowance.bounded
 
     @property
     def counts_money(self) -> bool:
@@ -138,8 +138,9 @@ class Reserve:
         return self._experience.setdefault(name, Experience())
 
     def _accounts(self, named: Named, trial: Account | None) -> list[Account]:
-        model = self._models.get(named.model.name)
-        return [account for account in (self._run, model, trial) if account is not None]
+        """Those that a call touches; one without any limit need not be asked or told."""
+        found = (self._run, self._models.get(named.model.name), trial)
+        return [account for account in found if account is not None and account.bounded]
 
     async def reserve(self, named: Named, expected: Usage, trial: Account | None) -> Share:
         """Set aside what a call is expected to take; Exhausted if that is not there."""
@@ -195,6 +196,8 @@ class Reserve:
             account.aside -= 1
             if took is not None:
                 account.take(took)
+        if not self._waiting:
+            return
         waiting, self._waiting = self._waiting, []
         for changed in waiting:
             if not changed.done():

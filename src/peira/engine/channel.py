@@ -108,8 +108,9 @@ class AttemptChannel:
         self.calls += (reply.call,)
         self.bought += not reply.replayed
         self.replayed += reply.replayed
-        self._served = tuple(dict.fromkeys((*self._served, reply.served)))
-        self.about = {**self.about, "served": ", ".join(self._served)}
+        if reply.served not in self._served:
+            self._served += (reply.served,)
+            self.about = {**self.about, "served": ", ".join(self._served)}
         self.metrics = added(self.metrics, reply, self._attempt.draw)
 
     @property
@@ -167,20 +168,24 @@ class AttemptChannel:
 def added(metrics: Mapping[str, float], reply: Reply, draw: int = 0) -> dict[str, float]:
     """A trial's metrics with one more call. `cost` is what its calls cost when they were bought, `spent` what
     was paid now; both are left out for good once a price is unknown."""
-    usage, known = reply.usage, not metrics.get("calls") or "cost" in metrics
-    more: dict[str, float] = {
-        "calls": 1,
-        "input_tokens": usage.input or 0,
-        "output_tokens": usage.output or 0,
-    }
-    if called := Counter(call.name for call in reply.tool_calls):
-        more |= {"tool_calls": called.total(), **{f"{TOOL}{name}": n for name, n in called.items()}}
-    if known and reply.cost is not None:
-        more |= {"cost": reply.cost, "spent": 0.0 if reply.replayed else reply.cost}
-    total = {**metrics, **{name: metrics.get(name, 0.0) + n for name, n in more.items()}}
-    if reply.cost is None:
-        total = {name: n for name, n in total.items() if name not in ("cost", "spent")}
-    return total | ({"redraws": float(draw)} if draw else {})
+    usage, cost, had = reply.usage, reply.cost, metrics.get
+    total = dict(metrics)
+    known = not had("calls") or "cost" in metrics
+    total["calls"] = had("calls", 0.0) + 1
+    total["input_tokens"] = had("input_tokens", 0.0) + (usage.input or 0)
+    total["output_tokens"] = had("output_tokens", 0.0) + (usage.output or 0)
+    for call in reply.tool_calls:
+        for name in ("tool_calls", f"{TOOL}{call.name}"):
+            total[name] = total.get(name, 0.0) + 1
+    if cost is None:
+        total.pop("cost", None)
+        total.pop("spent", None)
+    elif known:
+        total["cost"] = had("cost", 0.0) + cost
+        total["spent"] = had("spent", 0.0) + (0.0 if reply.replayed else cost)
+    if draw:
+        total["redraws"] = float(draw)
+    return total
 
 
 def _pass_on(written: Future[list[Outcome]], done: Future[Any]) -> None:

@@ -11,6 +11,7 @@ from peira.core.contracts import Op, Runner
 from peira.core.events import CommandTaken, RunFinished, Status
 from peira.core.failpoints import reach
 from peira.core.registry import registry
+from peira.engine.collector import held_back
 from peira.engine.control import CANCEL, Command, ControlFolder
 from peira.engine.desk import ClassDesk
 from peira.engine.execution import Execution
@@ -54,7 +55,7 @@ class Conductor:
     def conduct(self) -> Finished:
         """Run to the end; raises only when the store or the engine itself failed."""
         registry.call("run_began", run=self._execution.run)
-        with _signals(self._interrupt):
+        with held_back(), _signals(self._interrupt):
             self._start()
             try:
                 self._watch()

@@ -36,7 +36,11 @@ LAST_WAIT = 5.0
 """How long answers that are on their way may take when the run ends."""
 
 
+FEW = 128
+"""So many calls are looked up at once without another thread's help."""
 _Question = tuple[Sequence[Named], Asked, Future[Reply]]
+_Rows = dict[str, Call]
+_Looking = tuple[Sequence[str], "asyncio.Future[_Rows]"]
 
 
 class Ledger:
@@ -73,7 +77,7 @@ class Ledger:
         self._questions: Mailbox[_Question] | None = None
         self._under_way: set[asyncio.Task[None]] = set()
         self._thread: threading.Thread | None = None
-        self._looking: list[tuple[Sequence[str], asyncio.Future[dict[str, Call]]]] = []
+        self._looking: list[_Looking] = []
         self.reserve = Reserve(budget or Budget(), before)
         self._buyer = Buyer(run, journal, policy, self.reserve, halt)
         told = Told(say=say, counted=batch_ended, fail=fail)
@@ -92,10 +96,12 @@ class Ledger:
         named = self._known_as(name)
         chain = (named, *map(self._known_as, named.fallbacks))
         reply: Future[Reply] = Future()
-        self._box().post((chain, asked, reply))
+        (self._questions or self._box()).post((chain, asked, reply))
         return reply
 
     def _known_as(self, name: str) -> Named:
+        if (known := self._named.get(name)) is not None:
+            return known
         with self._lock:
             if name not in self._named:
                 found = self._make(name)
@@ -211,27 +217,38 @@ class Ledger:
 
     # Many are asked for at the same moment: the store is asked once for all of them.
 
-    async def _find(self, keys: Sequence[str]) -> dict[str, Call]:
+    async def _find(self, keys: Sequence[str]) -> _Rows:
         loop = asyncio.get_running_loop()
-        found: asyncio.Future[dict[str, Call]] = loop.create_future()
+        found: asyncio.Future[_Rows] = loop.create_future()
         self._looking.append((keys, found))
         if len(self._looking) == 1:
-            loop.call_soon(lambda: loop.create_task(self._look()))
+            loop.call_soon(self._look)
         return await found
 
-    async def _look(self) -> None:
+    def _look(self) -> None:
+        """A look at few rows takes less time than handing it to another thread; at many, it would stop all
+        calls that are under way."""
         looking, self._looking = self._looking, []
         wanted = [key for keys, _ in looking for key in keys]
-        try:
-            rows = await asyncio.to_thread(self._store.find, "call", wanted)
-        except Exception as problem:
-            for _, found in looking:
-                if not found.done():
-                    found.set_exception(problem)
+        if len(wanted) <= FEW:
+            rows: Future[_Rows] = Future()
+            try:
+                rows.set_result(self._store.find("call", wanted))
+            except Exception as problem:
+                rows.set_exception(problem)
+            self._hand_out(looking, rows)
             return
+        looked = asyncio.get_running_loop().run_in_executor(None, self._store.find, "call", wanted)
+        looked.add_done_callback(lambda rows: self._hand_out(looking, rows))
+
+    def _hand_out(self, looking: list[_Looking], rows: Future[_Rows] | asyncio.Future[_Rows]) -> None:
         for _, found in looking:
-            if not found.done():
-                found.set_result(rows)
+            if found.done():
+                continue
+            if problem := rows.exception():
+                found.set_exception(problem)
+            else:
+                found.set_result(rows.result())
 
     def close(self) -> None:
         """End the loop; an answer that is still on its way is recorded first, if it comes soon."""

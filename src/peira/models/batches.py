@@ -18,7 +18,7 @@ from peira.core.ids import Json
 from peira.core.models import Answer, BatchState, CallFailed, Request
 from peira.models.endpoint import Endpoint
 from peira.models.failures import refused, senseless
-from peira.models.http import Post, send
+from peira.models.http import Post, Sent, send
 
 Write = Callable[[Request], dict[str, Json]]
 Shape = TypeVar("Shape")
@@ -52,11 +52,12 @@ class BatchLine:
         return await self._send(self.endpoint.url(path, query), b"", "application/json")
 
     async def _send(self, url: str, body: bytes, content: str) -> bytes:
-        def headers() -> dict[str, str]:
-            return {**self.endpoint.sent_headers(), "content-type": content}
+        def sent() -> Sent:
+            beside = self.endpoint.sent()
+            return Sent({**beside.headers, "content-type": content}, beside.secrets)
 
-        timeouts, secrets = self.endpoint.timeouts, self.endpoint.secrets
-        return (await send(Post(url, body, headers, secrets, timeouts, most=MOST_RESULTS), self.holder)).body
+        post = Post(url, body, sent, self.endpoint.timeouts, most=MOST_RESULTS)
+        return (await send(post, self.holder)).body
 
     async def hand_in(self, path: str, body: Json) -> str:
         """The provider's name for what was handed in: without one it may still have been taken."""
@@ -68,7 +69,7 @@ class BatchLine:
 
     def failed(self, path: str, status: int, body: bytes) -> CallFailed:
         """What a request of a batch came to. Nobody pays for it: where there would be doubt, it is free."""
-        problem = refused(path, status, {}, body, self.endpoint.secrets())
+        problem = refused(path, status, {}, body, self.endpoint.sent().secrets)
         return CallFailed(str(problem), free=problem.free or problem.doubt, status=status)
 
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from peira.errors import Invalid
-from peira.models.http import DEFAULT, LOOPBACK, Timeouts
+from peira.models.http import DEFAULT, LOOPBACK, Sent, Timeouts
 from peira.models.secrets import Key
 
 
@@ -43,26 +43,21 @@ class Endpoint:
         host = parts.netloc.rpartition("@")[2]
         return urlunsplit((parts.scheme, host, parts.path.rstrip("/") + path, query, ""))
 
-    def sent_headers(self) -> dict[str, str]:
-        """What is sent beside the body, the key among it."""
-        sent = {"content-type": "application/json", **self._given_headers()}
-        if key := self.key.find():
-            sent[self.key_header] = f"Bearer {key}" if self.key_header == "authorization" else key
+    def sent(self) -> Sent:
+        """What is sent beside the body, the key among it, as it is now."""
+        headers, secrets, key = {"content-type": "application/json"}, [], self.key.find()
+        for name, value in self.headers.items():
+            if not value.startswith("$"):
+                headers[name] = value
+            elif found := os.environ.get(value[1:], ""):
+                headers[name] = found
+                secrets.append(found)
+        if key:
+            headers[self.key_header] = f"Bearer {key}" if self.key_header == "authorization" else key
+            secrets.append(key)
         elif userinfo := urlsplit(self.base).netloc.rpartition("@")[0]:
-            sent["authorization"] = f"Basic {b64encode(unquote(userinfo).encode()).decode()}"
-        return sent
-
-    def _given_headers(self) -> dict[str, str]:
-        given = {
-            name: os.environ.get(value[1:], "") if value.startswith("$") else value
-            for name, value in self.headers.items()
-        }
-        return {name: value for name, value in given.items() if value}
-
-    def secrets(self) -> tuple[str, ...]:
-        """Everything that is sent and may be shown nowhere."""
-        found = [os.environ.get(value[1:], "") for value in self.headers.values() if value.startswith("$")]
-        return tuple(secret for secret in (self.key.find(), *found, *_held(self.base)) if secret)
+            headers["authorization"] = f"Basic {b64encode(unquote(userinfo).encode()).decode()}"
+        return Sent(headers, (*secrets, *_held(self.base)))
 
     @property
     def place(self) -> str:

@@ -51,15 +51,23 @@ class Timeouts:
 DEFAULT = Timeouts()
 
 
+class Sent:
+    """The headers of one send, and what of them, and of the URL, may be shown nowhere."""
+
+    __slots__ = ("headers", "secrets")
+
+    def __init__(self, headers: dict[str, str], secrets: tuple[str, ...]) -> None:
+        self.headers, self.secrets = headers, tuple(filter(None, secrets))
+
+
 @dataclass(frozen=True, slots=True)
 class Post:
-    """What is to be sent: a GET without a body, else a POST. `headers` and `secrets` are asked for at the
-    last moment and kept nowhere."""
+    """What is to be sent: a GET without a body, else a POST. `sent` is asked for at the last moment, and what
+    it says is kept nowhere."""
 
     url: str = field(repr=False)
     body: bytes = field(repr=False)
-    headers: Callable[[], dict[str, str]] = field(repr=False)
-    secrets: Callable[[], tuple[str, ...]] = field(repr=False)
+    sent: Callable[[], Sent] = field(repr=False)
     timeouts: Timeouts = DEFAULT
     gather: Gather | None = None
     """What makes one body of a stream's events; None if the answer comes in one piece."""
@@ -107,40 +115,40 @@ def _pool(holder: object) -> _Pool:
 
 async def send(post: Post, holder: object) -> Answer:
     """The answer, whatever it says, if its status is 2xx; else CallFailed."""
-    outcome = await _outcome(post, _pool(holder).session)
+    outcome = await _outcome(post, post.sent(), _pool(holder).session)
     if isinstance(outcome, CallFailed):
         raise outcome
     return outcome
 
 
-async def _outcome(post: Post, session: aiohttp.ClientSession) -> Answer | CallFailed:
+async def _outcome(post: Post, sent: Sent, session: aiohttp.ClientSession) -> Answer | CallFailed:
     import aiohttp
 
     try:
-        return await _exchange(post, session)
+        return await _exchange(post, sent, session)
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as problem:
-        return unsent(post.path, _why(problem, post), post.secrets())
+        return unsent(post.path, _why(problem, post), sent.secrets)
     except aiohttp.InvalidURL:
         return senseless(post.path, "the base URL is not a URL")
     except (aiohttp.ClientError, TimeoutError, OSError, StreamBroken) as problem:
-        return lost(post.path, _why(problem, post), post.secrets())
+        return lost(post.path, _why(problem, post), sent.secrets)
 
 
-async def _exchange(post: Post, session: aiohttp.ClientSession) -> Answer | CallFailed:
+async def _exchange(post: Post, sent: Sent, session: aiohttp.ClientSession) -> Answer | CallFailed:
     began = time.perf_counter()
     first: float | None = None
     async with session.request(
         "POST" if post.body else "GET",
         post.url,
-        data=post.body or None,
-        headers=post.headers() | (ONE_USE if post.gather else {}),
+        data=_payload(post.body) if post.body else None,
+        headers=sent.headers | ONE_USE if post.gather else sent.headers,
         timeout=_limits(post.timeouts),
         allow_redirects=False,
         proxy=_proxy(post.url),
     ) as response:
         headers = {name.lower(): value for name, value in response.headers.items()}
-        if not response.ok or response.status >= 300:
-            return refused(post.path, response.status, headers, await _beginning(response), post.secrets())
+        if not 200 <= response.status < 300:
+            return refused(post.path, response.status, headers, await _beginning(response), sent.secrets)
         if post.gather is not None and "event-stream" in response.content_type:
             body, spoke = await gathered(response.content, post.gather, post.most)
             first = None if spoke is None else spoke - began
@@ -148,11 +156,17 @@ async def _exchange(post: Post, session: aiohttp.ClientSession) -> Answer | Call
             body = await _whole(response, post.most)
     if len(body) > post.most:
         return senseless(post.path, f"an answer of more than {post.most} bytes", response.status)
-    secrets = post.secrets()
-    for secret in secrets:
+    for secret in sent.secrets:
         body = body.replace(secret.encode(), HIDDEN.encode())
     took = time.perf_counter() - began
-    return Answer(response.status, body, took, first, kept(headers, secrets), retry_after(headers))
+    return Answer(response.status, body, took, first, kept(headers, sent.secrets), retry_after(headers))
+
+
+def _payload(body: bytes) -> aiohttp.BytesPayload:
+    """Made here: aiohttp would first look for what could be made of bytes."""
+    import aiohttp
+
+    return aiohttp.BytesPayload(body, content_type="application/json")
 
 
 async def _whole(response: aiohttp.ClientResponse, most: int) -> bytes:

@@ -73,8 +73,7 @@ class ServedModel:
         post = Post(
             self._url,
             msgspec.json.encode(body),
-            self._endpoint.sent_headers,
-            self._endpoint.secrets,
+            self._endpoint.sent,
             self._endpoint.timeouts,
             self._form.gather() if self._stream else None,
         )

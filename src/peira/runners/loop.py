@@ -1,9 +1,9 @@
 """An event loop in a thread of its own: for agents and evaluators that are `async def`.
 
-A feeder thread waits for free places, claims attempts for them, and hands these to the loop, which
-therefore never waits for the store. Of short attempts more are claimed than there are places; a place
-takes the next as soon as it is done with one. A loop that an agent has blocked is left to itself, and
-another takes its place.
+A feeder thread claims attempts and hands them to the loop, which therefore never waits for the store.
+Somewhat more are claimed than there are places, and of short attempts many more: a place takes the next as
+soon as it is done with one, and claims are made by the batch. A loop that an agent has blocked is left to
+itself, and another takes its place.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any
 from peira.core.contracts import Attempt, Desk
 
 BATCH = 1024
+AHEAD = 4
+"""One attempt is kept in waiting for so many places."""
 PATIENCE = 0.5
 """How long a loop may take to answer before it counts as blocked."""
 
@@ -31,21 +33,34 @@ class LoopRunner:
 
     def start(self, desk: Desk, workers: int) -> None:
         self._desk, self._workers, self._free = desk, workers, workers
-        self._hall = _Hall(desk, self._leave)
+        self._ahead = workers // AHEAD
+        self._hall = _Hall(desk, self._leave, self._begun)
         self._feeder = threading.Thread(target=self._feed, name="peira-feeder", daemon=True)
         self._feeder.start()
 
     def _feed(self) -> None:
-        while attempts := self._desk.take(BATCH, self._wait_for_place()):
+        while attempts := self._desk.take(BATCH, self._wait_for_room()):
             with self._places:
                 busy = min(self._free, len(attempts))
                 self._free -= busy
+                self._hall.given += len(attempts)
                 self._hall.call(self._hall.begin, attempts, busy)
 
-    def _wait_for_place(self) -> int:
+    def _wait_for_room(self) -> int:
+        """How many attempts the loop has room for: at free places, and waiting for one."""
         with self._places:
-            self._places.wait_for(lambda: self._free > 0 or self._stopping)
-            return max(1, self._free)
+            self._places.wait_for(lambda: self._free > 0 or self._low or self._stopping)
+            return max(1, self._free + self._ahead - self._hall.waiting)
+
+    @property
+    def _low(self) -> bool:
+        return self._hall.waiting < self._ahead / 2
+
+    def _begun(self, hall: _Hall) -> None:
+        """An attempt left those in waiting."""
+        if hall is self._hall and self._low:
+            with self._places:
+                self._places.notify()
 
     def _leave(self, hall: _Hall) -> None:
         with self._places:
@@ -65,7 +80,8 @@ class LoopRunner:
             if blocked is not self._hall:
                 return
             waiting = blocked.close()
-            self._hall = _Hall(self._desk, self._leave)
+            self._hall = _Hall(self._desk, self._leave, self._begun)
+            self._hall.given = len(waiting)
             busy = min(self._workers, len(waiting))
             self._free = self._workers - busy
             self._hall.call(self._hall.begin, waiting, busy)
@@ -82,8 +98,9 @@ class LoopRunner:
 class _Hall:
     """One event loop and the attempts in it. All but `call`, `close` and `end` runs in the loop."""
 
-    def __init__(self, desk: Desk, leave: Callable[[_Hall], None]) -> None:
-        self._desk, self._leave = desk, leave
+    def __init__(self, desk: Desk, leave: Callable[[_Hall], None], begun: Callable[[_Hall], None]) -> None:
+        self._desk, self._leave, self._begun = desk, leave, begun
+        self.given = self._taken = 0
         self._loop = asyncio.new_event_loop()
         self._waiting: deque[Attempt] = deque()
         self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
@@ -91,6 +108,11 @@ class _Hall:
         self._served: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, name="peira-loop", daemon=True)
         self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many attempts were given to it, and wait for a place."""
+        return self.given - self._taken
 
     def call(self, function: Callable[..., None], *arguments: Any) -> None:
         self._loop.call_soon_threadsafe(function, *arguments)
@@ -110,7 +132,10 @@ class _Hall:
         here = asyncio.current_task()
         assert here is not None
         while self._waiting and here not in self._lost:
-            await self._work(self._waiting.popleft(), here)
+            attempt = self._waiting.popleft()
+            self._taken += 1
+            self._begun(self)
+            await self._work(attempt, here)
         if here not in self._lost:
             self._leave(self)
 

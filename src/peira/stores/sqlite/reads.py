@@ -40,17 +40,21 @@ def _run_ids(db: apsw.Connection) -> Callable[[int], str]:
 
 def tasks(db: apsw.Connection, ids: Sequence[str]) -> Iterator[tuple[int, Task]]:
     run_id = _run_ids(db)
-    keys = [bytes.fromhex(task) for task in ids]
-    wanted = set(keys)
-    for row in _in(db, f"SELECT {TASK} FROM task WHERE substr(id, 1, 8)", [key[:8] for key in keys]):
-        if row[1] in wanted:
-            yield row[0], task_value(row, run_id)
+    for row in _by_digest(db, f"SELECT {TASK} FROM task WHERE substr(id, 1, 8)", ids):
+        yield row[0], task_value(row, run_id)
 
 
-def calls(db: apsw.Connection, keys: Sequence[str]) -> dict[str, Call]:
+def calls(db: apsw.Connection, keys: Sequence[str]) -> Iterator[tuple[int, Call]]:
     run_id = _run_ids(db)
-    rows = _in(db, f"SELECT {CALL} FROM call WHERE key", [bytes.fromhex(key) for key in keys])
-    return {call.key: call for call in (call_value(row, run_id) for row in rows)}
+    for row in _by_digest(db, f"SELECT {CALL} FROM call WHERE substr(key, 1, 8)", keys):
+        yield row[0], call_value(row, run_id)
+
+
+def _by_digest(db: apsw.Connection, sql: str, digests: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """The rows whose second column is among the digests, of those that begin like one of them."""
+    keys = [bytes.fromhex(digest) for digest in digests]
+    wanted = set(keys)
+    return (row for row in _in(db, sql, [key[:8] for key in keys]) if row[1] in wanted)
 
 
 def runs(db: apsw.Connection, ids: Sequence[str]) -> Iterator[tuple[int, Run]]:
@@ -137,10 +141,10 @@ def listing(db: apsw.Connection, query: RunQuery) -> list[Run]:
 def called(db: apsw.Connection, query: CallQuery) -> list[Call]:
     """Calls, last asked first. Found in the index alone; only those that are shown are read."""
     table, clause, values = _called(db, query)
-    chosen = f"SELECT key FROM {table} WHERE {clause} ORDER BY asked DESC LIMIT ?"
+    chosen = f"SELECT n FROM {table} WHERE {clause} ORDER BY asked DESC LIMIT ?"
     run_id = _run_ids(db)
     rows = db.execute(
-        f"SELECT {CALL} FROM call WHERE key IN ({chosen}) ORDER BY asked DESC", (*values, query.limit)
+        f"SELECT {CALL} FROM call WHERE n IN ({chosen}) ORDER BY asked DESC", (*values, query.limit)
     )
     return [call_value(row, run_id) for row in rows]
 
@@ -170,9 +174,10 @@ def _called(db: apsw.Connection, query: CallQuery) -> tuple[str, str, list[Any]]
             where[f"{column} = ?"] = (value,)
     for column, digits in (("task", query.task), ("key", query.prefix)):
         if digits:
-            where[f"{column} BETWEEN ? AND ?"] = [
-                bytes.fromhex(digits.ljust(64, filler)) for filler in ("0", "f")
-            ]
+            first, last = (bytes.fromhex(digits.ljust(64, filler)) for filler in ("0", "f"))
+            where[f"{column} BETWEEN ? AND ?"] = first, last
+            if column == "key":
+                where["substr(key, 1, 8) BETWEEN ? AND ?"] = first[:8], last[:8]
     table = "call" if query.prefix else "call INDEXED BY call_asked"
     return table, " AND ".join(where), list(chain.from_iterable(where.values()))
 

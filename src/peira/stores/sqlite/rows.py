@@ -34,7 +34,7 @@ TASK = (
 )
 PLAIN = "n, id, kind, class, state, epoch, owner, attempts, run, result"
 RUN = "n, id, manifest, study, trials, status, planned, next_seq, owner, incarnation, rest"
-CALL = "key, task, name, state, value, blob, rest, asked, model, input, output, cost"
+CALL = "n, key, task, name, state, value, blob, rest, asked, model, input, output, cost"
 
 
 class TaskRest(msgspec.Struct, omit_defaults=True, array_like=True):
@@ -197,7 +197,10 @@ def run_value(row: tuple[Any, ...]) -> Run:
 
 
 def call_rows(
-    records: Iterable[Record], calls: Mapping[str, Call], runs: Mapping[str, int]
+    records: Iterable[Record],
+    calls: Mapping[str, Call],
+    runs: Mapping[str, int],
+    number: Callable[[str], int],
 ) -> list[tuple[Any, ...]]:
     """The rows of the calls and steps that these records touch, now that they were applied."""
     asked: dict[str, int | None] = {}
@@ -207,11 +210,12 @@ def call_rows(
             asked[event.key] = place(runs[record.run], record.seq)
         elif key := touched_call(event):
             asked.setdefault(key, None)
-    return [_call_row(calls[key], at) for key, at in asked.items()]
+    return [_call_row(calls[key], number(key), at) for key, at in asked.items()]
 
 
-def _call_row(call: Call, asked: int | None) -> tuple[Any, ...]:
+def _call_row(call: Call, n: int, asked: int | None) -> tuple[Any, ...]:
     row = (
+        n,
         bytes.fromhex(call.key),
         bytes.fromhex(call.task),
         call.name,
@@ -226,7 +230,7 @@ def _call_row(call: Call, asked: int | None) -> tuple[Any, ...]:
 
 
 def call_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Call:
-    key, task, name, state, value, blob, rest, asked, model, input, output, cost = row
+    _, key, task, name, state, value, blob, rest, asked, model, input, output, cost = row
     common = key.hex(), task.hex(), name, state, msgspec.Raw(value) if value else NOTHING, blob or ""
     if rest is None:
         return Call(*common)

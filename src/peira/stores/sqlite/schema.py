@@ -130,7 +130,42 @@ def _asked(db: apsw.Connection) -> dict[bytes, int]:
     return {bytes.fromhex(event["key"]): at for at, event in events if event["kind"] == "call.intended"}
 
 
-MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (first_tables, calls_can_be_listed)
+def calls_in_order(db: apsw.Connection) -> None:
+    """By their keys, which are random, each call that was asked or answered had a page of its own written."""
+    columns = "key, task, name, state, value, blob, rest, asked, model, input, output, cost"
+    db.execute(
+        f"""
+        DROP INDEX call_asked;
+        ALTER TABLE call RENAME TO call_by_key;
+        CREATE TABLE call (
+            n      INTEGER PRIMARY KEY,   -- in the order they were asked: the next answers are near
+            key    BLOB NOT NULL,         -- a SHA-256; found by its first 8 bytes, like a task's id
+            task   BLOB NOT NULL,
+            name   TEXT NOT NULL,
+            state  TEXT NOT NULL,
+            value  BLOB,
+            blob   TEXT,
+            rest   BLOB,                  -- of a call: request, sends, why, served, batch
+            asked  INTEGER,               -- of a call: the place of the event that asked it last
+            model  TEXT,
+            input  INTEGER,
+            output INTEGER,
+            cost   REAL
+        );
+        INSERT INTO call({columns}) SELECT {columns} FROM call_by_key ORDER BY asked;
+        DROP TABLE call_by_key;
+        CREATE INDEX call_key ON call(substr(key, 1, 8));
+        CREATE INDEX call_asked ON call(asked, state, model, task, input, output, cost)
+        WHERE asked IS NOT NULL;
+        """
+    )
+
+
+MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
+    first_tables,
+    calls_can_be_listed,
+    calls_in_order,
+)
 
 
 def migrate(db: apsw.Connection) -> None:

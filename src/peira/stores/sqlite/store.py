@@ -166,7 +166,7 @@ class SqliteStore:
                 return {task.id: task for _, task in reads.tasks(self._reader, keys)}
             if kind == "run":
                 return {run.id: run for _, run in reads.runs(self._reader, keys)}
-            return reads.calls(self._reader, keys)
+            return {call.key: call for _, call in reads.calls(self._reader, keys)}
 
     def events(self, run: str, after: int = 0, limit: int = 1000) -> list[Record]:
         with self._reading():

@@ -12,9 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import chain
-from typing import Any
 
 import apsw
 
@@ -27,69 +25,14 @@ from peira.core.ids import digest_bytes
 from peira.core.state import touched
 from peira.errors import StoreFault
 from peira.stores.fold import Rows, call_keys, fold, task_ids
-from peira.stores.sqlite import reads
-from peira.stores.sqlite.rows import (
-    CALL,
-    PLAIN,
-    RUN,
-    TASK,
-    call_rows,
-    is_plain,
-    place,
-    plain_row,
-    run_row,
-    task_row,
-)
+from peira.stores.sqlite import reads, statements
+from peira.stores.sqlite.rows import call_rows, is_plain, place, plain_row, run_row, task_row
+from peira.stores.sqlite.statements import BLOBS, CALLS, EVENTS, PLAIN_TASKS, RUNS, TAGS, TASKS, Row, Target
 
 MOST_OPS = 512
 SMALL = 512
 """Bytes that are not worth compressing: requests of models, most of all."""
-TASK_UPSERT = (
-    f"INSERT INTO task({TASK}) VALUES",
-    (
-        "ON CONFLICT(n) DO UPDATE SET state=excluded.state, epoch=excluded.epoch, owner=excluded.owner, "
-        "attempts=excluded.attempts, interruptions=excluded.interruptions, not_before=excluded.not_before, "
-        "run=excluded.run, reused_from=excluded.reused_from, rest=excluded.rest, result=excluded.result"
-    ),
-)
-PLAIN_UPSERT = (
-    f"INSERT INTO task({PLAIN}) VALUES",
-    (
-        "ON CONFLICT(n) DO UPDATE SET state=excluded.state, epoch=excluded.epoch, owner=excluded.owner, "
-        "attempts=excluded.attempts, interruptions=NULL, not_before=NULL, run=excluded.run, "
-        "result=excluded.result"
-    ),
-)
-RUN_UPSERT = (
-    f"INSERT INTO run({RUN}) VALUES",
-    (
-        "ON CONFLICT(n) DO UPDATE SET status=excluded.status, next_seq=excluded.next_seq, "
-        "owner=excluded.owner, "
-        "incarnation=excluded.incarnation, rest=excluded.rest"
-    ),
-)
-CALL_UPSERT = (
-    f"INSERT INTO call({CALL}) VALUES",
-    (
-        "ON CONFLICT(key) DO UPDATE SET task=excluded.task, state=excluded.state, value=excluded.value, "
-        "blob=excluded.blob, rest=excluded.rest, asked=coalesce(excluded.asked, asked), "
-        "model=excluded.model, input=excluded.input, output=excluded.output, cost=excluded.cost"
-    ),
-)
-EVENT_INSERT = "INSERT INTO event(place, n, at, body) VALUES", ""
-BLOB_INSERT = "INSERT INTO blob(digest, codec, data) VALUES", "ON CONFLICT DO NOTHING"
-TAG_INSERT = "INSERT INTO run_tag(tag, at, run) VALUES", ""
-
-
-SIZES = (128, 32, 8, 1)
 ACTIVE = frozenset({State.running, State.waiting, State.cancelling, State.paused})
-
-
-@cache
-def many(statement: tuple[str, str], width: int, size: int) -> str:
-    """A statement for this many rows; few sizes, so that prepared ones are used again."""
-    places = f"({','.join('?' * width)})"
-    return f"{statement[0]} {','.join([places] * size)} {statement[1]}"
 
 
 @dataclass(frozen=True)
@@ -110,11 +53,14 @@ class Writer:
         on_commit: Callable[[list[Record]], None] | None,
     ) -> None:
         self._db, self._clock, self._codec, self._on_commit = db, clock, codec, on_commit
+        statements.prepare(db)
         self._rows = Rows()
         self._task_n: dict[str, int] = {}
+        self._call_n: dict[str, int] = {}
         self._run_n: dict[str, int] = {}
         self._next = {
-            t: db.execute(f"SELECT coalesce(max(n), 0) + 1 FROM {t}").get for t in ("task", "run", "event")
+            table: db.execute(f"SELECT coalesce(max(n), 0) + 1 FROM {table}").get
+            for table in ("task", "call", "run", "event")
         }
         self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._fault: StoreFault | None = None
@@ -164,48 +110,55 @@ class Writer:
             batch = batch[-1:]
         groups = [request.choose() if request.choose else request.ops for request in batch]
         ops = [op for group in groups for op in group]
-        self._load(ops)
+        keys = call_keys(ops)
+        self._load(ops, keys)
         reach("store.before_fold")
         records, outcomes = fold(self._rows, ops, self._clock.now())
-        # As statements and not as `with self._db`, which would hold the interpreter's lock through the sync.
-        self._db.execute("BEGIN IMMEDIATE")
         touches = dict.fromkeys(chain.from_iterable(touched(record.event) for record in records))
-        self._write(ops, records, touches)
-        reach("store.before_commit")
-        self._db.execute("COMMIT")
+        rows = self._changed(ops, records, touches)
+        statements.write(self._db, rows, lambda: reach("store.before_commit"))
         reach("store.after_commit")
         self._acknowledge(batch, groups, outcomes, records)
-        self._forget(touches)
+        self._forget(touches, keys)
 
-    def _load(self, ops: Sequence[Op]) -> None:
+    def _load(self, ops: Sequence[Op], keys: set[str]) -> None:
         """Bring the rows these ops touch to hand."""
         wanted = [task for task in task_ids(ops) if task not in self._rows.tasks]
         for n, task in reads.tasks(self._db, wanted):
             self._rows.tasks[task.id], self._task_n[task.id] = task, n
-        self._rows.calls.update(reads.calls(self._db, sorted(call_keys(ops))))
+        for n, call in reads.calls(self._db, sorted(keys - self._rows.calls.keys())):
+            self._rows.calls[call.key], self._call_n[call.key] = call, n
         for n, run in reads.runs(self._db, sorted({op.run for op in ops} - self._rows.runs.keys())):
             self._rows.runs[run.id], self._run_n[run.id] = run, n
 
-    def _write(self, ops: Sequence[Op], records: list[Record], touches: Iterable[str]) -> None:
+    def _changed(
+        self, ops: Sequence[Op], records: list[Record], touches: Iterable[str]
+    ) -> dict[Target, Sequence[Row]]:
+        """The rows that these records leave, by where they belong."""
         rows = self._rows
-        self._insert(BLOB_INSERT, [self._blob(data) for op in ops for data in op.blobs])
-        runs = dict.fromkeys(record.run for record in records)
+        runs = [(run, self._number(run)) for run in dict.fromkeys(record.run for record in records)]
         planned = [(record.run, record.event) for record in records if isinstance(record.event, RunPlanned)]
         tags = {
             (tag, rows.runs[run].planned, self._number(run)) for run, event in planned for tag in event.tags
         }
-        self._insert(RUN_UPSERT, [run_row(rows.runs[run], self._number(run)) for run in runs])
-        self._insert(TAG_INSERT, sorted(tags))
-        self._write_tasks(touches)
-        self._insert(CALL_UPSERT, call_rows(records, rows.calls, self._run_n))
-        self._insert(EVENT_INSERT, self._events(records))
+        return {
+            BLOBS: [self._blob(data) for op in ops for data in op.blobs],
+            RUNS: [run_row(rows.runs[run], n) for run, n in runs],
+            TAGS: sorted(tags),
+            **self._tasks(touches),
+            CALLS: call_rows(records, rows.calls, self._run_n, self._call_number),
+            EVENTS: self._events(records),
+        }
 
-    def _blob(self, data: bytes) -> tuple[Any, ...]:
+    def _blob(self, data: bytes) -> Row:
         codec = self._codec if len(data) > SMALL else "none"
         return bytes.fromhex(digest_bytes(data)), codec, pack(data, codec)
 
     def _number(self, run: str) -> int:
         return self._numbered(self._run_n, "run", run)
+
+    def _call_number(self, key: str) -> int:
+        return self._numbered(self._call_n, "call", key)
 
     def _numbered(self, known: dict[str, int], table: str, key: str) -> int:
         if key not in known:
@@ -213,11 +166,11 @@ class Writer:
             self._next[table] += 1
         return known[key]
 
-    def _write_tasks(self, touches: Iterable[str]) -> None:
-        """Most tasks use few columns; those that use more take the wider statement."""
+    def _tasks(self, touches: Iterable[str]) -> dict[Target, Sequence[Row]]:
+        """Most tasks use few columns."""
         tasks, numbers, runs = self._rows.tasks, self._task_n, self._run_n
-        narrow: list[tuple[Any, ...]] = []
-        wide: list[tuple[Any, ...]] = []
+        narrow: list[Row] = []
+        wide: list[Row] = []
         for id in touches:
             task = tasks[id]
             n = numbers.get(id) or self._numbered(numbers, "task", id)
@@ -226,8 +179,7 @@ class Writer:
                 narrow.append(plain_row(task, n, run))
             else:
                 wide.append(task_row(task, n, run))
-        self._insert(PLAIN_UPSERT, narrow)
-        self._insert(TASK_UPSERT, wide)
+        return {PLAIN_TASKS: narrow, TASKS: wide}
 
     def _owning_run(self, run: str) -> int:
         """The number of a run that is not at hand: a reused row keeps its former run."""
@@ -235,7 +187,7 @@ class Writer:
         self._run_n[run] = number
         return number
 
-    def _events(self, records: list[Record]) -> list[tuple[Any, ...]]:
+    def _events(self, records: list[Record]) -> list[Row]:
         first = self._next["event"]
         self._next["event"] = first + len(records)
         runs = self._run_n
@@ -243,15 +195,6 @@ class Writer:
             (place(runs[record.run], record.seq), n, record.at, encode(record.event))
             for n, record in enumerate(records, first)
         ]
-
-    def _insert(self, statement: tuple[str, str], rows: Sequence[tuple[Any, ...]]) -> None:
-        """Many rows to a statement: each one steps outside the interpreter's lock once, not once a row."""
-        start, left = 0, len(rows)
-        while left:
-            size = next(size for size in SIZES if size <= left)
-            chunk = rows[start : start + size]
-            self._db.execute(many(statement, len(chunk[0]), size), list(chain.from_iterable(chunk)))
-            start, left = start + size, left - size
 
     def _acknowledge(
         self, batch: list[Request], groups: list[Sequence[Op]], outcomes: list[Outcome], records: list[Record]
@@ -264,10 +207,13 @@ class Writer:
             start += len(group)
         reach("store.after_acknowledge")
 
-    def _forget(self, touches: Iterable[str]) -> None:
-        """Let go of rows that the next events will hardly touch."""
-        self._rows.calls.clear()
-        tasks = self._rows.tasks
+    def _forget(self, touches: Iterable[str], keys: set[str]) -> None:
+        """Let go of rows that the next events will hardly touch. A call that is on its way is answered soon,
+        unless it is in a batch."""
+        calls, tasks = self._rows.calls, self._rows.tasks
+        for key in keys & calls.keys():
+            if calls[key].state != "intended" or calls[key].batch:
+                del calls[key], self._call_n[key]
         for task in touches:
             if tasks[task].state not in ACTIVE:
                 del tasks[task], self._task_n[task]
