@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from peira import Case, Study, current_trial, evaluate, exact, generate, match, run
+from peira import Case, Study, ask, current_trial, evaluate, exact, generate, match, run
 from peira.api import open as look_at
 from peira.api.answers import Taken, bundle_import
 from peira.api.bundles import Exported, bundle_export
@@ -37,6 +37,10 @@ def guess(case: Any, model: str, size: int) -> Any:
         raise ValueError("no luck with this one")
     words = [*LANDS.values(), "x" * 3000 * size]
     return {"text": trial.rng.choice(words), "size": size} if size == 3 else trial.rng.choice(words)
+
+
+def dear(case: Any, model: str) -> Any:
+    return ask(model, case.input)
 
 
 def long(output: Any, trial: Any, case: Any) -> dict[str, Any]:
@@ -320,6 +324,18 @@ def test_work_goes_on_after_a_kill_and_tries_again_what_failed(tmp_path: Path) -
     assert not (tmp_path / "a.work").exists()
     assert peira("import", "a") == 0
     assert {t.output for t in look_at(tmp_path / ".peira" / "peira.db").results()} == set(map(str, range(40)))
+
+
+def test_limits_hold_and_what_was_not_done_is_left(tmp_path: Path) -> None:
+    study = lands(agent=dear, budget={"calls": 5}, factors={"model": ["scripted:hello"]})
+    store = stored(study, tmp_path)
+    done = bundle_work(tmp_path / "work", tmp_path / "answers", study=study, parallel=1, progress=False)
+    assert (done.finished.exit_code, done.items) == (3, 6)
+    assert (done.answered, done.failed) == (5, 0)
+    came = taken(tmp_path / "answers", store)
+    assert came.recorded == 5
+    first = next(t for t in came.results if t.state is State.succeeded)
+    assert (first.output, first.metrics["calls"], "spent" in first.metrics) == (first.input, 1, False)
 
 
 def test_work_refuses_other_code_and_damaged_bundles(tmp_path: Path) -> None:

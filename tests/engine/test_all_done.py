@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from peira import Case, evaluate, exact, run, study
+from peira import Case, evaluate, exact, generate, run, study, transform
 from peira.stores.memory import MemoryStore
 from peira.stores.verify import verify
 
@@ -57,3 +57,12 @@ def test_other_evaluators_are_no_part_of_what_was_done() -> None:
     judged = evaluate(results, [lambda output: output > 4])
     assert judged.counts["scores"] == 10
     assert judged.table().rows[0]["mean"] == 0.5
+
+
+def test_a_run_that_went_through_some_stages_is_not_the_whole_of_it() -> None:
+    store = Asked()
+    generate(studied(transform="first_line"), store=store, progress=False)
+    assert transform(studied(transform="first_line"), store=store, progress=False).counts["answers"] == 10
+    results = run(studied(transform="first_line"), store=store, progress=False)
+    assert (results.counts["reused"], results.counts["scores"]) == (10, 10)
+    assert verify(store) == []

@@ -17,13 +17,14 @@ from peira.api.telling import Told
 from peira.core.clock import SystemClock
 from peira.core.contracts import RunQuery
 from peira.core.events import Failure, State
-from peira.core.ids import normalise, short
+from peira.core.ids import digest_bytes, normalise, short
 from peira.engine.pending import Item, Pending, check_stage
-from peira.engine.recording import Incoming, Recorder, failed, former, grouped, standing, succeeded
+from peira.engine.progress import LEFT
+from peira.engine.recording import Incoming, Origin, Recorder, failed, former, grouped, standing, succeeded
 from peira.engine.work import EVALUATE
 from peira.errors import Invalid
 from peira.evaluators.scores import score_value
-from peira.plan.bundle import Answer, Header, Line, lines, read_answer, read_footer, read_header, sealed
+from peira.plan.bundle import Answer, Header, Line, lines, read_answer, read_footer, read_header
 from peira.plan.manifest import read
 from peira.spec.modules import refuse_while_loading
 from peira.spec.project import Project
@@ -61,9 +62,12 @@ def bundle_import(answers: str | Path, *, store: StoreLike = None, progress: boo
         check_stage(header.stage)
         with reading(where, project) as seen:
             _known(header, seen, path.name)
-        origin = f"bundle {path.name} (sha256 {short(file_digest(path))})"
+        origin = Origin(f"bundle {path.name}", file_digest(path))
         with owned(where, project) as opened, Told(header.study, progress, project) as told:
-            recorder, results = _take(header, file, path.name, opened, where, origin, problems, told)
+            pending = Pending(read(header.manifest, opened.get), opened, header.stage)
+            taking = _Taking(header, path.name, pending, origin, problems)
+            recorder = taking.take(file, opened, told)
+            results = results_of(where, opened, recorder.run or _former(header, opened))
     ended = recorder.ended
     return Taken(
         results,
@@ -73,7 +77,7 @@ def bundle_import(answers: str | Path, *, store: StoreLike = None, progress: boo
         recorder.same,
         problems.count,
         tuple(problems.lines()),
-        origin,
+        str(origin),
     )
 
 
@@ -86,83 +90,76 @@ def _known(header: Header, store: Any, name: str) -> None:
         )
 
 
-def _take(
-    header: Header,
-    file: BinaryIO,
-    name: str,
-    store: Any,
-    where: Any,
-    origin: str,
-    problems: Problems,
-    told: Told,
-) -> tuple[Recorder, Results]:
-    of = read(header.manifest, store.get)
-    pending = Pending(of, store, header.stage)
-    recorder = Recorder(
-        store,
-        header.manifest,
-        len(pending.layout),
-        header.stage,
-        header.stage,
-        incarnation(store),
-        origin,
-        SystemClock().now,
-        problems.add,
-    )
-    for group in grouped(
-        _incoming(_answers(file, name, problems), pending, header.stage, name, origin, problems)
-    ):
-        recorder.take(group)
-        told(recorder.ended.total() + recorder.same, recorder.same, recorder.ended[State.failed])
-    if recorder.run:
-        left = sum(1 for _ in pending.items()) if header.stage == EVALUATE else 0
-        recorder.finish({**standing(of, store, recorder.run), f"{EVALUATE}.left": left})
-    run = recorder.run or former(store, header.study, header.manifest) or recorder.begin()
-    return recorder, results_of(where, store, run)
+def _former(header: Header, store: Any) -> str:
+    """The newest run of the plan: the last that came to its end, or at least began."""
+    runs = store.runs(RunQuery(study=header.study, limit=EVERY))
+    newest = [run.id for run in runs if run.manifest == header.manifest]
+    return former(store, header.study, header.manifest) or newest[0]
 
 
-def _answers(file: BinaryIO, name: str, problems: Problems) -> Iterator[tuple[int, Answer]]:
-    for line in lines(file, 2):
-        if not isinstance(line, Line):
-            problems.add(name, *line)
-        elif read_footer(line) is None:
-            try:
-                yield line.number, read_answer(line)
-            except Invalid as error:
-                problems.add(name, line.number, str(error))
+@dataclass(frozen=True)
+class _Taking:
+    """The answers of one file, on their way into a store."""
 
+    header: Header
+    name: str
+    pending: Pending
+    origin: Origin
+    problems: Problems
 
-def _incoming(
-    answers: Iterator[tuple[int, Answer]],
-    pending: Pending,
-    stage: str,
-    name: str,
-    origin: str,
-    problems: Problems,
-) -> Iterator[Incoming]:
-    """Each answer as the result of its item's task; the foreign ones, and those to other work, are
-    refused."""
-    while chunk := list(islice(answers, CHUNK)):
-        items = pending.known([(answer.n, answer.id) for _, answer in chunk])
-        for number, answer in chunk:
-            try:
-                item = items.get((answer.n, answer.id))
-                yield _result((name, number), answer, item, pending, stage, origin)
-            except Invalid as error:
-                problems.add(name, number, str(error))
+    def take(self, file: BinaryIO, store: Any, told: Told) -> Recorder:
+        stage, layout = self.header.stage, self.pending.layout
+        recorder = Recorder(
+            store,
+            self.header.manifest,
+            len(layout),
+            stage,
+            stage,
+            incarnation(store),
+            self.origin,
+            SystemClock().now,
+            self.problems.add,
+        )
+        for group in grouped(self._incoming(self._answers(file))):
+            recorder.take(group)
+            told(recorder.ended.total() + recorder.same, recorder.same, recorder.ended[State.failed])
+        if recorder.run:
+            left = sum(1 for _ in self.pending.items()) if stage == EVALUATE else 0
+            others = standing(read(self.header.manifest, store.get), store, recorder.run)
+            recorder.finish({**others, f"{EVALUATE}.{LEFT}": left})
+        return recorder
 
+    def _answers(self, file: BinaryIO) -> Iterator[tuple[int, Answer]]:
+        for line in lines(file, 2):
+            if not isinstance(line, Line):
+                self.problems.add(self.name, *line)
+            elif read_footer(line) is None:
+                try:
+                    yield line.number, read_answer(line)
+                except Invalid as error:
+                    self.problems.add(self.name, line.number, str(error))
 
-def _result(
-    where: tuple[str, int], answer: Answer, item: Item | None, pending: Pending, stage: str, origin: str
-) -> Incoming:
-    if item is None:
-        raise Invalid(f"answers {short(answer.id)}, which is no item of this plan")
-    if sealed(pending.document(item))[:64].decode() != answer.item:
-        raise Invalid(f"answers {short(answer.id)} with the digest of another item")
-    if answer.error is not None:
-        said = answer.error
-        failure = Failure("Bundle", said) if isinstance(said, str) else said
-        return failed(where, item.id, failure, origin, answer.took, answer.metrics, answer.about)
-    value = normalise(answer.output, "output")
-    value = score_value(value) if stage == EVALUATE else value
-    return succeeded(where, item.id, value, origin, answer.took, answer.metrics, answer.about)
+    def _incoming(self, answers: Iterator[tuple[int, Answer]]) -> Iterator[Incoming]:
+        """Each answer as its item's result; the foreign ones, and those to other work, are refused."""
+        while chunk := list(islice(answers, CHUNK)):
+            items = self.pending.known([(answer.n, answer.id) for _, answer in chunk])
+            for number, answer in chunk:
+                try:
+                    yield self._result(number, answer, items.get((answer.n, answer.id)))
+                except Invalid as error:
+                    self.problems.add(self.name, number, str(error))
+
+    def _result(self, number: int, answer: Answer, item: Item | None) -> Incoming:
+        if item is None:
+            raise Invalid(f"answers {short(answer.id)}, which is no item of this plan")
+        if digest_bytes(self.pending.document(item)) != answer.item:
+            raise Invalid(f"answers {short(answer.id)} with the digest of another item")
+        where, about = (self.name, number), (self.origin, answer.took, answer.metrics, answer.about)
+        if answer.error is not None:
+            said = answer.error
+            failure = Failure("Bundle", said) if isinstance(said, str) else said
+            return failed(where, item.id, failure, *about)
+        value = normalise(answer.output, "output")
+        return succeeded(
+            where, item.id, score_value(value) if self.header.stage == EVALUATE else value, *about
+        )

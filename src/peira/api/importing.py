@@ -22,7 +22,17 @@ from peira.core.clock import SystemClock
 from peira.core.events import Failure, State
 from peira.data.recorded import Recorded, Source
 from peira.data.recorded.value import ABSENT
-from peira.engine.recording import ENDED, Incoming, Recorder, failed, former, grouped, standing, succeeded
+from peira.engine.recording import (
+    ENDED,
+    Incoming,
+    Origin,
+    Recorder,
+    failed,
+    former,
+    grouped,
+    standing,
+    succeeded,
+)
 from peira.engine.work import EVALUATE, GENERATE, TRANSFORM
 from peira.errors import Invalid
 from peira.plan.expand import Plan
@@ -105,7 +115,7 @@ def _as_study(
     survey = Survey(Problems())
     survey.take(wanted.outputs(survey.problems), cases=cases is None)
     given = None if cases is None else read_cases(Path(cases))
-    data = {"imported": wanted.origin(), "sha256": wanted.digest()}
+    data = {"imported": wanted.origin.what, "sha256": wanted.origin.digest}
     study = survey.study(name or survey.task or _name(wanted.sources[0]), given, transform, evaluators, data)
     where = locate(store, project)
     with _planning(where, project) as opened:
@@ -147,7 +157,7 @@ def _planning(where: Path | Any, project: Project) -> Iterator[Any]:
 def _import(
     wanted: Wanted, plan: Plan, named: Named, where: Path | Any, project: Project, progress: bool | None
 ) -> Imported:
-    problems, origin = Problems(), wanted.origin()
+    problems, origin = Problems(), wanted.origin
     matched = _matched(wanted.outputs(problems), plan, named, origin, problems)
     chunks = grouped(matched)
     first = next(chunks, None)  # before there is a store: what is refused altogether makes none
@@ -183,12 +193,12 @@ def _import(
         same,
         problems.count,
         tuple(problems.lines()),
-        origin,
+        str(origin),
     )
 
 
 def _matched(
-    outputs: Iterator[Recorded], plan: Plan, named: Named, origin: str, problems: Problems
+    outputs: Iterator[Recorded], plan: Plan, named: Named, origin: Origin, problems: Problems
 ) -> Iterator[Incoming]:
     """Each output as the result of its trial; those that have none are refused."""
     matching, layout = Matching(plan.layout), plan.layout
@@ -213,7 +223,7 @@ def _matched(
             yield _incoming(one, trial, origin)
 
 
-def _incoming(one: Recorded, trial: str, origin: str) -> Incoming:
+def _incoming(one: Recorded, trial: str, origin: Origin) -> Incoming:
     where = (one.file, one.number)
     if one.output is ABSENT:
         failure = Failure("Recorded", one.error[:MOST_MESSAGE])

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from peira.core.ids import canonical, normalise, short
+from peira.core.ids import canonical, normalise
 from peira.data.recorded import Recorded, Source, outputs_of
+from peira.engine.recording import Origin
 from peira.errors import Invalid
 from peira.spec.rows import Problems
 
@@ -29,19 +31,17 @@ class Wanted:
         for source in self.sources:
             yield from outputs_of(source, problems, fields=self.fields, factors=self.factors)
 
-    def origin(self) -> str:
+    @cached_property
+    def origin(self) -> Origin:
         """Where they come from, with the digest of their content."""
         names = [Path(s).name if isinstance(s, str | Path) else "rows" for s in self.sources]
-        return f"{', '.join(names)} (sha256 {short(self.digest())})"
-
-    def digest(self) -> str:
         whole = sha256()
         for source in self.sources:
             if isinstance(source, str | Path):
                 _add_file(whole, Path(source))
             else:
                 whole.update(canonical(normalise(list(source), "rows")))
-        return whole.hexdigest()
+        return Origin(", ".join(names), whole.hexdigest())
 
 
 def file_digest(path: Path) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from peira.api.bundles import CHUNK, opened_file, whole_file
-from peira.api.models import models_of
+from peira.api.models import by_model, models_of
 from peira.api.running import WORKERS
 from peira.api.stores import beside, incarnation, owned
 from peira.core.clock import SystemClock
@@ -36,7 +36,7 @@ from peira.plan.expand import evaluator_digest, live_agents
 from peira.plan.manifest import EvaluatorPart
 from peira.report.live import display
 from peira.spec.evaluators import as_evaluator
-from peira.spec.limits import Policy
+from peira.spec.limits import Budget, Policy
 from peira.spec.load import load
 from peira.spec.modules import refuse_while_loading
 from peira.spec.project import Project
@@ -66,8 +66,8 @@ def bundle_work(
     """Work off a bundle, and write the answers to a file for `bundle_import`.
 
     The `study` (or its file) has the agents, which must be those that the bundle was made for; evaluators
-    that come with peira need none. Run again, it goes on with what has no answer, and tries again what
-    failed."""
+    that come with peira need none. Its policy and its budget hold here. Run again, it goes on with what has
+    no answer, and tries again what failed."""
     refuse_while_loading()
     if parallel is not None and parallel < 1:
         raise Invalid(f"parallel: must be at least 1, not {parallel}")
@@ -77,10 +77,9 @@ def bundle_work(
     live = None if study is None else project.apply(study if isinstance(study, Study) else load(study))
     agents, evaluators = _parts(header, live)
     source = BundleSource(header.stage, items, documents(path), agents, evaluators, bool(header.transform))
-    policy = live.policy if live is not None else Policy()
     scratch = _folder(answers)
     with owned(scratch / "work.db", project) as store:
-        finished = _conduct(header, source, store, policy, project, parallel, progress)
+        finished = _conduct(header, source, store, live, project, parallel, progress)
         answered, failures = _write(path, answers, store)
     if answered == items and not failures:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -187,12 +186,13 @@ def _conduct(
     header: Header,
     source: BundleSource,
     store: Any,
-    policy: Policy,
+    study: Study | None,
     project: Project,
     parallel: int | None,
     progress: bool | None,
 ) -> Finished:
     number, clock = incarnation(store), SystemClock()
+    policy, budget = (Policy(), Budget()) if study is None else (study.policy, study.budget)
     run = compose("run", header.manifest, uuid.uuid4().hex)
     planned = RunPlanned(store.put(written(header)[65:-1]), header.study, source.size)
     store.commit([Op(run, (planned, RunStarted(str(number), number)))]).result()
@@ -205,6 +205,7 @@ def _conduct(
         owner=str(number),
         work_root=work_root,
         models=models_of(project),
+        budget=by_model(project, budget),
         clock=clock,
     )
     workers = parallel or project.parallel or WORKERS
@@ -214,7 +215,10 @@ def _conduct(
     }
     shown = False if progress is None and project.progress == "none" else progress
     with display(header.study, shown) as show:
-        return Conductor(execution, runners, on_progress=show, on_notice=show.notice).conduct()
+        conductor = Conductor(
+            execution, runners, time_limit=budget.time, on_progress=show, on_notice=show.notice
+        )
+        return conductor.conduct()
 
 
 def _write(path: Path, answers: Path, store: Any) -> tuple[int, int]:
@@ -237,8 +241,8 @@ def _write(path: Path, answers: Path, store: Any) -> tuple[int, int]:
 
 
 def _answer(line: Line, item: Mapping[str, Json], row: Task | None, store: Any) -> Answer | None:
-    if row is None or row.state in (State.queued, State.running, State.cancelled):
-        return None
+    if row is None or row.state not in (State.succeeded, State.failed):
+        return None  # what a limit, a stop or a doubt kept from its end is work still to be done
     result: Result = row.result
     metrics = {name: value for name, value in result.metrics.items() if name != "spent"}
     told: dict[str, Any] = {"took": result.took, "metrics": metrics, "about": result.about}

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -32,7 +33,7 @@ from peira.core.events import (
     TasksClaimed,
 )
 from peira.core.failpoints import reach
-from peira.core.ids import Json, canonical, compose, digest_bytes
+from peira.core.ids import Json, canonical, compose, digest_bytes, short
 from peira.core.state import Task
 from peira.engine.payload import INLINE, payload
 from peira.engine.progress import LEFT, REUSED
@@ -48,6 +49,16 @@ MOST_RUNS = 10_000
 ENDED = (Status.completed, Status.failures)
 IMPORTED = "imported"
 """The tag of such runs, and what their results have in `about`."""
+
+
+class Origin(NamedTuple):
+    """Where results come from: what it is called, and the SHA-256 of its content."""
+
+    what: str
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.what} (sha256 {short(self.digest)})"
 
 
 class Incoming(msgspec.Struct, frozen=True, gc=False):
@@ -69,14 +80,14 @@ def succeeded(
     where: tuple[str, int],
     task: str,
     value: Json,
-    origin: str,
+    origin: Origin,
     took: float = 0.0,
     metrics: Mapping[str, float] | None = None,
     about: Mapping[str, str] | None = None,
 ) -> Incoming:
     """A normalised value as the result of a task."""
     output, blob, blobs = payload(canonical(value), INLINE)
-    said = {**(about or {}), IMPORTED: origin}
+    said = {**(about or {}), IMPORTED: str(origin)}
     result = Result(round(took, 6), output, blob, metrics=dict(metrics or {}), about=said)
     return Incoming(where, task, State.succeeded, result, blobs)
 
@@ -85,12 +96,12 @@ def failed(
     where: tuple[str, int],
     task: str,
     failure: Failure,
-    origin: str,
+    origin: Origin,
     took: float = 0.0,
     metrics: Mapping[str, float] | None = None,
     about: Mapping[str, str] | None = None,
 ) -> Incoming:
-    said = {**(about or {}), IMPORTED: origin}
+    said = {**(about or {}), IMPORTED: str(origin)}
     result = Result(round(took, 6), failure=failure, metrics=dict(metrics or {}), about=said)
     return Incoming(where, task, State.failed, result)
 
@@ -111,7 +122,7 @@ def grouped(incoming: Iterable[Incoming]) -> Iterator[list[Incoming]]:
 
 @dataclass
 class Recorder:
-    """Records results of one kind of task, for one manifest. `origin` says where they come from."""
+    """Records results of one kind of task, for one manifest."""
 
     store: Store
     manifest: str
@@ -119,7 +130,7 @@ class Recorder:
     kind: str
     cls: str
     owner: int
-    origin: str
+    origin: Origin
     now: Callable[[], float]
     refuse: Callable[[str, int, str], None]
     run: str = ""
@@ -173,9 +184,9 @@ class Recorder:
     def begin(self) -> str:
         """Open the run, durably."""
         self.run = compose("run", self.manifest, uuid.uuid4().hex)
-        noted = RunNoted(f"imported from {self.origin}")
         started = RunStarted(str(self.owner), self.owner)
-        self.store.commit([Op(self.run, (self._planned(), started, noted))]).result()
+        said = RunNoted(f"imported from {self.origin}"), RunNoted(f"sha256 of that: {self.origin.digest}")
+        self.store.commit([Op(self.run, (self._planned(), started, *said))]).result()
         return self.run
 
     def _planned(self) -> RunPlanned:
