@@ -98,7 +98,7 @@ def _check(target: Path, way: Format, force: bool) -> None:
     if target.is_dir() != (way.makes == "folder"):
         raise Invalid(f"{target} is {'a folder' if target.is_dir() else 'a file'} and would become another")
     if not force and not way.owns(target):
-        raise Invalid(f"{target} is there and is no such export; overwrite it with force (--force)")
+        raise Invalid(f"{target} is there and is no such export; overwrite it with --force (in Python: force=True)")
 
 
 def _empty(target: Path, way: Format) -> bool:
