@@ -66,6 +66,8 @@ def test_a_secret_reaches_no_event_blob_export_or_log(
     assert (results.counts["succeeded"], results.counts["failed"]) == (3, 1)
     results.to_csv(folder / "out.csv")
     results.to_jsonl(folder / "out.jsonl")
+    for format in ("csv-long", "excel", "sqlite", "artifact"):
+        results.export(folder / format, format)
     shown = [str(results), repr(results), str(results.failures), caplog.text, *capfd.readouterr()]
     assert CANARY not in "".join(shown)
     assert CANARY.encode() not in everything(folder)

@@ -64,8 +64,8 @@ def export(results: Results, path: str | PathLike[str], format: str | None, forc
     if way.makes == "entry":
         way.record(results, os.fspath(path))
         return target
-    _check(target, way, force)
     try:
+        _check(target, way, force)
         with _drafted(target) as draft:
             way.write(results, draft)
     except OSError as problem:
@@ -98,7 +98,7 @@ def _check(target: Path, way: Format, force: bool) -> None:
     if target.is_dir() != (way.makes == "folder"):
         raise Invalid(f"{target} is {'a folder' if target.is_dir() else 'a file'} and would become another")
     if not force and not way.owns(target):
-        raise Invalid(f"{target} is there and is no such export; overwrite it with force (--force)")
+        raise Invalid(f"{target} is there and is no such export; overwrite it with --force, or force=True")
 
 
 def _empty(target: Path, way: Format) -> bool:
@@ -112,11 +112,22 @@ def _drafted(target: Path) -> Iterator[Path]:
     try:
         yield room / "draft"
         _sync(room / "draft")
-        if target.is_dir() and not target.is_symlink():
-            target.rename(room / "former")
-        (room / "draft").replace(target)
+        _put(room / "draft", target, room / "former")
     finally:
         shutil.rmtree(room, ignore_errors=True)
+
+
+def _put(draft: Path, target: Path, former: Path) -> None:
+    """A file takes another's place in one step; a folder must be moved away first, and back if that fails."""
+    if not target.is_dir() or target.is_symlink():
+        draft.replace(target)
+        return
+    target.rename(former)
+    try:
+        draft.rename(target)
+    except OSError:
+        former.rename(target)
+        raise
 
 
 def _sync(draft: Path) -> None:

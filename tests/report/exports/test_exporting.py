@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from peira.analysis.exporting import formats, guessed
+from peira.analysis.exporting import _put, formats, guessed
 from peira.analysis.results import Results
 from peira.analysis.trials import TrialResult
 from peira.core.events import State
@@ -107,6 +107,14 @@ def test_an_export_that_fails_leaves_what_was_there(format: str, tmp_path: Path)
         broken.export(path, format)
     assert path.read_bytes() == former
     assert [file.name for file in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_folder_that_cannot_take_its_place_leaves_the_former_one(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "README.md").write_text("former")
+    with pytest.raises(FileNotFoundError):
+        _put(tmp_path / "a draft that is gone", tmp_path / "out", tmp_path / "former")
+    assert (tmp_path / "out" / "README.md").read_text() == "former"
 
 
 def test_where_nothing_can_be_written_says_so(tmp_path: Path) -> None:
