@@ -288,3 +288,13 @@ def test_a_rule_that_fails_is_told_of_and_fails_no_run():
     assert results.counts["succeeded"] == 60
     [noted] = events(store, results.run_id, RunNoted)
     assert noted.text.endswith("ZeroDivisionError: no looks today")
+
+
+def test_a_race_finds_the_best_through_the_engine():
+    """Ten races of three, with wide gaps: the best is given up in none, and left alone in nearly all."""
+    looks = [
+        went(studied(levels="abc", cases=80, seed=seed, stop={"rule": "racing", "by": "m"})).look
+        for seed in range(10)
+    ]
+    assert not any("a" in look.dropped for look in looks)
+    assert sum(look.answer == "a is best" for look in looks) >= 8
