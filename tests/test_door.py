@@ -49,6 +49,7 @@ PUBLIC = [
     "step",
     "study",
     "submit",
+    "transform",
 ]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from peira.analysis.chaining import cases_from
     from peira.analysis.results import Results
-    from peira.api import evaluate, generate, open, run, submit
+    from peira.api import evaluate, generate, open, run, submit, transform
     from peira.api.comparing import diff
     from peira.api.planning import estimate, plan
     from peira.core.asking import ask, ask_async
@@ -69,12 +69,13 @@ __all__ = [
     "step",
     "study",
     "submit",
+    "transform",
 ]
 
 _ROOMS = {
     "peira.analysis.chaining": ("cases_from",),
     "peira.analysis.results": ("Results",),
-    "peira.api": ("evaluate", "generate", "open", "run", "submit"),
+    "peira.api": ("evaluate", "generate", "open", "run", "submit", "transform"),
     "peira.api.comparing": ("diff",),
     "peira.api.planning": ("estimate", "plan"),
     "peira.core.asking": ("ask", "ask_async"),

@@ -122,7 +122,7 @@ def test_a_benchmark_of_ones_own(peira, folder, problems):
     (folder / problems).rename(folder / "inner" / problems)
     done = peira("run", "inner/bench.py:mine", "--model", "scripted:echo", "--quiet")
     assert done.code == 0
-    assert "answer  1.00" in done.out
+    assert "numeric  1.00" in done.out
     assert "model: sums needs one" in peira("run", "inner/bench.py:mine").err
     (folder / "peira.toml").write_text('plugins = ["own_bench_of_data_test:register"]\n')
     (folder / "own_bench_of_data_test.py").write_text(OWN)

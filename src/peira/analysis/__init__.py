@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         means,
         mixed,
         ranking,
+        reducing,
         slices,
         stopping,
     )
@@ -33,6 +34,7 @@ __all__ = [
     "means",
     "mixed",
     "ranking",
+    "reducing",
     "slices",
     "stopping",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from peira.core.ids import Json
+from peira.plan.labels import Labels
 from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
 from peira.spec.values import read_value
 
@@ -24,9 +25,10 @@ class Aims:
     def of(cls, snapshot: Json) -> Aims:
         """The aims of a study as a run keeps it."""
         kept: Mapping[str, Json] = snapshot if isinstance(snapshot, Mapping) else {}
+        labels = Labels.kept(kept)
         return cls(
             tuple(read_value(Outcome, raw) for raw in kept.get("outcomes", ())),
-            tuple(read_value(Hypothesis, raw) for raw in kept.get("hypotheses", ())),
+            tuple(_as_shown(read_value(Hypothesis, raw), labels) for raw in kept.get("hypotheses", ())),
             tuple(read_value(AnalysisPlan, raw) for raw in kept.get("analysis_plans", ())),
         )
 
@@ -49,6 +51,12 @@ class Aims:
         return any(
             h.factor == factor and self.measure_of(h.outcome) in (None, score) for h in self.hypotheses
         )
+
+
+def _as_shown(hypothesis: Hypothesis, labels: Labels) -> Hypothesis:
+    """Its levels by their labels, as results have them."""
+    levels = tuple(labels.of_level(hypothesis.factor, level) for level in hypothesis.levels)
+    return hypothesis.model_copy(update={"levels": levels})
 
 
 def _number(outcome: Outcome) -> str:

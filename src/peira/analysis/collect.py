@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from peira.analysis.trials import Score, TrialResult
+from peira.analysis.trials import FAILED, Found, Score, TrialResult
 from peira.core.codec import decode
 from peira.core.contracts import Store
 from peira.core.events import Result, State
 from peira.core.ids import Json
 from peira.core.state import Task
-from peira.plan.judging import Judging, output_digest
+from peira.core.transforms import from_json
+from peira.plan.judging import Judging
+from peira.plan.labels import Labels
 from peira.plan.layout import Layout, Place
 from peira.plan.manifest import Manifest, layout_of
 
@@ -33,9 +35,11 @@ class Collector:
         manifest's, if it is not at hand."""
         self._layout: Layout = layout or layout_of(manifest, store.get)
         self._store, self._run = store, run
+        self._labels = Labels.kept(manifest.snapshot)
         self._names = {part.digest: part.name for part in manifest.evaluators}
         common = manifest.common if scored_by is None else scored_by
-        self._judging = Judging(common, {part.digest: part.takes for part in manifest.evaluators})
+        transform = manifest.transform.digest if manifest.transform else ""
+        self._judging = Judging(common, {part.digest: part.takes for part in manifest.evaluators}, transform)
 
     def __iter__(self) -> Iterator[TrialResult]:
         places = self._layout.places()
@@ -46,25 +50,52 @@ class Collector:
         """The trials at these places, in their order."""
         ids = [self._layout.trial_id(place) for place in places]
         tasks = self._store.find("task", ids)
-        wanted = [self._scores(place, id, tasks.get(id)) for place, id in zip(places, ids, strict=True)]
-        found = self._store.find("task", [score for scores in wanted for _, score in scores])
+        done = {id: task for id, task in tasks.items() if task.state is State.succeeded}
+        answers = self._answers(done) if self._judging.transform else done
+        wanted = [self._scores(place, id, done, answers) for place, id in zip(places, ids, strict=True)]
+        scored = self._store.find("task", [score for scores in wanted for _, score in scores if score])
         for place, id, scores in zip(places, ids, wanted, strict=True):
-            yield self._trial(place, id, tasks.get(id), [(name, found.get(score)) for name, score in scores])
+            found = self._found(answers.get(id)) if id in done and self._judging.transform else None
+            given = {name: self._score(name, scored.get(score), found) for name, score in scores}
+            yield self._trial(place, id, tasks.get(id), found, given)
 
-    def _scores(self, place: Place, id: str, task: Task | None) -> list[tuple[str, str]]:
-        if task is None or task.state is not State.succeeded:
+    def _answers(self, done: Mapping[str, Task]) -> dict[str, Task]:
+        """The tasks that looked for an answer in these trials' outputs, by trial."""
+        ids = {trial: self._judging.answer(task.result) for trial, task in done.items()}
+        rows = self._store.find("task", list(dict.fromkeys(ids.values())))
+        return {trial: rows[id] for trial, id in ids.items() if id in rows}
+
+    def _scores(
+        self, place: Place, id: str, done: Mapping[str, Task], answers: Mapping[str, Task]
+    ) -> list[tuple[str, str]]:
+        """Each score's name and id; that of an answer that is not there has none ("")."""
+        if id not in done:
             return []
-        scores = self._judging.scores(place, id, output_digest(task.result))
-        return [(self._names[evaluator], score) for evaluator, score in scores]
+        answer = answers.get(id)
+        if answer is None or answer.state is not State.succeeded:
+            return [(self._names[judge], "") for judge in self._judging.judges(place.case)]
+        scores = self._judging.scores(place, id, done[id].result, answer.result)
+        return [(self._names[judge], score) for judge, score in scores]
+
+    def _found(self, task: Task | None) -> Found:
+        if task is None:
+            return Found(State.queued)
+        value = from_json(self._value(task.result)) if task.state is State.succeeded else None
+        return Found(task.state, value, task.result.failure)
 
     def _trial(
-        self, place: Place, id: str, task: Task | None, scores: list[tuple[str, Task | None]]
+        self,
+        place: Place,
+        id: str,
+        task: Task | None,
+        found: Found | None,
+        scores: Mapping[str, Score],
     ) -> TrialResult:
         case, result = place.case, task.result if task else Result()
         return TrialResult(
             id=id,
             agent=place.condition.agent,
-            condition=place.condition.shown,
+            condition=self._labels.shown(place.condition.shown),
             case_id=case.id,
             cluster=case.cluster,
             slice=case.slice,
@@ -72,7 +103,8 @@ class Collector:
             state=task.state if task else State.queued,
             output=self._value(result),
             failure=result.failure,
-            scores={name: self._score(name, score) for name, score in scores},
+            found=found,
+            scores=scores,
             metrics=result.metrics,
             artifacts=result.artifacts,
             about=result.about,
@@ -87,9 +119,10 @@ class Collector:
             anchor=place.number >= self._layout.anchored,
         )
 
-    def _score(self, name: str, task: Task | None) -> Score:
-        if task is None:
-            return Score(name, State.queued)
+    def _score(self, name: str, task: Task | None, found: Found | None) -> Score:
+        if task is None:  # what has no answer to judge cannot be judged
+            lost = found is not None and found.state in FAILED
+            return Score(name, State.blocked if lost else State.queued)
         result = task.result
         return Score(name, task.state, self._value(result), result.failure, result.took, result.metrics)
 

@@ -38,6 +38,8 @@ FIXED = (
     "input",
     "expected",
     "output",
+    "answer",
+    "no_answer",
 )
 """The columns that every CSV file and every data frame begins with."""
 
@@ -80,7 +82,9 @@ def _scored(score: Score) -> dict[str, Json]:
 
 def _common(trial: TrialResult, run: str) -> dict[str, Json]:
     names = {"run": run, "trial": trial.id, "agent": trial.agent, "case": trial.case_id}
-    return names | {name: getattr(trial, name) for name in COMMON} | {"state": str(trial.state)}
+    found = None if trial.found is None or trial.no_answer else trial.found.value
+    answer = {"answer": found, "no_answer": trial.no_answer or None}
+    return names | {name: getattr(trial, name) for name in COMMON} | {"state": str(trial.state)} | answer
 
 
 def _failure(failure: Failure | None) -> dict[str, str] | None:

@@ -50,6 +50,7 @@ class Group:
     trials: int = 0
     failed: int = 0
     unfinished: int = 0
+    no_answer: int = 0
     units: set[Unit] = field(default_factory=set)
     numbers: dict[str, Sample[float]] = field(default_factory=dict)
     texts: dict[str, Sample[str]] = field(default_factory=dict)
@@ -70,6 +71,7 @@ class Group:
             self.lost.append(trial.unit)
             return
         self.units.add(trial.unit)
+        self.no_answer += bool(trial.no_answer)
         for score in trial.scores.values():
             known = names.setdefault(score.name, {})
             self.failed_scores[score.name] += score.state in FAILED

@@ -71,7 +71,8 @@ def _part(name: str, evaluator: str, groups: Groups) -> Part:
 def _rows(group: Group, shown: Sequence[Part], level: float) -> Iterator[Row]:
     if not shown:
         n, cases = group.succeeded, len(group.units)
-        yield Row(group.labels, None, None, None, None, n, cases, group.failed, group.unfinished, "")
+        counts = n, cases, group.failed, group.unfinished
+        yield Row(group.labels, None, None, None, None, *counts, "", group.no_answer)
     for part in shown:
         for title, values, units in _samples(part, group):
             yield _row(group, part, title, values, units, level)
@@ -106,10 +107,11 @@ def _row(
     failed = group.failed + group.failed_scores[part.evaluator]
     unscored = group.trials - len(values) - failed
     if not values:
-        return Row(group.labels, title, None, None, None, 0, 0, failed, unscored, "")
+        return Row(group.labels, title, None, None, None, 0, 0, failed, unscored, "", group.no_answer)
     found = estimate(values, units, level)
     mean, cases = (found.mean, found.low, found.high), len(set(units))
-    return Row(group.labels, title, *mean, found.n, cases, failed, unscored, found.method)
+    counts = found.n, cases, failed, unscored
+    return Row(group.labels, title, *mean, *counts, found.method, group.no_answer)
 
 
 def _remarks(groups: Groups, shown: Sequence[Part], rows: Iterable[Row]) -> Iterator[str]:

@@ -102,6 +102,22 @@ class Results:
         table = rooms.means.tabulate(_aside(self._stream(), anchors), by, score, level, self.notes)
         return replace(table, notes=(*table.notes, *rooms.drift.drift(anchors))) if anchors else table
 
+    def reduced(self, name: str, passing: float = 1.0) -> Results:
+        """The same results with all repeats of a case made into one trial: by mean, majority, best, pass@k,
+        pass^k, at_least_k (where a score of `passing` is a pass), or by their consistency."""
+        note = f"repeats of a case are one: {name}" + (f", passing at {passing:g}" if passing != 1 else "")
+        return Results(
+            lambda: rooms.reducing.reduced(self._stream(), name, passing),
+            run_id=self.run_id,
+            study=self.study,
+            status=self.status,
+            counts=self.counts,
+            notes=(*self.notes, note),
+            store=self.store,
+            spent=self.spent_by_model,
+            aims=self.aims,
+        )
+
     def compare(
         self,
         by: str | Results,

@@ -9,7 +9,7 @@ import msgspec
 from peira.analysis import layout
 from peira.core.ids import Json
 
-STATISTICS = ("score", "mean", "low", "high", "n", "cases", "failed", "unscored", "method")
+STATISTICS = ("score", "mean", "low", "high", "n", "cases", "failed", "unscored", "no_answer", "method")
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Row:
     `failed` counts the trials that failed and the failed scores of the others; `unscored` those that did
     not end, or were not given this score. `n + failed + unscored` are all trials of the group. Bounds of
     None are unknown; `score` is None in a study without scores, where n counts the trials that succeeded.
+    `no_answer` counts the outputs in which the transform found nothing: they are scored as that.
     """
 
     labels: tuple[Json, ...]
@@ -31,6 +32,7 @@ class Row:
     failed: int
     unscored: int
     method: str
+    no_answer: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,21 +56,24 @@ class Table:
             for row in self.body
         ]
 
-    def _grid(self) -> tuple[list[str], list[list[str]]]:
+    def grid(self) -> tuple[list[str], list[list[str]]]:
+        """The header, and the cells of each row, as they are shown."""
         scored = any(row.score is not None for row in self.body)
         header = [*map(layout.cell, self.by)]
         header += ["score", f"mean [{100 * self.level:g}% interval]"] if scored else []
-        return [*header, "n", "failed"], [_cells(row, scored) for row in self.body]
+        unanswered = any(row.no_answer for row in self.body)
+        header += ["n", *(["no answer"] if unanswered else []), "failed"]
+        return header, [_cells(row, scored, unanswered) for row in self.body]
 
     def __str__(self) -> str:
-        text = layout.plain(*self._grid()) if self.body else "no trials"
+        text = layout.plain(*self.grid()) if self.body else "no trials"
         return "\n".join([text, *self.notes])
 
     def markdown(self) -> str:
-        return "\n".join([layout.markdown(*self._grid()), *(f"\n{note}" for note in self.notes)])
+        return "\n".join([layout.markdown(*self.grid()), *(f"\n{note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        return layout.as_html(*self._grid(), self.notes)
+        return layout.as_html(*self.grid(), self.notes)
 
     def to_json(self) -> str:
         """One document: by, level, columns, rows, notes."""
@@ -76,7 +81,8 @@ class Table:
         return msgspec.json.encode({name: getattr(self, name) for name in names}).decode()
 
 
-def _cells(row: Row, scored: bool) -> list[str]:
+def _cells(row: Row, scored: bool, unanswered: bool) -> list[str]:
     size = f"{row.n} ({row.cases} {'case' if row.cases == 1 else 'cases'})"
     mean = [layout.cell(row.score), layout.interval(row.mean, row.low, row.high)] if scored else []
-    return [*map(layout.cell, row.labels), *mean, size, str(row.failed)]
+    none = [str(row.no_answer)] if unanswered else []
+    return [*map(layout.cell, row.labels), *mean, size, *none, str(row.failed)]

@@ -10,6 +10,7 @@ import msgspec
 
 from peira.core.events import TERMINAL, Artifact, Failure, State
 from peira.core.ids import Json
+from peira.core.transforms import NoAnswer
 
 FAILED = TERMINAL - {State.succeeded}
 """Ended without success. What is neither here nor succeeded has not ended."""
@@ -28,10 +29,21 @@ class Score(msgspec.Struct, frozen=True):
     metrics: Mapping[str, float] = NOTHING
 
 
+class Found(msgspec.Struct, frozen=True):
+    """What the transform found in an output: an answer, or a NoAnswer."""
+
+    state: State
+    value: Json | NoAnswer = None
+    failure: Failure | None = None
+
+
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One trial with its scores. `reused` says that this run did not execute it; `reused_from` names the
-    trial whose result was taken over when a factor was added at its baseline. An `anchor` is the study's
-    first trial again, run to see whether something drifts: it is in no mean."""
+    """One trial with its scores; its condition names levels by their labels, where they have one.
+
+    `reused` says that this run did not execute it; `reused_from` names the trial whose result was taken over
+    when a factor was added at its baseline. `found` is what the study's transform found in the output, None
+    if it has none. An `anchor` is the study's first trial again, run to see whether something drifts: it is
+    in no mean."""
 
     id: str
     agent: str
@@ -56,6 +68,17 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     expected: Json = None
     calls: tuple[str, ...] = ()
     anchor: bool = False
+    found: Found | None = None
+
+    @property
+    def answer(self) -> Json | NoAnswer:
+        """What is judged: what the transform found, or else the output itself."""
+        return self.output if self.found is None else self.found.value
+
+    @property
+    def no_answer(self) -> str:
+        """Why there is no answer in the output; "" if there is one, or nobody has looked."""
+        return self.answer.reason if isinstance(self.answer, NoAnswer) else ""
 
     @property
     def cost(self) -> float | None:
@@ -81,7 +104,8 @@ class ScoreRow(msgspec.Struct, frozen=True):
 
 
 class FailureRow(msgspec.Struct, frozen=True):
-    """Something that ended without success: a trial (stage "generate") or one of its scores ("evaluate")."""
+    """Something that ended without success: a trial (stage "generate"), the search for its answer
+    ("transform") or one of its scores ("evaluate")."""
 
     trial: TrialResult
     stage: str
@@ -91,9 +115,11 @@ class FailureRow(msgspec.Struct, frozen=True):
 
 
 def failures(trial: TrialResult) -> Iterator[FailureRow]:
-    """The trial's own failure; or, if it has an output, those of its scores."""
+    """The trial's own failure; or, if it has an output, those of its answer or its scores."""
     if trial.state in FAILED:
         yield FailureRow(trial, "generate", trial.state, trial.failure)
+    elif trial.found is not None and trial.found.state in FAILED:
+        yield FailureRow(trial, "transform", trial.found.state, trial.found.failure)
     elif trial.state == State.succeeded:
         for score in trial.scores.values():
             if score.state in FAILED:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from peira.analysis.results import Results
 from peira.api.look import Opened
-from peira.api.rescoring import with_evaluators
+from peira.api.rescoring import judged_by
 from peira.api.running import Handle, Wishes, execute
 from peira.api.stores import StoreLike
 from peira.api.studies import StudyLike
 from peira.core.events import Status
-from peira.engine.trials import EVALUATE, GENERATE
+from peira.engine.work import EVALUATE, GENERATE, TRANSFORM
 from peira.spec.limits import Policy
 from peira.spec.modules import refuse_while_loading
 
@@ -69,22 +70,42 @@ def generate(study: StudyLike, **wishes: Any) -> Results:
     return _run(study, Wishes(stages=(GENERATE,), **wishes))
 
 
-def evaluate(study: StudyLike | Results, evaluators: Sequence[Any] | None = None, **wishes: Any) -> Results:
-    """Only the scores of what has outputs; never calls the agent. Takes what `run` takes.
+def transform(study: StudyLike | Results, transform: Any = None, **wishes: Any) -> Results:
+    """Only the answers in the outputs that there are; never calls the agent. Takes what `run` takes.
 
-    With `evaluators`, a study or stored results are judged by those instead of the study's own.
+    With a `transform`, answers are looked for by that one instead of the study's own.
     """
+    return _again(study, None, transform, Wishes(stages=(TRANSFORM,), **wishes))
+
+
+def evaluate(
+    study: StudyLike | Results,
+    evaluators: Sequence[Any] | None = None,
+    *,
+    transform: Any = None,
+    name: str = "",
+    **wishes: Any,
+) -> Results:
+    """Only the answers in outputs that there are, and their scores; never calls the agent. Takes what `run`
+    takes.
+
+    With `evaluators` or a `transform`, a study or stored results are judged by those instead of the study's
+    own. Under a `name` that evaluation can be looked at again: `open(store).results("3f2a91@strict")`.
+    """
+    stages = (TRANSFORM, EVALUATE)
+    return _again(study, evaluators, transform, Wishes(stages=stages, evaluation=name, **wishes))
+
+
+def _again(
+    study: StudyLike | Results, evaluators: Sequence[Any] | None, transform: Any, wishes: Wishes
+) -> Results:
     refuse_while_loading()
-    return _run(_judged_by(study, evaluators, wishes), Wishes(stages=(EVALUATE,), **wishes))
-
-
-def _judged_by(
-    study: StudyLike | Results, evaluators: Sequence[Any] | None, wishes: dict[str, Any]
-) -> StudyLike:
     if isinstance(study, Results):
-        wishes.setdefault("store", study.store)
+        wishes = replace(wishes, store=study.store if wishes.store is None else wishes.store)
         study = study.run_id
-    return study if evaluators is None else with_evaluators(study, evaluators, wishes.get("store"))
+    if evaluators is None and transform is None:
+        return _run(study, wishes)
+    return _run(judged_by(study, evaluators, transform, wishes.store), wishes)
 
 
 def _run(study: StudyLike, wishes: Wishes) -> Results:
@@ -117,4 +138,5 @@ __all__ = [
     "open",
     "run",
     "submit",
+    "transform",
 ]

@@ -14,7 +14,7 @@ from peira.core.state import Run
 from peira.engine.control import CANCEL, Command, ControlFolder, who
 from peira.engine.progress import LEFT
 from peira.engine.stopping import Stop
-from peira.engine.trials import EVALUATE, GENERATE
+from peira.engine.work import GENERATE, STAGES
 from peira.errors import StoreInUse
 from peira.spec.project import Project
 
@@ -35,7 +35,7 @@ class Cancelled:
     @property
     def running(self) -> int:
         """Trials and scores that were under way and were ended."""
-        return sum(self.run.counts.get(f"{kind}.cancelled", 0) for kind in (GENERATE, EVALUATE))
+        return sum(self.run.counts.get(f"{kind}.cancelled", 0) for kind in STAGES)
 
     @property
     def unstarted(self) -> int:

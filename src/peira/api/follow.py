@@ -25,7 +25,7 @@ from peira.core.events import (
 )
 from peira.core.state import Run
 from peira.engine.progress import LEFT, Progress
-from peira.engine.trials import EVALUATE, GENERATE
+from peira.engine.work import EVALUATE, GENERATE
 from peira.plan.manifest import layout_of, read
 from peira.spec.project import Project
 

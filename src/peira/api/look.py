@@ -21,7 +21,7 @@ from peira.core.events import TERMINAL, Record, Status
 from peira.core.state import Run, replace
 from peira.engine.progress import SPARED
 from peira.engine.slips import BATCH
-from peira.engine.trials import EVALUATE, GENERATE
+from peira.engine.work import EVALUATE, GENERATE, TRANSFORM
 from peira.errors import Unknown
 from peira.plan.frozen import frozen, standing
 from peira.plan.manifest import Manifest, read
@@ -137,10 +137,10 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
 
 
 def plain_counts(counts: dict[str, int]) -> dict[str, int]:
-    """Counts as people read them: of trials by how they ended, of scores, and of batches."""
-    others = (f"{EVALUATE}.", f"{BATCH}.")
+    """Counts as people read them: of trials by how they ended, of answers, of scores, and of batches."""
+    others = (f"{TRANSFORM}.", f"{EVALUATE}.", f"{BATCH}.")
     plain = {key.removeprefix(f"{GENERATE}."): n for key, n in counts.items() if not key.startswith(others)}
-    for kind, many in ((EVALUATE, "scores"), (BATCH, "batches")):
+    for kind, many in ((TRANSFORM, "answers"), (EVALUATE, "scores"), (BATCH, "batches")):
         ends = {key.removeprefix(f"{kind}."): n for key, n in counts.items() if key.startswith(f"{kind}.")}
         if ends:
             plain[many] = sum(ends.values())

@@ -12,7 +12,7 @@ from typing import Any
 
 from peira.api.models import is_model, named, problems_of
 from peira.engine.slips import batches_of
-from peira.engine.trials import EVALUATE, GENERATE
+from peira.engine.work import EVALUATE, GENERATE
 from peira.errors import Invalid, Unknown
 from peira.plan.conditions import agents_of, values_of
 from peira.plan.expand import Plan

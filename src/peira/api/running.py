@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +30,8 @@ from peira.engine.log import problems_of as log_problems
 from peira.engine.opening import open_run, recorded_before, spent_before
 from peira.engine.progress import Progress
 from peira.engine.stopping import Stop
-from peira.engine.trials import EVALUATE, GENERATE, StudySource, class_of
+from peira.engine.trials import StudySource, class_of
+from peira.engine.work import EVALUATE, GENERATE, STAGES, TRANSFORM
 from peira.errors import Invalid
 from peira.plan.expand import Plan
 from peira.plan.manifest import keep, read
@@ -43,7 +45,7 @@ from peira.stores.sqlite import SqliteStore
 
 RUNNERS = ("local", "process")
 WORKERS = 8
-STAGES = (GENERATE, EVALUATE)
+NAME = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Wishes:
     log: str | Path | None = None
     batch: bool = False
     earlier: Results | str | None = None
+    evaluation: str = ""
     whole: bool = False
 
     def problems(self) -> list[str]:
@@ -74,6 +77,8 @@ class Wishes:
             found.append(f"runner: {self.runner!r} is not known{nearest(self.runner, RUNNERS)}")
         if self.runner == "process" and self.resources:
             found.append("resources: cannot be handed to other processes; use runner='local'")
+        if self.evaluation and not NAME.fullmatch(self.evaluation):
+            found.append(f"name: {self.evaluation!r} does not name an evaluation: letters, digits, . - and _")
         if isinstance(self.policy, Mapping):
             found += policy_problems(self.policy)
         if self.log is not None:
@@ -162,7 +167,9 @@ def _conduct(
     stops = every and plan.study.stop is not None and not wishes.whole
     recorded = recorded_before(manifest, plan.study.name, store) if every and not stops else {}
     expected = None if recorded else estimate_of(plan, store, project, workers, stages=wishes.stages)
-    run = open_run(plan, manifest, store, str(number), number, clock.now(), resumes, expected)
+    run = open_run(
+        plan, manifest, store, str(number), number, clock.now(), resumes, expected, wishes.evaluation
+    )
     own = StudySource(plan, store, wishes.stages, wishes.resources, done=bool(recorded))
     source = allocated(plan, read(manifest, store.get), own, store) if stops else own
     execution = Execution(
@@ -228,6 +235,8 @@ def _runners(plan: Plan, store: AnyStore, name: str, workers: int) -> dict[str, 
     else:
         subject = _local(awaiting)
     runners: dict[str, tuple[Runner, int]] = {class_of(GENERATE, awaiting): (subject, workers)}
+    if plan.transform is not None:
+        runners[TRANSFORM] = (_local(False), workers)
     for asynchronous in sorted({e.asynchronous for e in plan.evaluators.values()}):
         runners[class_of(EVALUATE, asynchronous)] = (_local(asynchronous), workers)
     return runners

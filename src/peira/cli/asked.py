@@ -9,6 +9,7 @@ import typer
 
 from peira.analysis.ranking import varying
 from peira.analysis.results import Results
+from peira.api.look import Opened
 from peira.cli.output import Output
 from peira.errors import Invalid
 
@@ -24,10 +25,26 @@ Second = Annotated[str | None, typer.Option("--second", metavar="LEVEL", help=".
 Level = Annotated[float, typer.Option("--level", metavar="P", help="Confidence of intervals (0.95).")]
 
 
+Reduce = Annotated[
+    str,
+    typer.Option(
+        "--reduce",
+        metavar="NAME",
+        help="Make the repeats of a case one: majority, best, pass@k, pass^k, at_least_k, consistency.",
+    ),
+]
+
+
 class Shown(Protocol):
     """What was found: for people as text, for programs as JSON."""
 
     def to_json(self) -> str: ...
+
+
+def results_of(opened: Opened, run: str, reduce: str = "") -> Results:
+    """The results of a run, its repeats reduced if that is asked for."""
+    results = opened.results(run)
+    return results.reduced(reduce) if reduce else results
 
 
 def show(found: Shown, as_json: bool) -> None:

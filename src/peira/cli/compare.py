@@ -8,7 +8,7 @@ import typer
 
 from peira.analysis.family import Correction
 from peira.api.look import Opened
-from peira.cli.asked import Factor, First, Level, Score, Second, only_factor, show
+from peira.cli.asked import Factor, First, Level, Reduce, Score, Second, only_factor, results_of, show
 from peira.cli.options import Json, Store
 from peira.core.registry import nearest
 from peira.errors import Invalid
@@ -37,6 +37,7 @@ def compare(
     test: Annotated[
         str, typer.Option("--test", metavar="NAME", help="permutation, wilcoxon, ...; else what fits.")
     ] = "",
+    reduce: Reduce = "",
     level: Level = 0.95,
     store: Store = None,
     as_json: Json = False,
@@ -53,11 +54,11 @@ def compare(
       peira compare --by style --margin 0.02 --json
     """
     opened = Opened(store)
-    results = opened.results(a)
+    results = results_of(opened, a, reduce)
     if b and (by or first or second or baseline):
         raise Invalid("B: two runs are compared whole; leave out --by, --first, --second and --baseline")
     found = results.compare(
-        opened.results(b) if b else by or only_factor(results),
+        results_of(opened, b, reduce) if b else by or only_factor(results),
         first,
         second,
         score=score,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from peira.api.look import Opened
-from peira.cli.asked import Level, Score, show
+from peira.cli.asked import Level, Reduce, Score, results_of, show
 from peira.cli.options import Json, RunName, Store
 from peira.core.registry import nearest
 from peira.errors import Invalid
@@ -29,6 +29,7 @@ def effects(
         str,
         typer.Option("--model", metavar="NAME", help="paired (default), linear, logistic, anova2, anova3."),
     ] = "paired",
+    reduce: Reduce = "",
     level: Level = 0.95,
     store: Store = None,
     as_json: Json = False,
@@ -43,7 +44,7 @@ def effects(
       peira effects
       peira effects 3f2a91 --factor model --factor style --model logistic
     """
-    results, names = Opened(store).results(run), factor or ()
+    results, names = results_of(Opened(store), run, reduce), factor or ()
     if model in ("linear", "logistic"):
         kind = "linear" if model == "linear" else "logistic"
         show(results.mixed(*names, score=score, kind=kind, level=level), as_json)  # type: ignore[arg-type]

@@ -19,7 +19,10 @@ from peira.core.words import counted
 
 MOST_ROWS = 24
 NOT_DONE_HERE = ("reused", "kept", "left", "spared")
-FINE = ("planned", "succeeded", "reused", "scores", "scores reused", "batches")
+FINE = frozenset(
+    {"planned", "succeeded", "reused", "batches"}
+    | {f"{what}{end}" for what in ("answers", "scores") for end in ("", " reused")}
+)
 WORDS = {"kept": "failed before", "left": "not done", "spared": "not needed"}
 
 
@@ -74,8 +77,9 @@ def tally(counts: Mapping[str, int]) -> str:
 
 
 def _said(state: str, n: int) -> str:
-    scores, _, how = state.partition(" ")
-    return f"{counted(n, 'score')} {how}" if scores == "scores" else f"{n:,} {WORDS.get(state, state)}"
+    what, _, how = state.partition(" ")
+    judged = what in ("answers", "scores")
+    return f"{counted(n, what[:-1])} {how}" if judged else f"{n:,} {WORDS.get(state, state)}"
 
 
 def results_table(results: Results) -> Table:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from peira.api.look import Opened
-from peira.cli.asked import Level, Score, show
+from peira.cli.asked import Level, Reduce, Score, results_of, show
 from peira.cli.options import Json, RunName, Store
 from peira.cli.output import Output
 
@@ -21,6 +21,7 @@ def leaderboard(
     score: Score = None,
     lowest_first: Annotated[bool, typer.Option("--lowest-first", help="Less is better.")] = False,
     wins: Annotated[bool, typer.Option("--wins", help="Also who won against whom, case by case.")] = False,
+    reduce: Reduce = "",
     level: Level = 0.95,
     store: Store = None,
     as_json: Json = False,
@@ -35,11 +36,8 @@ def leaderboard(
       peira leaderboard
       peira leaderboard 3f2a91 --by model --score match --wins
     """
-    found = (
-        Opened(store)
-        .results(run)
-        .leaderboard(*(by or ()), score=score, level=level, lowest_first=lowest_first)
-    )
+    results = results_of(Opened(store), run, reduce)
+    found = results.leaderboard(*(by or ()), score=score, level=level, lowest_first=lowest_first)
     show(found, as_json)
     if wins and not as_json:
         Output().text(f"\n{found.win_matrix()}")

@@ -15,7 +15,7 @@ from peira.core.ids import Json, short
 from peira.core.models import Answer
 from peira.core.words import counted
 from peira.engine.log import recorded
-from peira.engine.trials import GENERATE
+from peira.engine.work import GENERATE
 from peira.plan.amounts import dollars
 
 COUNTED = {

@@ -64,7 +64,8 @@ def runs(
 
 def _row(run: Run) -> tuple[str, ...]:
     took = lasting(run.finished - run.started) if run.finished and run.started else "-"
-    return short(run.id), run.study, run.status.value, f"{run.trials:,}", moment(run.planned), took
+    study = f"{run.study}@{run.evaluation}" if run.evaluation else run.study
+    return short(run.id), study, run.status.value, f"{run.trials:,}", moment(run.planned), took
 
 
 def _since(text: str) -> float:

@@ -130,18 +130,7 @@ def means(table: Table, width: int | None = None) -> str:
     """A table of means, each with its interval, and all that must be said beside it."""
     if not table.body:
         return "\n".join(["no trials", *table.notes])
-    scored = any(row.score is not None for row in table.body)
-    header = [*table.by, *(["score", f"mean [{100 * table.level:g}% interval]"] if scored else [])]
-    rows = [
-        [
-            *row.labels,
-            *([row.score, layout.interval(row.mean, row.low, row.high)] if scored else []),
-            f"{row.n} ({row.cases} {'case' if row.cases == 1 else 'cases'})",
-            row.failed,
-        ]
-        for row in table.body
-    ]
-    return "\n".join([grid([*header, "n", "failed"], rows, width), *table.notes])
+    return "\n".join([grid(*table.grid(), width), *table.notes])
 
 
 def command(name: str, run: str, store: str | None) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from peira.api.batching import open_batches
+from peira.api.rescoring import judged_by
 from peira.api.running import Begun, Outcome, Wishes, execute
 from peira.api.stores import exists, locate
 from peira.cli import detach, ending, errors
@@ -27,12 +28,13 @@ from peira.cli.options import (
     Where,
     restricted,
 )
+from peira.cli.otherwise import Evaluator, Named, Transform, otherwise
 from peira.cli.output import Output, command, note
 from peira.core.ids import short
 from peira.core.registry import nearest
 from peira.core.words import counted
 from peira.engine.execution import Execution
-from peira.engine.trials import EVALUATE, GENERATE
+from peira.engine.work import EVALUATE, STAGES, TRANSFORM
 from peira.errors import Invalid, Unknown
 from peira.spec.limits import Policy
 from peira.spec.project import Project
@@ -54,7 +56,8 @@ def run(
     retry_failed: RetryFailed = None,
     fresh: Fresh = False,
     stage: Annotated[
-        str | None, typer.Option("--stage", metavar="STAGE", help="Only this stage: generate or evaluate.")
+        str | None,
+        typer.Option("--stage", metavar="STAGE", help="Only this stage: generate, transform or evaluate."),
     ] = None,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first failure.")] = False,
     timeout: Annotated[
@@ -125,6 +128,9 @@ def score(
     parallel: Parallel = None,
     where: Where = None,
     limit: Limit = None,
+    evaluator: Evaluator = None,
+    transform: Transform = None,
+    name: Named = "",
     retry_failed: RetryFailed = None,
     unconfined: Unconfined = False,
     wait: Wait = False,
@@ -135,11 +141,16 @@ def score(
 ) -> int:
     """Judge the outputs there are; never calls the agent.
 
-    A new evaluator or a corrected reference judges what is stored; scores that are up to date are kept.
+    A new evaluator, another transform or a corrected reference judges what is stored; scores that are up to
+    date are kept. With --evaluator or --transform stored work is judged otherwise than the study says, and
+    both evaluations are kept: give it a name to look at it again, as RUN@NAME.
 
     \b
     Examples:
       peira score capitals.py
+      peira score 3f2a91 --evaluator includes --as lenient
+      peira score 3f2a91 --transform last_number --evaluator judges.py:near
+      peira show 3f2a91@lenient
     """
     out, project = Output(as_json), Project.find()
     if not exists(store, project):
@@ -153,19 +164,20 @@ def score(
         progress=progress,
         wait=None if wait else 0.0,
         log=log,
-        stages=(EVALUATE,),
+        stages=(TRANSFORM, EVALUATE),
+        evaluation=name,
     )
     asked = meant(study, store, model, variant, data)
-    return _ended(execute(asked, wishes, _started(progress)), store, ctx.obj, out)
+    judged = judged_by(asked, *otherwise(evaluator, transform), store) if evaluator or transform else asked
+    return _ended(execute(judged, wishes, _started(progress)), store, ctx.obj, out)
 
 
 def _stages(only: str | None) -> tuple[str, ...]:
-    stages = (GENERATE, EVALUATE)
     if only is None:
-        return stages
-    if only not in stages:
-        raise Invalid(f"stage: {only!r} is not known{nearest(only, stages)}")
-    return (only,)
+        return STAGES
+    if only not in STAGES:
+        raise Invalid(f"stage: {only!r} is not known{nearest(only, STAGES)}")
+    return (TRANSFORM, EVALUATE) if only == EVALUATE else (only,)
 
 
 def _started(progress: bool | None) -> Begun | None:

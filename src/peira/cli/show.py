@@ -12,6 +12,7 @@ from peira.analysis.results import Results
 from peira.analysis.trials import FailureRow
 from peira.api.look import Opened
 from peira.api.trial import trial as find_trial
+from peira.cli.asked import Reduce, results_of
 from peira.cli.ending import headline, results_table, summary, tabled
 from peira.cli.options import Json, RunName, Store
 from peira.cli.output import Output, grid, means
@@ -39,6 +40,7 @@ def show(
         bool, typer.Option("--trials", help="Every trial, with its output and scores.")
     ] = False,
     failures: Annotated[bool, typer.Option("--failures", help="What failed, and why.")] = False,
+    reduce: Reduce = "",
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -51,15 +53,16 @@ def show(
       peira show
       peira show 3f2a91 --by model --by style
       peira show 3f2a91 --failures
+      peira show 3f2a91 --reduce pass@5
       peira show 3f2a91 8d01c4
     """
     out = Output(as_json)
     if trial:
-        if by or trials or failures:
-            raise Invalid("TRIAL: one trial is shown whole; leave out --by, --trials and --failures")
+        if by or trials or failures or reduce:
+            raise Invalid("TRIAL: one trial is shown whole; leave out --by, --trials, --failures, --reduce")
         show_trial(find_trial(run, trial, store), out)
     else:
-        _all(Opened(store).results(run), by or (), trials, failures, out)
+        _all(results_of(Opened(store), run, reduce), by or (), trials, failures, out)
 
 
 def _all(results: Results, by: Iterable[str], trials: bool, failures: bool, out: Output) -> None:

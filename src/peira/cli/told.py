@@ -47,6 +47,7 @@ def run_document(run: Run) -> dict[str, Any]:
         "finished": _stamp(run.finished),
         "resumes": run.resumes or None,
         "manifest": run.manifest,
+        "evaluation": run.evaluation or None,
         "look": msgspec.to_builtins(run.look),
     }
 

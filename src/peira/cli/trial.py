@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from peira.analysis.export import record
+from peira.analysis.trials import TrialResult
 from peira.api.trial import TrialRecord
 from peira.cli.output import Output, moment
 from peira.cli.told import pairs, scored, shown
@@ -42,6 +43,7 @@ def _facts(found: TrialRecord) -> list[str]:
         "input": shown(one.input),
         "expected": "" if one.expected is None else shown(one.expected),
         "output": shown(one.output) if one.state is State.succeeded else "",
+        "answer": _answer(one),
         "scores": scored(one) if one.scores else "",
         "metrics": pairs(one.metrics) if one.metrics else "",
         "about": pairs(one.about) if one.about else "",
@@ -50,6 +52,13 @@ def _facts(found: TrialRecord) -> list[str]:
     }
     lines = [f"{name:<11}{_indented(fact)}" for name, fact in facts.items() if fact]
     return lines + ([f"\n{one.failure.trace.rstrip()}"] if one.failure and one.failure.trace else [])
+
+
+def _answer(one: TrialResult) -> str:
+    """What the transform found; nothing, if the study has none."""
+    if one.found is None or one.found.state is not State.succeeded:
+        return "" if one.found is None else one.found.state.value
+    return f"none ({one.no_answer})" if one.no_answer else shown(one.answer)
 
 
 def _indented(text: str) -> str:

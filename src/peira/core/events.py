@@ -122,7 +122,7 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class RunPlanned(Event, frozen=True, tag="run.planned", gc=False):
-    """A run was opened on a manifest (the blob of this digest)."""
+    """A run was opened on a manifest (the blob of this digest), under a name if it judges stored work."""
 
     manifest: str
     study: str
@@ -132,6 +132,7 @@ class RunPlanned(Event, frozen=True, tag="run.planned", gc=False):
     resumes: str = ""
     version: int = VERSION
     generation: int = 0
+    evaluation: str = ""
 
 
 class RunStarted(Event, frozen=True, tag="run.started", gc=False):

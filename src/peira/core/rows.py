@@ -56,6 +56,7 @@ class Run(msgspec.Struct, frozen=True):
     generation: int = 0
     spent: tuple[Spent, ...] = ()
     reopened: bool = False
+    evaluation: str = ""
     look: Look | None = None
 
 

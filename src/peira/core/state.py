@@ -107,6 +107,7 @@ def _(event: ev.RunPlanned, view: View, record: Record) -> None:
         provenance=event.provenance,
         resumes=event.resumes,
         generation=event.generation,
+        evaluation=event.evaluation,
     )
 
 

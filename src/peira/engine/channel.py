@@ -27,6 +27,7 @@ from peira.engine.buying import Asked
 from peira.engine.journal import Journal
 from peira.engine.ledger import Ledger
 from peira.engine.payload import INLINE, payload
+from peira.engine.work import TOOL
 from peira.errors import Abandoned, Invalid
 
 
@@ -172,6 +173,8 @@ def added(metrics: Mapping[str, float], reply: Reply, draw: int = 0) -> dict[str
         "input_tokens": usage.input or 0,
         "output_tokens": usage.output or 0,
     }
+    if called := Counter(call.name for call in reply.tool_calls):
+        more |= {"tool_calls": called.total(), **{f"{TOOL}{name}": n for name, n in called.items()}}
     if known and reply.cost is not None:
         more |= {"cost": reply.cost, "spent": 0.0 if reply.replayed else reply.cost}
     total = {**metrics, **{name: metrics.get(name, 0.0) + n for name, n in more.items()}}

@@ -24,7 +24,7 @@ from peira.core.state import Run
 from peira.engine.batching import in_batch
 from peira.engine.progress import LEFT, REUSED, SPARED
 from peira.engine.slips import BATCH, read_slip
-from peira.engine.trials import GENERATE
+from peira.engine.work import GENERATE
 from peira.plan.estimate import Estimate
 from peira.plan.expand import Plan
 from peira.plan.history import Readable
@@ -43,17 +43,24 @@ def open_run(
     now: float,
     resumes: str = "",
     estimate: Estimate | None = None,
+    evaluation: str = "",
 ) -> str:
     """Write the opening events, durably; returns the new run's id."""
     run = compose("run", manifest, uuid.uuid4().hex)
-    planned = planned_on(plan, manifest, store, now, resumes, estimate)
+    planned = planned_on(plan, manifest, store, now, resumes, estimate, evaluation)
     store.commit([Op(run, (planned,)), Op(run, (RunStarted(owner, incarnation),))]).result()
     reach("engine.after_plan")
     return run
 
 
 def planned_on(
-    plan: Plan, manifest: str, store: Store, now: float, resumes: str = "", estimate: Estimate | None = None
+    plan: Plan,
+    manifest: str,
+    store: Store,
+    now: float,
+    resumes: str = "",
+    estimate: Estimate | None = None,
+    evaluation: str = "",
 ) -> RunPlanned:
     """The event that opens a run of this plan; where it comes from is kept with it."""
     study = digest_bytes(encode(read(manifest, store.get).snapshot))
@@ -66,6 +73,7 @@ def planned_on(
         provenance=store.put(encode(origin)),
         resumes=resumes,
         generation=plan.layout.generation,
+        evaluation=evaluation,
     )
 
 

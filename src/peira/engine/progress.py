@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from peira.core.events import State
 from peira.core.looks import Look
+from peira.engine.work import EVALUATE
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Tally:
             reused=self.of(unit, REUSED),
             failed=done - self.of(unit, "succeeded", REUSED, LEFT),
             running=running,
-            scores=sum(n for _, n in self._ends()) - done,
+            scores=self.of(EVALUATE),
             elapsed=elapsed,
             waiting=waiting,
             look=look,

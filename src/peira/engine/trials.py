@@ -1,149 +1,33 @@
-"""A study's tasks: one *generate* a trial, then one *evaluate* for each score.
+"""A study's tasks: one *generate* a trial, one *transform* an output, then one *evaluate* for each score.
 
-The source is the layout itself: trials stay implicit until they are due, in the seeded order. A score
-comes into being when its trial's output is known, because that output is part of what it is.
+The source is the layout itself: trials stay implicit until they are due, in the seeded order. What follows
+from a trial comes into being when its output is known, because that output is part of what it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-import msgspec
-
-from peira.core.codec import decode
-from peira.core.context import Channel, SeenCase, Trial, enter, judge
-from peira.core.contracts import Agent, Ended, Evaluator, Offer, Store
+from peira.core.contracts import Ended, Offer, Store
 from peira.core.events import State, TaskSpec
-from peira.core.ids import Json, own_copy
-from peira.evaluators.scores import score_value
+from peira.engine.work import EVALUATE as EVALUATE
+from peira.engine.work import GENERATE as GENERATE
+from peira.engine.work import STAGES as STAGES
+from peira.engine.work import TRANSFORM as TRANSFORM
+from peira.engine.work import Evaluate, Find, Generate, Output
 from peira.plan.baseline import Baselines
-from peira.plan.expand import Plan
-from peira.plan.judging import Judging, output_digest
+from peira.plan.expand import Plan, transform_digest
+from peira.plan.judging import Judging
 from peira.plan.layout import Place
-
-GENERATE, EVALUATE = "generate", "evaluate"
 
 
 def class_of(kind: str, asynchronous: bool) -> str:
     """Work that awaits and work that blocks are different queues: they run in different places."""
     return f"{kind}.async" if asynchronous else kind
-
-
-class Generate:
-    """Let the agent answer the case."""
-
-    def __init__(
-        self,
-        agent: Agent,
-        trial_id: str,
-        case: SeenCase,
-        condition: Mapping[str, Json],
-        repeat: int,
-        resources: Mapping[str, Any] = MappingProxyType({}),
-        scope: Callable[[], str] | None = None,
-    ) -> None:
-        self.agent, self.trial_id, self.case, self.condition = agent, trial_id, case, condition
-        self.repeat, self.resources = repeat, resources
-        self.asynchronous = agent.asynchronous
-        self._scope = scope
-
-    stage = GENERATE
-
-    def scope(self) -> str:
-        """What its calls are known by."""
-        return self._scope() if self._scope else self.trial_id
-
-    def trial(self, channel: Channel, epoch: int) -> Trial:
-        return Trial(
-            id=self.trial_id,
-            case=self.case.own(),
-            condition=own_copy(self.condition),
-            repeat=self.repeat,
-            attempt=epoch,
-            agent=self.agent.label,
-            channel=channel,
-            resources=self.resources,
-        )
-
-    def perform(self, channel: Channel, epoch: int) -> Any:
-        trial = self.trial(channel, epoch)
-        if self.asynchronous:
-            return self._await(trial)
-        enter(trial)
-        try:
-            return self.agent.invoke(trial)
-        finally:
-            enter(None)
-
-    async def _await(self, trial: Trial) -> Any:
-        enter(trial)
-        return await self.agent.invoke(trial)
-
-    def portable(self) -> Mapping[str, Any]:
-        case = self.case
-        return {
-            "agent": self.agent.label,
-            "trial": self.trial_id,
-            "case": [case.input, case.id, case.slice, case.cluster, dict(case.metadata)],
-            "condition": dict(self.condition),
-            "repeat": self.repeat,
-        }
-
-
-class JudgedTrial(msgspec.Struct, frozen=True):
-    """A finished trial as an evaluator may see it."""
-
-    id: str
-    agent: str
-    condition: dict[str, Json]
-    case: SeenCase
-    repeat: int
-
-
-class Evaluate:
-    """Let an evaluator judge an output."""
-
-    def __init__(
-        self, evaluator: Evaluator, place: Place, trial: str, output: Output, scope: Callable[[], str]
-    ) -> None:
-        self.evaluator, self.place, self.trial, self.output = evaluator, place, trial, output
-        self.asynchronous = evaluator.asynchronous
-        self.scope = scope
-
-    @property
-    def stage(self) -> str:
-        return f"{EVALUATE} {self.evaluator.name}"
-
-    def perform(self, channel: Channel, epoch: int) -> Any:
-        facts = {name: self._fact(name) for name in self.evaluator.takes}
-        if self.asynchronous:
-            return self._await(channel, facts)
-        judge(channel)
-        try:
-            return score_value(self.evaluator.judge(facts))
-        finally:
-            judge(None)
-
-    async def _await(self, channel: Channel, facts: Mapping[str, Any]) -> Any:
-        judge(channel)
-        return score_value(await self.evaluator.judge(facts))
-
-    def _fact(self, name: str) -> Any:
-        place = self.place
-        if name == "output":
-            return self.output.value()
-        if name == "expected":
-            return own_copy(place.case.expected)
-        if name == "case":
-            return place.case.as_seen().own()
-        condition = place.condition
-        return JudgedTrial(
-            self.trial, condition.agent, own_copy(condition.factors), place.case.as_seen().own(), place.repeat
-        )
 
 
 class StudySource:
@@ -153,7 +37,7 @@ class StudySource:
         self,
         plan: Plan,
         store: Store,
-        stages: Sequence[str] = (GENERATE, EVALUATE),
+        stages: Sequence[str] = STAGES,
         resources: Mapping[str, Any] = MappingProxyType({}),
         done: bool = False,
     ) -> None:
@@ -162,7 +46,8 @@ class StudySource:
         self._order = iter(plan.layout.in_run_order())
         self._baselines = Baselines(plan.study.factors, plan.layout)
         self._at_hand: dict[str, Place] = {}
-        self._judging = Judging(plan.common, {d: e.takes for d, e in plan.evaluators.items()})
+        takes = {digest: evaluator.takes for digest, evaluator in plan.evaluators.items()}
+        self._judging = Judging(plan.common, takes, transform_digest(plan.transform))
         # One class for all agents: a mixture runs where blocking is allowed.
         self._cls = class_of(GENERATE, all(agent.asynchronous for agent in plan.agents.values()))
         self._classes = {d: class_of(EVALUATE, e.asynchronous) for d, e in plan.evaluators.items()}
@@ -195,29 +80,35 @@ class StudySource:
         return Offer(TaskSpec(trial, GENERATE, self._cls), work, self._baselines.former(place))
 
     def follow(self, offer: Offer, ended: Ended) -> list[Offer]:
-        trial = offer.spec.id
-        place = self._at_hand.pop(trial, None)
-        if place is None or ended.state is not State.succeeded or EVALUATE not in self._stages:
+        if offer.spec.kind == TRANSFORM:
+            found, work = ended.state is State.succeeded, offer.work
+            return self._scores(work.place, work.trial, work.output, self._given(ended)) if found else []
+        place = self._at_hand.pop(offer.spec.id, None)
+        if place is None or ended.state is not State.succeeded:
             return []
-        output, scope = Output(ended, self._store), partial(self._plan.layout.scope, place)
+        output = self._given(ended)
+        if self._plan.transform is None:
+            return self._scores(place, offer.spec.id, output, output)
+        return self._answer(place, offer.spec.id, output)
+
+    def _given(self, ended: Ended) -> Output:
+        return Output(ended, self._store)
+
+    def _answer(self, place: Place, trial: str, output: Output) -> list[Offer]:
+        transform = self._plan.transform
+        if transform is None or not {TRANSFORM, EVALUATE}.intersection(self._stages):
+            return []
+        spec = TaskSpec(self._judging.answer(output.result), TRANSFORM, TRANSFORM)
+        return [Offer(spec, Find(transform, place, trial, output))]
+
+    def _scores(self, place: Place, trial: str, output: Output, answer: Output) -> list[Offer]:
+        if EVALUATE not in self._stages:
+            return []
+        scope = partial(self._plan.layout.scope, place)
         return [
             Offer(
                 TaskSpec(score, EVALUATE, self._classes[evaluator]),
-                Evaluate(self._plan.evaluators[evaluator], place, trial, output, scope),
+                Evaluate(self._plan.evaluators[evaluator], place, trial, output, answer, scope),
             )
-            for evaluator, score in self._judging.scores(place, trial, output_digest(ended.result))
+            for evaluator, score in self._judging.scores(place, trial, output.result, answer.result)
         ]
-
-
-class Output:
-    """An output, read from the store only when somebody looks at it."""
-
-    def __init__(self, ended: Ended, store: Store) -> None:
-        self._ended, self._store = ended, store
-
-    def value(self) -> Json:
-        """A copy of the looker's own."""
-        result, value = self._ended.result, self._ended.value
-        if value is not None:
-            return own_copy(value)
-        return decode(self._store.get(result.blob) if result.blob else bytes(result.output))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from peira.core.registry import Registry
+from peira.evaluators.aligned import bert_score, meteor
 from peira.evaluators.calibration import calibration
 from peira.evaluators.code import code_tests
+from peira.evaluators.code_bleu import code_bleu
 from peira.evaluators.composite import cascade, conditional, gated, pick, weighted
 from peira.evaluators.embedding import embedding_similarity
 from peira.evaluators.function import from_function
@@ -20,11 +22,13 @@ from peira.evaluators.spending import cost, latency, reported, tokens, tool_call
 from peira.evaluators.text import exact, includes, match, regex
 
 BUILT_IN = (
+    bert_score,
     bleu,
     calibration,
     cascade,
     choice,
     chrf,
+    code_bleu,
     code_tests,
     conditional,
     cost,
@@ -39,6 +43,7 @@ BUILT_IN = (
     length,
     match,
     math_equal,
+    meteor,
     multi_label,
     numeric,
     pick,
@@ -53,11 +58,13 @@ BUILT_IN = (
 
 __all__ = [
     "BUILT_IN",
+    "bert_score",
     "bleu",
     "calibration",
     "cascade",
     "choice",
     "chrf",
+    "code_bleu",
     "code_tests",
     "conditional",
     "cost",
@@ -73,6 +80,7 @@ __all__ = [
     "length",
     "match",
     "math_equal",
+    "meteor",
     "multi_label",
     "numeric",
     "pick",

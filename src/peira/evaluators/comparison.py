@@ -28,7 +28,8 @@ class Comparison:
 
     `compare(output, expected)` decides. Where `needs_expected` is false it is handed None, and what a
     case expects is no part of its scores' identity. No answer has the score `no_answer`, the lowest there is;
-    without one it cannot be judged. The versions of `libraries` are part of what the evaluator is.
+    without one it cannot be judged. The versions of `libraries`, and of the `data` that it reads, are
+    part of what the evaluator is.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Comparison:
     needs_expected: bool = True
     no_answer: Score | None = field(default=False, compare=False)
     libraries: tuple[str, ...] = ()
+    data: tuple[tuple[str, str], ...] = ()
     asynchronous: ClassVar[bool] = False
 
     @property
@@ -45,7 +47,7 @@ class Comparison:
 
     @property
     def identity(self) -> Json:
-        known = {"libraries": versions(self.libraries)} if self.libraries else {}
+        known = {"libraries": versions(self.libraries) | dict(self.data)} if self.libraries else {}
         return {"evaluator": self.name, "config": normalise(dict(self.options)), "version": VERSION, **known}
 
     def judge(self, facts: Mapping[str, Any]) -> Score:

@@ -53,6 +53,14 @@ def embedding(text: str) -> Array:
     return found / (found @ found) ** 0.5
 
 
+@lru_cache(maxsize=512)
+def word_meanings(text: str) -> Array:
+    """What each piece of a word means where it stands, as vectors of length 1, one a row."""
+    model = _model()
+    found = model.encode(pieces(text, model.vocabulary, MOST_PIECES))[1:-1]
+    return found / (found**2).sum(axis=1, keepdims=True) ** 0.5
+
+
 @lru_cache(maxsize=1)
 def _model() -> _Model:
     spec = find_spec(PACKAGE.replace("-", "_"))

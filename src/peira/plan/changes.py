@@ -129,6 +129,15 @@ def _factors_gone(before: Version, after: Version) -> Iterator[str]:
     yield from (f"factor {name} removed" for name in values_of(before.layout.conditions) if name not in now)
 
 
+def _transform(before: Version, after: Version) -> Iterator[str]:
+    was, now = before.manifest.transform, after.manifest.transform
+    names = [part.name if part else "none" for part in (was, now)]
+    if names[0] != names[1]:
+        yield f"transform changed from {names[0]} to {names[1]}"
+    elif was and now and was.digest != now.digest:
+        yield f"transform {now.name} changed"
+
+
 def _evaluators(before: Version, after: Version) -> Iterator[str]:
     was, now = _judges(before), _judges(after)
     for name, part in now.items():
@@ -253,6 +262,7 @@ PARTS: dict[str, Callable[[Version, Version], Iterator[str]]] = {
     "stop": _said("stop", None),
     "anchors": _said("anchors", 0),
     "part": _part,
+    "transform": _transform,
     "evaluators": _evaluators,
     "budget": _table("budget"),
     "policy": _policy,

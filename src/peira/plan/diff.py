@@ -117,16 +117,21 @@ class _Judges:
 
     def __init__(self, before: Version, after: Version) -> None:
         self._before, self._after = before.manifest.common, after.manifest.common
+        found = [
+            part.digest if part else "" for part in (before.manifest.transform, after.manifest.transform)
+        ]
+        self._found_otherwise = found[0] != found[1]
         parts = (*before.manifest.evaluators, *after.manifest.evaluators)
-        self._compares = {part.digest: "expected" in part.takes for part in parts}
+        self._takes = {part.digest: part.takes for part in parts}
         self._names = {part.digest: part.name for part in parts}
 
     def missing(self, was: PlannedCase, now: PlannedCase) -> list[str]:
         """The names of the evaluators that have to judge it."""
         had = {*self._before, *was.judged_by}
-        other = digest(was.expected) != digest(now.expected)
+        changed = {"expected"} if digest(was.expected) != digest(now.expected) else set()
+        changed |= {"output"} if self._found_otherwise else set()
         wanted = dict.fromkeys((*self._after, *now.judged_by))
-        return [self._names[j] for j in wanted if j not in had or (other and self._compares[j])]
+        return [self._names[j] for j in wanted if j not in had or changed.intersection(self._takes[j])]
 
 
 class _Reasons:

@@ -10,6 +10,7 @@ from peira.core.contracts import Agent, Evaluator
 from peira.core.expressions import Expression, ExpressionError
 from peira.core.ids import Json, digest, short
 from peira.core.registry import nearest, registry
+from peira.core.transforms import Transform
 from peira.errors import Invalid, OverBudget
 from peira.plan import subset
 from peira.plan.assign import assign
@@ -40,6 +41,7 @@ class Plan:
     where: str = ""
     limit: int | None = None
     earlier: str = ""
+    transform: Transform | None = None
 
     def __len__(self) -> int:
         return len(self.layout)
@@ -81,6 +83,7 @@ def expand(
         study=study,
         layout=layout,
         agents=agents,
+        transform=study.resolved_transform(),
         evaluators=judges.known,
         common=common,
         refused=found.refused,
@@ -156,6 +159,11 @@ def _predicate(where: str, layout: Layout, earlier: Earlier | None) -> Any:
 
 def evaluator_digest(evaluator: Evaluator) -> str:
     return digest({"name": evaluator.name, "is": evaluator.identity})
+
+
+def transform_digest(transform: Transform | None) -> str:
+    """What a transform is known by; "" if there is none."""
+    return "" if transform is None else digest({"name": transform.name, "is": transform.identity})
 
 
 class _Judges:

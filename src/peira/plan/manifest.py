@@ -18,8 +18,9 @@ import msgspec
 from peira.core.codec import encode
 from peira.core.contracts import Evaluator
 from peira.core.ids import Json
+from peira.core.transforms import Transform
 from peira.plan.conditions import Condition, Crossed, Grid, agents_of
-from peira.plan.expand import Plan, choose
+from peira.plan.expand import Plan, choose, transform_digest
 from peira.plan.layout import Layout, PlannedCase
 from peira.plan.sequence import Sequences
 from peira.plan.sources import own_sources
@@ -46,6 +47,12 @@ class EvaluatorPart(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     digest: str
     takes: tuple[str, ...]
+    identity: Json = None
+
+
+class TransformPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    name: str
+    digest: str
     identity: Json = None
 
 
@@ -80,6 +87,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     earlier: str = ""
     picked: str = ""
     policy: dict[str, Json] = {}
+    transform: TransformPart | None = None
 
 
 _decode_manifest = msgspec.json.Decoder(Manifest).decode
@@ -114,6 +122,7 @@ def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
         limit=plan.limit,
         **_picked(plan, put),
         policy=dict(policy),
+        transform=_transform_part(plan.transform),
         sources={path: put(Path(path).read_bytes()) for path in own_sources(plan)},
     )
     return put(encode(manifest))
@@ -164,6 +173,12 @@ def _agent_parts(plan: Plan) -> tuple[AgentPart, ...]:
 
 def _evaluator_part(digest: str, evaluator: Evaluator) -> EvaluatorPart:
     return EvaluatorPart(evaluator.name, digest, tuple(sorted(evaluator.takes)), evaluator.identity)
+
+
+def _transform_part(transform: Transform | None) -> TransformPart | None:
+    if transform is None:
+        return None
+    return TransformPart(transform.name, transform_digest(transform), transform.identity)
 
 
 def read(digest: str, get: Get) -> Manifest:

@@ -15,6 +15,7 @@ from peira.plan.bill import over_budget
 from peira.plan.estimate import Estimate
 from peira.plan.expand import Plan
 from peira.plan.history import Found, Readable, changes, last_manifest
+from peira.plan.labels import Labels
 from peira.plan.surroundings import differences
 
 MOST_SHOWN, MOST_LISTED = 20, 10_000
@@ -34,6 +35,7 @@ class Preview:
     inadmissible: tuple[tuple[Mapping[str, Json], tuple[str, ...]], ...]
     warnings: tuple[str, ...]
     agents: tuple[str, ...]
+    transform: str
     evaluators: tuple[str, ...]
     cases: int
     repeats: int
@@ -80,6 +82,7 @@ class Preview:
         lines += [f"  {line}" for line in self.estimate.basis[:1] if self.estimate.asks]
         lines += [f"warning: {warning}" for warning in self.warnings]
         lines.append(f"design: {self.design}; order: {self._order}; generation {self.generation}")
+        lines += [f"transform: {self.transform}"] if self.transform else []
         lines.append(f"evaluators: {', '.join(self.evaluators) or 'none'}")
         return [*lines, *self.notes]
 
@@ -128,16 +131,20 @@ def preview(
     plan: Plan, store: Readable | None, counts: Found, estimate: Estimate, spent: Iterable[Spent] = ()
 ) -> Preview:
     """`spent` is what earlier runs used of the budget."""
-    layout = plan.layout
+    layout, labels = plan.layout, Labels.of((*plan.study.factors, *plan.study.blocks))
     before = last_manifest(plan.study.name, store)
     return Preview(
         study=plan.study.name,
-        conditions=tuple(c.shown for c in layout.conditions[:MOST_LISTED]),
+        conditions=tuple(labels.shown(c.shown) for c in layout.conditions[:MOST_LISTED]),
         of=len(layout.conditions),
-        inadmissible=tuple((c.shown, c.reasons) for c in plan.refused),
+        inadmissible=tuple((labels.shown(c.shown), c.reasons) for c in plan.refused),
         refusals=plan.refusals,
         warnings=(
-            *(f"{_assigned(c.shown)}: {w}" for c in layout.conditions[:MOST_LISTED] for w in c.warnings),
+            *(
+                f"{_assigned(labels.shown(c.shown))}: {w}"
+                for c in layout.conditions[:MOST_LISTED]
+                for w in c.warnings
+            ),
             *(differences(plan, store) if counts.reused else ()),
             *over_budget(estimate, plan.study.budget, spent),
         ),
@@ -145,6 +152,7 @@ def preview(
         order=layout.order,
         anchors=layout.anchors,
         agents=tuple(plan.agents),
+        transform=str(plan.transform or ""),
         evaluators=tuple(e.name for e in plan.evaluators.values()),
         cases=sum(len(cases) for cases in layout.case_sets.values()),
         repeats=layout.repeats,

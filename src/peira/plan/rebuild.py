@@ -11,13 +11,15 @@ from types import ModuleType
 
 from peira.core.contracts import Evaluator
 from peira.core.ids import Json, digest, digest_bytes
+from peira.core.transforms import Transform
 from peira.errors import Invalid
-from peira.plan.expand import Plan, evaluator_digest, live_agents
+from peira.plan.expand import Plan, evaluator_digest, live_agents, transform_digest
 from peira.plan.manifest import EvaluatorPart, Get, Manifest, cases_of, layout_of
 from peira.spec.evaluators import MissingEvaluator
 from peira.spec.load import restore
 from peira.spec.modules import reference, resolve_reference
 from peira.spec.study import Study
+from peira.spec.transforms import MissingTransform
 
 
 def rebuild(manifest: Manifest, get: Get, folder: Path, *, agents: bool = True) -> Plan:
@@ -38,6 +40,7 @@ def rebuild(manifest: Manifest, get: Get, folder: Path, *, agents: bool = True) 
         agents=live,
         evaluators={evaluator_digest(e): e for e in (*study.resolved_evaluators(), *own)},
         common=manifest.common,
+        transform=study.resolved_transform(),
         refused=manifest.refused,
         refusals=manifest.refusals,
         where=manifest.where,
@@ -55,7 +58,18 @@ def restored(manifest: Manifest, get: Get, folder: Path) -> Study:
         snapshot = {**snapshot, "cases": sets[""] if set(sets) == {""} else sets}
     with _set_aside(places):
         study = restore(snapshot)
-        return study.model_copy(update={"evaluators": _evaluators(study, manifest)})
+        kept = {"evaluators": _evaluators(study, manifest), "transform": _transform(study, manifest)}
+        return study.model_copy(update=kept)
+
+
+def _transform(study: Study, manifest: Manifest) -> Transform | None:
+    """The study's transform; one that cannot be had keeps its identity, and its answers are found."""
+    part, transform = manifest.transform, study.resolved_transform()
+    if part is None or not isinstance(transform, MissingTransform):
+        return transform
+    nearby = [found for study in _nearby(study) if (found := study.resolved_transform()) is not None]
+    same = [found for found in nearby if transform_digest(found) == part.digest]
+    return same[0] if same else transform.known_as(part.identity)
 
 
 def _evaluators(study: Study, manifest: Manifest) -> tuple[Evaluator, ...]:
@@ -69,10 +83,14 @@ def _evaluators(study: Study, manifest: Manifest) -> tuple[Evaluator, ...]:
 
 
 def _declared(study: Study) -> list[Evaluator]:
-    """The evaluators of studies that are declared where the agents are."""
+    return [e for declared in _nearby(study) for e in declared.resolved_evaluators()]
+
+
+def _nearby(study: Study) -> list[Study]:
+    """The studies that are declared where the agents are."""
     places = [reference(fn) for fn in study.agents.values()]
     found = [resolve_reference(place, Path()) for place in places if place]
-    return [e for declared in found if isinstance(declared, Study) for e in declared.resolved_evaluators()]
+    return [declared for declared in found if isinstance(declared, Study)]
 
 
 def _as_it_was(evaluator: Evaluator, part: EvaluatorPart, nearby: Evaluator | None) -> Evaluator:

@@ -25,7 +25,9 @@ def own_sources(plan: Plan) -> list[str]:
 
 
 def _reached(plan: Plan) -> set[str]:
-    code = [getattr(part, "fingerprint", None) for part in (*plan.agents.values(), *plan.evaluators.values())]
+    steps = getattr(plan.transform, "steps", ())
+    parts = (*plan.agents.values(), plan.transform, *steps, *plan.evaluators.values())
+    code = [getattr(part, "fingerprint", None) for part in parts]
     return {str(Path(file).resolve()) for seen in code if seen is not None for file in seen.files}
 
 

@@ -6,15 +6,16 @@ A plan of many trials is judged from a part of them, taken at random.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from peira.core.events import State
-from peira.plan.expand import Plan
+from peira.core.rows import Task
+from peira.plan.expand import Plan, transform_digest
 from peira.plan.experience import key_of
 from peira.plan.history import Found, Readable, recorded
-from peira.plan.judging import Judging, output_digest
+from peira.plan.judging import Judging
 from peira.plan.layout import Condition, Layout, Place
 from peira.plan.order import shuffled
 
@@ -87,7 +88,9 @@ class _Seen:
 
 def _look(plan: Plan, store: Readable | None) -> _Seen:
     seen, scores = _Seen(), dict[str, list[str]]()
-    judging = Judging(plan.common, {digest: e.takes for digest, e in plan.evaluators.items()})
+    takes = {digest: evaluator.takes for digest, evaluator in plan.evaluators.items()}
+    judging = Judging(plan.common, takes, transform_digest(plan.transform))
+    done: list[tuple[Place, str, Task]] = []
     again = plan.study.policy.retry_failed
     for place, id, task in recorded(plan, store, _sample(plan.layout)):
         seen.looked += 1
@@ -95,14 +98,29 @@ def _look(plan: Plan, store: Readable | None) -> _Seen:
         seen.conditions.setdefault(key, place.condition)
         if task is not None and task.state is State.succeeded:
             seen.done += 1
-            for judge, score in judging.scores(place, id, output_digest(task.result)):
-                scores.setdefault(judge, []).append(score)
+            done.append((place, id, task))
         elif task is None or again or task.state is not State.failed:
             seen.new += 1
             seen.trials[key] += 1
             seen.fresh.update({*plan.common, *place.case.judged_by})
+    for judge, score in _scores(judging, done, store):
+        scores.setdefault(judge, []).append(score)
     seen.missing.update({judge: _missing(ids, store, again) for judge, ids in scores.items()})
     return seen
+
+
+def _scores(
+    judging: Judging, done: Sequence[tuple[Place, str, Task]], store: Readable | None
+) -> Iterator[tuple[str, str]]:
+    """Each score of these trials, with its evaluator; one of an answer that is not known has no id ("")."""
+    ids = [judging.answer(task.result) for _, _, task in done] if judging.transform else []
+    answers = store.find("task", ids) if store and ids else {}
+    for at, (place, id, task) in enumerate(done):
+        answer = answers.get(ids[at]) if ids else task
+        if answer is None or answer.state is not State.succeeded:
+            yield from ((judge, "") for judge in judging.judges(place.case))
+        else:
+            yield from judging.scores(place, id, task.result, answer.result)
 
 
 def _sample(layout: Layout) -> Iterator[Place]:
@@ -115,6 +133,6 @@ def _sample(layout: Layout) -> Iterator[Place]:
 
 def _missing(scores: list[str], store: Readable | None, again: bool) -> int:
     """How many of the scores are to be made."""
-    rows = store.find("task", scores) if store else {}
+    rows = store.find("task", [score for score in scores if score]) if store else {}
     kept = (State.succeeded,) if again else (State.succeeded, State.failed)
     return sum(score not in rows or rows[score].state not in kept for score in scores)

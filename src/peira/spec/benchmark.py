@@ -119,7 +119,8 @@ class Benchmark(Value):
             "data": {"benchmark": self.name, "licence": self.licence, **found.origin},
             "agent": registry.look("prompted", "chat"),
             "factors": [Factor("model", list(models)), Factor("prompt", levels)],
-            "evaluators": self._judges(),
+            "transform": self.transform,
+            "evaluators": list(self.evaluators),
             "seed": seed,
         }
         return Study.assemble({**said, **study}, self._folders)
@@ -162,13 +163,6 @@ class Benchmark(Value):
                 f"prompts: {shots} examples and the case itself are more than the {len(cases)} cases"
             )
         return [{"input": case.input, "output": case.expected} for case in cases]
-
-    def _judges(self) -> list[Any]:
-        if self.transform is None:
-            return list(self.evaluators)
-        return [
-            {"name": "answer", "transform": self.transform, "evaluator": judge} for judge in self.evaluators
-        ]
 
 
 def _several(given: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ class Fields(TypedDict, total=False):
     design: Any
     agent: Any
     agents: Any
+    transform: Any
     evaluators: Any
     repeats: int
     seed: int

@@ -102,6 +102,11 @@ class _Varying(Value):
     def values(self) -> tuple[Json, ...]:
         return tuple(level.value for level in self.levels)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Those of the levels that have one."""
+        return tuple(level.label for level in self.levels if level.label)
+
 
 class Factor(_Varying):
     """What is varied: among `levels`, or over a range from `low` to `high` (both may be given).

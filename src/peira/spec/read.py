@@ -32,7 +32,8 @@ from peira.spec.values import Value, join, read_value
 TEXT = ("name", "title", "description", "authors", "rationale", "tags", "notes", "version")
 KEYS = (
     *TEXT,
-    *("cases", "factors", "blocks", "constraints", "design", "agent", "agents", "evaluators"),
+    *("cases", "factors", "blocks", "constraints", "design", "agent", "agents"),
+    *("transform", "evaluators"),
     *(
         "repeats",
         "seed",
@@ -71,6 +72,8 @@ class Reader:
         if "data" in raw or self.data:
             fields["data"] = self.data or raw["data"]
         fields |= self.agents(raw)
+        if raw.get("transform") is not None:
+            fields["transform"] = self.attempt("transform", self._transform, raw["transform"])
         fields["evaluators"] = self.evaluators(raw.get("evaluators"), "evaluators")
         fields |= {key: read(self, raw[key], key) for key, read in _PARTS.items() if raw.get(key) is not None}
         return {key: value for key, value in fields.items() if value is not None or key not in _PARTS}
@@ -195,6 +198,11 @@ class Reader:
         return tuple(e for e in made if e is not None)
 
     def _evaluator(self, given: Any) -> Any:
+        return given if isinstance(given, str) and not is_reference(given) else self._code(given)
+
+    def _transform(self, given: Any) -> Any:
+        if isinstance(given, (list, tuple)):
+            return tuple(map(self._transform, given))
         return given if isinstance(given, str) and not is_reference(given) else self._code(given)
 
     # Parts

@@ -34,6 +34,7 @@ def broken_rules(study: Study, broken: Iterable[str] = ()) -> Iterator[str]:
     yield from (problem for problem in wanted.values() if isinstance(problem, str))
     known = {label: w for label, w in wanted.items() if isinstance(w, Wants)}
     yield from _arguments(study, known, names)
+    yield from _transform(study)
     evaluators = yield from _evaluators(study)
     yield from _design(study)
     yield from _constraints(study, known, names)
@@ -47,6 +48,7 @@ class _Names:
 
     def __init__(self, study: Study, broken: frozenset[str]) -> None:
         self.levels: dict[str, tuple[Json, ...]] = {v.name: v.values for v in (*study.blocks, *study.factors)}
+        self.labels = {v.name: v.labels for v in (*study.blocks, *study.factors)}
         if study.labelled:
             self.levels["agent"] = tuple(study.agents)
         if "" not in study.case_sets:
@@ -97,6 +99,13 @@ def _arguments(study: Study, wanted: Mapping[str, Wants], names: _Names) -> Iter
             who = "no agent takes" if study.labelled else f"{next(iter(wanted))} does not take"
             hint = nearest(factor.name, {n for w in takers for n in w.names} - {*INJECTED})
             yield f"factors.{factor.name}: {who} {factor.name!r}{hint}"
+
+
+def _transform(study: Study) -> Iterator[str]:
+    try:
+        study.resolved_transform()
+    except Invalid as error:
+        yield from (f"transform: {problem}" for problem in error.problems)
 
 
 def _evaluators(study: Study) -> Any:
@@ -207,7 +216,7 @@ def _aims(study: Study, names: _Names, evaluators: frozenset[str]) -> Iterator[s
         named = h.factor.split(":") if h.factor else []  # "a:b" is their interaction
         yield from _unknown(f"{path}.factor", "factor", named, names.known)
         if names.levels.get(h.factor):
-            there = {digest(value) for value in names.levels[h.factor]}
+            there = {digest(value) for value in (*names.levels[h.factor], *names.labels.get(h.factor, ()))}
             for level in h.levels:
                 if digest(level) not in there:
                     yield f"{path}.levels: {level!r} is not a level of {h.factor}"

@@ -25,7 +25,7 @@ def schema() -> Schema:
     _, defined = models_json_schema([(model, "validation") for model in MODELS])
     parts: Schema = {name: _tidy(part) for name, part in defined["$defs"].items()}
     parts |= {"Case": _case(), "Cases": _cases(), "Query": _query()}
-    parts |= {"Code": _code(), "Evaluator": _evaluator()}
+    parts |= {"Code": _code(), "Evaluator": _named_plugin(), "Transform": _named_plugin()}
     parts |= {f"{name}Fields": _unnamed(parts[name]) for name in ("Factor", "Block")}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -50,6 +50,7 @@ def _properties() -> Schema:
         "constraints": _list(_either(TEXT, _ref("Constraint"))),
         "design": _either(TEXT, {"type": "object", "properties": {"name": TEXT}, "required": ["name"]}),
         **dict.fromkeys(("agent", "agents"), _either(_ref("Code"), labelled)),
+        "transform": _either(_ref("Transform"), _list(_ref("Transform"))),
         "evaluators": _either(_ref("Evaluator"), _list(_ref("Evaluator"))),
         "repeats": {"type": "integer", "minimum": 1},
         "seed": {"type": "integer"},
@@ -122,5 +123,5 @@ def _code() -> Schema:
     return {**TEXT, "pattern": r".+\.py:[A-Za-z_][\w.]*$", "description": "file.py:name"}
 
 
-def _evaluator() -> Schema:
+def _named_plugin() -> Schema:
     return _either(TEXT, {"type": "object", "minProperties": 1})

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, SkipValidation, ValidationError
 
 from peira.core.contracts import Evaluator
+from peira.core.transforms import Transform
 from peira.errors import Invalid
 from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
 from peira.spec.case import Case
@@ -25,6 +26,7 @@ from peira.spec.query import Query
 from peira.spec.read import KEYS, Reader
 from peira.spec.rules import broken_rules
 from peira.spec.stopping import Stop
+from peira.spec.transforms import as_transform
 from peira.spec.values import Name, Table, Texts, Value, translate
 
 MAX_SEED = 2**53 - 1
@@ -38,7 +40,8 @@ class Study(Value, Decorated):
     `version` stands for the agents' code: while it stays, edits make no new trials. `order` is how trials are
     run: at random (within blocks), interleaved (in rounds of all conditions), case by case, or as given.
     `anchors` is how often the first trial is run again through the run, to see whether what is measured
-    drifts. `stop` says when enough is known: the run then ends, and the rest of the plan is not needed.
+    drifts. `transform` finds in an output the answer that evaluators judge; without one they judge the
+    output. `stop` says when enough is known: the run then ends, and the rest of the plan is not needed.
     `data` records where cases came from (source, revision, digest) and is no part of what a trial is.
     A study of one function can be called as that function.
     """
@@ -60,6 +63,7 @@ class Study(Value, Decorated):
     anchors: int = Field(default=0, ge=0)
     agents: SkipValidation[Mapping[str, Any]] = Field(default_factory=dict)
     labelled: bool = False
+    transform: SkipValidation[Any] = None
     evaluators: SkipValidation[tuple[Any, ...]] = ()
     repeats: int = Field(default=1, ge=1)
     seed: int = Field(default=0, ge=-MAX_SEED, le=MAX_SEED)
@@ -146,6 +150,10 @@ class Study(Value, Decorated):
     def sources(self) -> Mapping[str, Path | Query]:
         """The files that case sets were read from, or the queries that found them, by label."""
         return dict(self.__dict__.get("_sources", {}))
+
+    def resolved_transform(self) -> Transform | None:
+        """The transform, made of what was written; None if there is none."""
+        return None if self.transform is None else as_transform(self.transform)
 
     def resolved_evaluators(self) -> tuple[Evaluator, ...]:
         """The evaluators, made of what was written."""

@@ -14,6 +14,7 @@ from peira.spec.evaluators import name_of, write_evaluator
 from peira.spec.factors import Block, Factor, Level
 from peira.spec.modules import reference
 from peira.spec.query import Query
+from peira.spec.transforms import write_transform
 from peira.spec.values import Value
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ class Writer:
         if "design" in said:
             name, parameters = study.design.name, study.design.parameters
             document["design"] = {"name": name, **parameters} if parameters else name
+        if study.transform is not None:
+            written = write_transform(study.transform, self.base)
+            document["transform"] = (
+                self._missing(study.transform, "transform") if written is None else written
+            )
         if study.evaluators:
             document["evaluators"] = self._evaluators(study.evaluators, "evaluators")
         if study.stop is not None:

@@ -26,7 +26,7 @@ from peira.core.contracts import Attempt
 from peira.core.events import TaskSpec
 from peira.core.ids import Json, digest
 from peira.core.steps import step
-from peira.engine.trials import Generate
+from peira.engine.work import Generate
 
 KIND = "scripted"
 PAUSE = 0.01

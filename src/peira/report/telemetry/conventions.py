@@ -14,7 +14,7 @@ import msgspec
 from peira.core.contracts import Attempt
 from peira.core.ids import Json
 from peira.core.models import Reply, Request
-from peira.engine.trials import Evaluate, Generate
+from peira.engine.work import Evaluate, Generate
 
 Attributes = dict[str, Any]
 SHORT = 80

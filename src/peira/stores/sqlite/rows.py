@@ -57,6 +57,7 @@ class RunRest(msgspec.Struct, omit_defaults=True):
     generation: int = 0
     spent: tuple[Spent, ...] = ()
     reopened: bool = False
+    evaluation: str = ""
     look: Look | None = None
 
 

@@ -1,0 +1,21 @@
+"""Stored outputs judged anew: nothing is generated, every score is durable."""
+
+from __future__ import annotations
+
+from figures import COST, Section, cost, data
+from workers import Bench, Work, alternate
+
+
+def scoring(bench: Bench) -> Section:
+    """Five times the trials of one run, by an evaluator that compares texts and by one that reads numbers."""
+    n = 5 * bench.trials
+    works = [Work(name, "work_scoring.py", n, ("--evaluator", name)) for name in ("exact", "numeric")]
+    rows, failed = alternate(works, bench)
+    return Section(
+        f"scoring: {n:,} stored outputs; median (best) of {bench.rounds} rounds in turns",
+        ("", *COST),
+        [(label, *cost(kept)) for label, kept in rows.items()],
+        data(rows, {}),
+        [],
+        list(failed.values()),
+    )
