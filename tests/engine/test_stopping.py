@@ -288,3 +288,32 @@ def test_a_rule_that_fails_is_told_of_and_fails_no_run():
     assert results.counts["succeeded"] == 60
     [noted] = events(store, results.run_id, RunNoted)
     assert noted.text.endswith("ZeroDivisionError: no looks today")
+
+
+def test_a_race_finds_the_best_through_the_engine():
+    """Ten races of three, with wide gaps: the best is given up in none, and left alone in nearly all."""
+    looks = [
+        went(studied(levels="abc", cases=80, seed=seed, stop={"rule": "racing", "by": "m"})).look
+        for seed in range(10)
+    ]
+    assert not any("a" in look.dropped for look in looks)
+    assert sum(look.answer == "a is best" for look in looks) >= 8
+
+
+def test_answers_that_a_transform_finds_are_followed_alike_now_and_later():
+    """Some outputs hold no answer: whatever that makes of them, a replay makes the same of it."""
+
+    def talking(case, m):
+        time.sleep(0.002)
+        drawn = current_trial().rng.random()
+        return "no idea" if drawn > 0.9 else f"I think it is {int(drawn < SHARES[m])}"
+
+    def graded(output):
+        return float(output)
+
+    store, study = MemoryStore(), studied(talking, transform="last_number", evaluators=[graded])
+    first = went(study, store)
+    assert first.look.answer == "H1 supported"
+    again = went(study, store)
+    assert again.look == first.look
+    assert "succeeded" not in again.counts

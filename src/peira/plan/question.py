@@ -61,7 +61,7 @@ def _units(layout: Layout) -> int:
     """How many cases, or clusters of cases, the plan has."""
     if layout.chosen is None:
         cases = ((label, one) for label, some in layout.case_sets.items() for one in some)
-        return len({(label, one.id) if one.cluster is None else one.cluster for label, one in cases})
+        return len({unit_of(label, one.id, one.cluster) for label, one in cases})
     places = (place for place in layout.places() if place.number < layout.anchored)
     return len({unit_of(p.condition.cases, p.case.id, p.case.cluster) for p in places})
 
