@@ -70,12 +70,13 @@ def test_without_two_plots_of_a_setting_nothing_is_said_of_it(trial, results):
     assert any("set for whole plots: tool" in note for note in results(trials).effects().notes)
 
 
-def test_it_keeps_its_level_where_plots_and_cases_differ(trial, results):
-    """Plots that differ by chance, and cases that react differently to the whole-plot factor: over 300 data
-    sets without any effect the false alarms stay about the level; ignoring plots they would be many."""
+@pytest.mark.parametrize(("reaction", "plot"), [(0.5, 1.0), (1.0, 0.0)])
+def test_it_keeps_its_level_where_plots_and_cases_differ(trial, results, reaction, plot):
+    """Plots that differ by chance, and cases that react differently to the whole-plot factor: over 150 data
+    sets without any effect the false alarms stay about the level. Ignoring plots they would be many."""
     rng, strata, naive = np.random.default_rng(5), 0, 0
-    for _ in range(300):
-        reacts, plots = rng.normal(0, 0.5, (8, 2)), rng.normal(0, 1, 12)
+    for _ in range(150):
+        reacts, plots = rng.normal(0, reaction, (8, 2)), rng.normal(0, plot, 12)
         trials = [
             trial(case, reacts[case, p % 2] + plots[p] + rng.normal(), tool=p % 2, style=s, plot=f"p{p}")
             for case in range(8)
@@ -85,8 +86,8 @@ def test_it_keeps_its_level_where_plots_and_cases_differ(trial, results):
         made = results(trials)
         strata += made.strata("tool", "style").line("tool").p <= 0.05
         naive += made.effects("tool").tests[0].p <= 0.05
-    assert strata <= 0.05 * 300 + 2 * (300 * 0.05 * 0.95) ** 0.5
-    assert naive > 60
+    assert strata <= 0.05 * 150 + 2 * (150 * 0.05 * 0.95) ** 0.5
+    assert naive > 30 or not plot
 
 
 def test_plots_of_a_design_are_known_to_its_results(tmp_path):
