@@ -23,10 +23,10 @@ from peira.stats.twobytwo import odds_ratio
 
 
 def rest(quick: bool) -> Iterator[Cell]:
-    rounds = 200 if quick else 2000
+    rounds = 30 if quick else 2000
     for seed, (method, where, draw, truth) in enumerate(_intervals()):
         yield Cell(method, where, "coverage", covered(draw, truth, rounds, seed), 0.95, rounds)
-    times = 60 if quick else 600
+    times = 12 if quick else 600
     for seed, (method, where, test) in enumerate(_tests()):
         yield Cell(method, where, "rejection", *rejected(test, times, seed), times)
 

@@ -89,7 +89,7 @@ def _difference(sides: Callable[[Rng], tuple[np.ndarray, np.ndarray]], rng: Rng)
 def tests(quick: bool) -> Iterator[Cell]:
     """Both sides of the same shape, n values each."""
     for seed, (n, shape) in enumerate(product((10, 30), SHAPES)):
-        yield from tests_of(n, shape, 500 if quick else 4000, seed)
+        yield from tests_of(n, shape, 500 if quick else 2000, seed)
 
 
 def tests_of(n: int, shape: str, rounds: int, seed: int) -> Iterator[Cell]:
@@ -116,7 +116,7 @@ def unequal(quick: bool) -> Iterator[Cell]:
         found = covered(partial(_welch, n, m, spread), 0, rounds, seed)
         yield Cell("welch interval", f"n {n} and {m}, spread 1 and {spread}", "coverage", found, 0.95, rounds)
     for seed, n in enumerate((10, 40)):
-        times = 100 if quick else 600
+        times = 100 if quick else 300
         found = rejected(partial(_least, n), times, seed)
         yield Cell("max t, all pairs of 4", f"n {n}", "rejection", *found, times)
 

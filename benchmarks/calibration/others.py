@@ -24,7 +24,7 @@ STRENGTHS = np.array([0.8, 0.2, -0.3, -0.7])
 
 def looking(quick: bool) -> Iterator[Cell]:
     """After every value; and at five planned looks."""
-    rounds, n = (100, 500) if quick else (1000, 1000)
+    rounds, n = (100, 500) if quick else (500, 1000)
     for seed, p in enumerate((0.5, 0.9, 0.98)):
         wrong = 1 - covered(partial(_betting, n, p), p, rounds, seed)
         yield Cell("betting", f"{n} looks, p {p}", "anytime", wrong, 0.05, rounds)

@@ -10,8 +10,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "calibration"))
 
+import designed
 import means
 import others
+import page
 import shares
 from cells import Cell, enumerated, narrowest
 
@@ -68,6 +70,32 @@ def test_looking_on_the_way():
 
 def test_everything_else():
     assert not broken(list(others.rest(quick=True)))
+
+
+def test_designed_studies():
+    assert not broken(list(designed.rest(quick=True)))
+
+
+def test_the_page_keeps_what_is_not_run_again(tmp_path):
+    path = tmp_path / "calibration.md"
+
+    def table_of(verdict):
+        rows = ("method | situation | found | best attainable | verdict", "---|---|---|---|---")
+        lines = (*rows, f"t | n 10 | 0.842 ± 0.007 | 0.950 | {verdict}")
+        return "\n".join(f"| {line} |" for line in lines)
+
+    page.write(
+        path, {"B": ("2", table_of("ok")), "A": ("1", table_of("TOO RARELY (warned in 41%)"))}, ["A", "B"]
+    )
+    text = path.read_text(encoding="utf-8")
+    assert text.index("## A (1 s)") < text.index("## B (2 s)")
+    assert "| A | 0 | 0 | 1 |" in text
+    assert "| t | n 10 | 0.842 ± 0.007 | TOO RARELY (warned in 41%) |" in text
+    page.write(path, {"A": ("3", table_of("ok"))}, ["A", "B"])
+    again = path.read_text(encoding="utf-8")
+    assert "Nothing." in again
+    assert "## B (2 s)" in again
+    assert "| B | 1 | 0 | 0 |" in again
 
 
 def test_verdicts():
