@@ -45,9 +45,13 @@ def one(case: object, scores: dict[str, Any] | None, repeat: int = 0, **more: An
         "expected": "yes",
         "output": None if failed else "yes",
         "failure": Failure("OSError", "no luck") if failed else None,
-        "scores": {name: Score(name, State.succeeded, value) for name, value in (scores or {}).items()},
+        "scores": {name: _score(name, value) for name, value in (scores or {}).items()},
     }
     return TrialResult(**base | fields)
+
+
+def _score(name: str, value: Any) -> Score:
+    return value if isinstance(value, Score) else Score(name, State.succeeded, value)
 
 
 def gathered(trials: Iterable[TrialResult], aims: Aims | None = None, **more: Any) -> Results:

@@ -13,6 +13,7 @@ from scipy import stats
 
 from peira.analysis.measures import measure
 from peira.analysis.results import Results
+from peira.analysis.trials import Score
 from peira.core.events import State
 from peira.errors import Invalid
 from peira.report.build import build
@@ -130,6 +131,31 @@ def test_where_there_is_little_to_say_it_says_so(name: str, trial: Make, results
     assert report.answer.startswith(answer)
     for form in TEXTS:
         assert RENDERERS[form](report)
+
+
+def test_threats_are_those_of_the_run_as_it_was(trial: Make, results: Make) -> None:
+    told = {"judge": Score("judge", State.succeeded, 0.5, metrics={"calls": 1.0})}
+    trials = [
+        trial(n, told, repeat, cluster=f"k{n % 12}", reused=n < 5, about={"served": "m"})
+        for n in range(60)
+        for repeat in range(2)
+    ]
+    trials.append(trial(99, {}, state=State.queued, output=None))
+    found = {one.title: one for one in build(results(trials, status="interrupted")).threats}
+    assert set(found) == {
+        *(
+            "Few cases",
+            "Not complete",
+            "Judged by a model",
+            "Reused trials",
+            "Served models",
+            "Unknown origin",
+        )
+    }
+    assert found["Judged by a model"].grave
+    assert "10 of 121 trials" in found["Reused trials"].text
+    assert "13 clusters" in found["Few cases"].text
+    assert "1 of 121 trials have not ended (the run is interrupted)" in found["Not complete"].text
 
 
 def test_what_is_wrong_is_said_at_once(results: Make) -> None:

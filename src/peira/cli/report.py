@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,12 +58,23 @@ def report(
         endings = ", ".join(f".{name}" for name in registry.names("report"))
         raise Invalid(f"-o: {file.name!r} must end in one of {endings}")
     options = {"level": level, "trials": trials, "tell": _progress}
-    made = registry.make("report", ending, results=results, path=file, **options)
-    drawn = _drawn(made, plots) if plots else []
+    with _uncollected():
+        made = registry.make("report", ending, results=results, path=file, **options)
+        drawn = _drawn(made, plots) if plots else []
     out.document({"run": results.run_id, "path": str(file), "answer": made.answer, "plots": drawn})
     out.text(f"{made.answer}\n{file}")
     if drawn:
         note(f"{len(drawn)} plots in {plots}")
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """All that is made here is kept or freed at once: to look for cycles in it takes a fifth of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _drawn(made: Any, folder: Path) -> list[str]:

@@ -76,6 +76,7 @@ def _shown(trial: TrialResult, labels: Labels, said: Mapping[str, Exchange]) -> 
     return Shown(
         id=trial.id,
         condition=labels.full(trial),
+        levels=labels.short(trial),
         case=trial.case_id,
         repeat=trial.repeat,
         state=trial.state.value,

@@ -31,7 +31,7 @@ class Seen:
 def threats(seen: Seen) -> tuple[Threat, ...]:
     if not seen.trials:
         return ()
-    found = [*_of_sample(seen), *_of_losses(seen), *_of_analysis(seen), *_of_origin(seen)]
+    found = [*_of_sample(seen), *_of_losses(seen), *_of_analysis(seen), *_of_judges(seen), *_of_origin(seen)]
     if (known := seen.results.background) is not None:
         found += [*_of_design(known, seen), *_of_measurement(known)]
     else:
@@ -131,6 +131,19 @@ def _of_origin(seen: Seen) -> Iterator[Threat]:
         )
 
 
+def _of_judges(seen: Seen) -> Iterator[Threat]:
+    """Evaluators that asked a model to judge."""
+    scores = (score for trial in seen.trials for score in trial.scores.values())
+    judges = sorted({score.name for score in scores if score.metrics.get("calls")})
+    if judges:
+        yield Threat(
+            "Judged by a model",
+            f"{', '.join(judges)}: a model judges. Without labels by people its errors are not known, and "
+            "they are in every number.",
+            True,
+        )
+
+
 def _of_design(known: Background, seen: Seen) -> Iterator[Threat]:
     manifest = known.manifest
     if manifest.order == "given":
@@ -164,14 +177,6 @@ def _of_design(known: Background, seen: Seen) -> Iterator[Threat]:
 
 
 def _of_measurement(known: Background) -> Iterator[Threat]:
-    judges = [part.name for part in known.manifest.evaluators if _asks(part.identity)]
-    if judges:
-        yield Threat(
-            "Judged by a model",
-            f"{', '.join(judges)}: a model judges. Without labels by people its errors "
-            "are not known, and they are in every number.",
-            True,
-        )
     loose = [part.name for part in known.manifest.evaluators if _unconfined(part.identity)]
     if loose:
         yield Threat(
@@ -192,15 +197,6 @@ def _of_measurement(known: Background) -> Iterator[Threat]:
             "Uncommitted changes",
             "The project had changes that were not committed; the run keeps the sources it used.",
         )
-
-
-def _asks(identity: Json) -> bool:
-    """Whether an evaluator names a model that it asks, anywhere in what it is made of."""
-    if isinstance(identity, Mapping):
-        return any(
-            (key in ("model", "models", "judge") and value) or _asks(value) for key, value in identity.items()
-        )
-    return isinstance(identity, (list, tuple)) and any(map(_asks, identity))
 
 
 def _unconfined(identity: Json) -> bool:

@@ -122,6 +122,7 @@ class Shown:
 
     id: str
     condition: str
+    levels: str
     case: str
     repeat: int
     state: str
