@@ -129,3 +129,18 @@ def test_a_schema_that_is_none_is_said_before_anything_is_asked(schema: Any, sai
 def test_outside_a_trial_nobody_is_asked() -> None:
     with pytest.raises(NotInTrial, match="outside a trial"):
         ask("m", "the question")
+
+
+def test_in_a_loop_it_would_stop_all_others_and_is_refused() -> None:
+    channel = MemoryChannel(replies=[Reply("yes")])
+
+    async def agent() -> Reply:
+        return ask("m", "the question")
+
+    judge(channel)
+    try:
+        with pytest.raises(Invalid, match=r"await ask_async"):
+            asyncio.run(agent())
+    finally:
+        judge(None)
+    assert channel.asked == []

@@ -128,3 +128,49 @@ def test_a_loop_is_not_kept_by_those_who_waited_on_it() -> None:
     loops = [used() for _ in range(3)]
     gc.collect()
     assert [loop() for loop in loops] == [None] * 3
+
+
+def test_a_loop_that_posts_wakes_the_other_once_it_has_posted_all() -> None:
+    class Counting(asyncio.SelectorEventLoop):
+        woken = 0
+
+        def call_soon_threadsafe(self, *given, **more):
+            self.woken += 1
+            return super().call_soon_threadsafe(*given, **more)
+
+    loop = Counting()
+    came: list[int] = []
+    box = Mailbox(loop, came.append)
+
+    async def post(n: int) -> None:
+        box.post(n)
+        assert loop.woken == 0
+
+    async def many() -> None:
+        await asyncio.gather(*map(post, range(20)))
+        await asyncio.sleep(0)
+
+    asyncio.run(many())
+    assert loop.woken == 1
+    loop.run_until_complete(asyncio.sleep(0))
+    assert came == list(range(20))
+    loop.close()
+
+
+def test_a_loop_that_is_blocked_after_posting_keeps_nobody_else_from_waking() -> None:
+    loop, came = asyncio.new_event_loop(), list[str]()
+    box = Mailbox(loop, came.append)
+
+    def other_posts() -> None:
+        box.post("other")
+        loop.run_until_complete(asyncio.sleep(0))
+
+    async def post_and_block() -> None:
+        box.post("blocked")
+        other = threading.Thread(target=other_posts)
+        other.start()
+        other.join(timeout=10)
+
+    asyncio.run(post_and_block())
+    assert came == ["blocked", "other"]
+    loop.close()

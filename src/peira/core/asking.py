@@ -6,9 +6,11 @@ again, a bounded number of times. Each of these is a call of its own, recorded a
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -41,7 +43,10 @@ def ask(
     A resumed trial gets the recorded reply and pays nothing. Equal requests in one trial are told apart
     by their order, or by `key`. `tools` and the provider's parameters go by name. With a `schema` (a JSON
     schema, or a pydantic model) the reply's `parsed` fits it, or Unfit after so many `repairs`.
+
+    Not in `async def` agents: waiting here would stop all others of the loop they share. There it is Invalid.
     """
+    _refuse_in_a_loop()
     talk = _talk(model, prompt, system, key, schema, repairs, parameters)
     asked = next(talk)
     while True:
@@ -69,6 +74,12 @@ async def ask_async(
             asked = talk.send(await arrival(asked))
         except StopIteration as over:
             return over.value  # type: ignore[no-any-return]
+
+
+def _refuse_in_a_loop() -> None:
+    with suppress(RuntimeError):  # as it should be: nothing else waits in this thread
+        asyncio.get_running_loop()
+        raise Invalid("ask() in an async def agent would stop all others: use `await ask_async(...)`")
 
 
 def _talk(

@@ -1,7 +1,8 @@
 """Messages to an event loop from other threads: many that come together wake it once.
 
 Waking a loop is a system call, and a call of a model crosses threads several times: at thousands a second
-it is what costs most.
+it is what costs most. It also hands over the interpreter: whoever is woken by the first of many messages
+finds only that one. So a loop that posts wakes the other when it is done with all it had to do just now.
 """
 
 from __future__ import annotations
@@ -26,18 +27,32 @@ class Mailbox(Generic[Message]):
         self._loop, self._deliver = weakref.ref(loop), deliver
         self._messages: deque[Message] = deque()
         self._woken = False
+        self._later: weakref.ref[asyncio.AbstractEventLoop] | None = None
 
     def post(self, message: Message) -> None:
         """From any thread; RuntimeError if the loop is closed."""
+        loop = self._loop()
+        if loop is None or loop.is_closed():
+            raise RuntimeError("the event loop is closed")
         self._messages.append(message)
-        if not self._woken:
-            self._woken = True
-            self._awake().call_soon_threadsafe(self._empty)
+        if self._woken:
+            return
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            self._wake()
+            return
+        if self._later is None or self._later() is not here:  # another loop that will, may be blocked
+            self._later = weakref.ref(here)
+            here.call_soon(self._wake)
 
-    def _awake(self) -> asyncio.AbstractEventLoop:
-        if (loop := self._loop()) is None:
-            raise RuntimeError("the event loop is gone")
-        return loop
+    def _wake(self) -> None:
+        self._later = None
+        loop = self._loop()
+        if not self._woken and loop is not None:
+            self._woken = True
+            with suppress(RuntimeError):  # it was closed meanwhile: nobody waits any more
+                loop.call_soon_threadsafe(self._empty)
 
     def _empty(self) -> None:
         self._woken = False  # before the box is emptied: whoever comes from now on wakes it again

@@ -78,6 +78,8 @@ def _shown(limit: str, most: float) -> str:
 
 def stated_output(parameters: Mapping[str, Json]) -> int | None:
     """The limit on output tokens that parameters state."""
+    if not parameters:
+        return None
     return next((parameters[name] for name in LIMITS if type(parameters.get(name)) is int), None)
 
 
@@ -152,6 +154,8 @@ class Reserve:
         """Set aside what a call is expected to take, for `part` of the price; None if it may fit once others
         that are under way are settled, Exhausted if it will not."""
         accounts = self._accounts(named, trial)
+        if not accounts:
+            return Share(0.0, expected.total)
         counted = any(account.counts_money for account in accounts)
         if counted and named.price is None:
             raise Invalid(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from functools import cached_property, lru_cache
 
 import msgspec
@@ -17,7 +19,7 @@ from peira.core.contracts import Attempt, Op, Outcome
 from peira.core.events import AnyEvent, CallAnswered, CallIntended, CallLost, Spent
 from peira.core.failpoints import reach
 from peira.core.ids import compose, digest, digest_bytes
-from peira.core.mailbox import arrival
+from peira.core.mailbox import Mailbox
 from peira.core.models import Answer, CallFailed, Named, Reply, Request, Usage
 from peira.core.registry import registry
 from peira.engine.budget import Account, Reserve, Share
@@ -70,33 +72,55 @@ class Asked(msgspec.Struct, frozen=True, dict=True):
         return compose("call", model, self.digest, self.scope, _text(self.place), ordinal)
 
 
+_Written = list[tuple[Op, "asyncio.Future[Outcome]"]]
+
+
 class Quill:
-    """Writes ops of one event loop: those of one moment go to the store together, and come back together."""
+    """Writes ops of one event loop: those of one moment go to the store together, and come back together.
+    Each turn of a busy loop takes its time: there is one on the way there, and one on the way back."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._gathered: list[tuple[Op, asyncio.Future[Outcome]]] = []
+        self._gathered: _Written = []
+        self._back: Mailbox[tuple[_Written, Future[list[Outcome]]]] | None = None
 
     async def write(self, op: Op) -> Outcome:
         loop = asyncio.get_running_loop()
         written: asyncio.Future[Outcome] = loop.create_future()
         self._gathered.append((op, written))
         if len(self._gathered) == 1:
-            loop.call_soon(lambda: loop.create_task(self._hand_over()))
+            loop.call_soon(self._hand_over, loop)
         return await written
 
-    async def _hand_over(self) -> None:
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         gathered, self._gathered = self._gathered, []
+        box = self._back = self._back or Mailbox(loop, _come_back)
         try:
-            outcomes = await arrival(self._journal.send([op for op, _ in gathered]))
+            committed = self._journal.send([op for op, _ in gathered])
         except Exception as problem:
-            for _, written in gathered:
-                if not written.done():
-                    written.set_exception(problem)
-            return
-        for (_, written), outcome in zip(gathered, outcomes[-len(gathered) :], strict=True):
-            if not written.done():
-                written.set_result(outcome)
+            committed = Future()
+            committed.set_exception(problem)
+        committed.add_done_callback(lambda done: _send_back(box, gathered, done))
+
+
+def _send_back(
+    box: Mailbox[tuple[_Written, Future[list[Outcome]]]], gathered: _Written, done: Future[list[Outcome]]
+) -> None:
+    with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+        box.post((gathered, done))
+
+
+def _come_back(what: tuple[_Written, Future[list[Outcome]]]) -> None:
+    gathered, done = what
+    problem = done.exception()
+    outcomes = [] if problem else done.result()[-len(gathered) :]
+    for nth, (_, written) in enumerate(gathered):
+        if written.done():  # nobody waits any more
+            continue
+        if problem:
+            written.set_exception(problem)
+        else:
+            written.set_result(outcomes[nth])
 
 
 class Buyer:
@@ -247,7 +271,7 @@ class Buyer:
 
     async def _write(self, event: AnyEvent, blobs: tuple[bytes, ...] = ()) -> None:
         """Durable when it returns; Abandoned if the attempt may write no more."""
-        refusal = await self.write(Op(self._run, (event,), blobs))
+        refusal = await self._quill.write(Op(self._run, (event,), blobs))
         if refusal is not None:
             raise Abandoned(str(refusal))
 

@@ -153,14 +153,10 @@ class Ledger:
 
     async def _ask(self, chain: Sequence[Named], keys: Sequence[str], asked: Asked) -> Reply:
         rows = await self._find(keys)
-        for named, key in zip(chain, keys, strict=True):
-            if key in rows and rows[key].state == "answered":
-                return self._replay(named, rows[key], asked)
-        for named, key in zip(chain, keys, strict=True):
-            self._held(named, rows.get(key))
-        for named, key in zip(chain, keys, strict=True):
-            if in_batch(rows.get(key)):
-                await self._batcher.ask(named, asked, key, rows[key])
+        if any(key in rows for key in keys):
+            reply = await self._known(chain, keys, asked, rows)
+            if reply is not None:
+                return reply
         for named, after, key in zip(chain, [*chain[1:], None], keys, strict=True):
             row = rows.get(key)
             try:
@@ -172,6 +168,21 @@ class Ledger:
                     raise
                 self._say_once(named.name, after.name, problem)
         raise AssertionError("unreachable: the last one answers, or raises")
+
+    async def _known(
+        self, chain: Sequence[Named], keys: Sequence[str], asked: Asked, rows: _Rows
+    ) -> Reply | None:
+        """What was recorded before, by whichever of them; None if there is no answer, and one may be bought.
+        A call that is held ends here, and one that is in a batch waits for it."""
+        for named, key in zip(chain, keys, strict=True):
+            if key in rows and rows[key].state == "answered":
+                return self._replay(named, rows[key], asked)
+        for named, key in zip(chain, keys, strict=True):
+            self._held(named, rows.get(key))
+        for named, key in zip(chain, keys, strict=True):
+            if in_batch(rows.get(key)):
+                await self._batcher.ask(named, asked, key, rows[key])
+        return None
 
     def hand_in(self) -> None:
         """Nobody else will ask before something is answered: what has gathered for a batch need not wait."""
