@@ -144,3 +144,15 @@ def test_in_a_loop_it_would_stop_all_others_and_is_refused() -> None:
     finally:
         judge(None)
     assert channel.asked == []
+
+
+def test_ask_in_a_loop_works_and_warns_that_it_stops_the_others() -> None:
+    async def agent() -> str:
+        with pytest.warns(RuntimeWarning, match="await ask_async"):
+            return str(ask("m", "the question"))
+
+    judge(MemoryChannel(replies=[Reply("yes")]))
+    try:
+        assert asyncio.run(agent()) == "yes"
+    finally:
+        judge(None)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import warnings
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -44,9 +44,9 @@ def ask(
     by their order, or by `key`. `tools` and the provider's parameters go by name. With a `schema` (a JSON
     schema, or a pydantic model) the reply's `parsed` fits it, or Unfit after so many `repairs`.
 
-    Not in `async def` agents: waiting here would stop all others of the loop they share. There it is Invalid.
+    In an `async def` agent use `ask_async`: waiting here stops all others of the loop they share, and warns.
     """
-    _refuse_in_a_loop()
+    _warn_in_a_loop()
     talk = _talk(model, prompt, system, key, schema, repairs, parameters)
     asked = next(talk)
     while True:
@@ -76,10 +76,17 @@ async def ask_async(
             return over.value  # type: ignore[no-any-return]
 
 
-def _refuse_in_a_loop() -> None:
-    with suppress(RuntimeError):  # as it should be: nothing else waits in this thread
-        asyncio.get_running_loop()
-        raise Invalid("ask() in an async def agent would stop all others: use `await ask_async(...)`")
+def _in_a_loop() -> bool:
+    try:
+        return asyncio.get_running_loop() is not None
+    except RuntimeError:
+        return False
+
+
+def _warn_in_a_loop() -> None:
+    if _in_a_loop():
+        said = "ask() in an async def agent stops all others while it waits: use `await ask_async(...)`"
+        warnings.warn(said, RuntimeWarning, stacklevel=3)
 
 
 def _talk(
