@@ -131,21 +131,6 @@ def test_outside_a_trial_nobody_is_asked() -> None:
         ask("m", "the question")
 
 
-def test_in_a_loop_it_would_stop_all_others_and_is_refused() -> None:
-    channel = MemoryChannel(replies=[Reply("yes")])
-
-    async def agent() -> Reply:
-        return ask("m", "the question")
-
-    judge(channel)
-    try:
-        with pytest.raises(Invalid, match=r"await ask_async"):
-            asyncio.run(agent())
-    finally:
-        judge(None)
-    assert channel.asked == []
-
-
 def test_ask_in_a_loop_works_and_warns_that_it_stops_the_others() -> None:
     async def agent() -> str:
         with pytest.warns(RuntimeWarning, match="await ask_async"):
