@@ -69,10 +69,12 @@ class Table:
         scored = any(row.score is not None for row in self.body)
         header = [*map(layout.cell, self.by)]
         header += ["score", f"mean [{100 * self.level:g}% interval]"] if scored else []
-        counted = [
-            name for name in COUNTED if name == "failed" or any(_count(row, name) for row in self.body)
-        ]
-        return [*header, "n", *counted], [_cells(row, scored, counted) for row in self.body]
+        return [*header, "n", *self.counted], [_cells(row, scored, self.counted) for row in self.body]
+
+    @property
+    def counted(self) -> list[str]:
+        """The counts that stand beside the size: failures, and what else there is any of."""
+        return [name for name in COUNTED if name == "failed" or any(count(row, name) for row in self.body)]
 
     def __str__(self) -> str:
         text = layout.plain(*self.grid()) if self.body else "no trials"
@@ -90,12 +92,13 @@ class Table:
         return msgspec.json.encode({name: getattr(self, name) for name in names}).decode()
 
 
-def _count(row: Row, name: str) -> int:
-    count: int = getattr(row, COUNTED[name])
-    return count
+def count(row: Row, name: str) -> int:
+    """How many of a name in `COUNTED`."""
+    found: int = getattr(row, COUNTED[name])
+    return found
 
 
 def _cells(row: Row, scored: bool, counted: Sequence[str]) -> list[str]:
     size = f"{row.n} ({row.cases} {'case' if row.cases == 1 else 'cases'})"
     mean = [layout.cell(row.score), layout.interval(row.mean, row.low, row.high)] if scored else []
-    return [*map(layout.cell, row.labels), *mean, size, *(str(_count(row, name)) for name in counted)]
+    return [*map(layout.cell, row.labels), *mean, size, *(str(count(row, name)) for name in counted)]

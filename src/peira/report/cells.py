@@ -8,7 +8,7 @@ from peira.analysis import layout
 from peira.analysis.contrast import chance as bare
 from peira.analysis.findings import Finding
 from peira.analysis.leaderboard import Entry, Leaderboard
-from peira.analysis.table import Table
+from peira.analysis.table import Table, count
 from peira.report.numbers import chance, change, spread
 from peira.report.value import FailureKind, Point, Report, Scored
 
@@ -22,7 +22,7 @@ def table_cells(table: Table) -> Cells:
         f"mean [{100 * table.level:g}% interval]",
         "trials",
         "cases",
-        "failed",
+        *table.counted,
     ]
     rows = [
         [
@@ -30,7 +30,7 @@ def table_cells(table: Table) -> Cells:
             layout.interval(row.mean, row.low, row.high),
             f"{row.n:,}",
             f"{row.cases:,}",
-            f"{row.failed:,}",
+            *(f"{count(row, name):,}" for name in table.counted),
         ]
         for row in table.body
     ]
@@ -39,7 +39,7 @@ def table_cells(table: Table) -> Cells:
 
 def numeric_of(table: Table) -> tuple[int, ...]:
     """The columns of numbers in `table_cells`."""
-    return tuple(range(len(table.by), len(table.by) + 4))
+    return tuple(range(len(table.by), len(table.by) + 3 + len(table.counted)))
 
 
 def effect_cells(one: Scored) -> Cells:

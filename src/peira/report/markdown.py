@@ -89,6 +89,7 @@ def _transcript(trial: Shown) -> Iterator[str]:
         ("input", trial.input),
         ("expected", trial.expected),
         ("output", trial.output),
+        ("answer", trial.answer),
         ("failure", trial.failure),
     ):
         if text:

@@ -14,7 +14,7 @@ from peira.analysis.background import Exchange
 from peira.analysis.measures import Measured
 from peira.analysis.results import Results
 from peira.analysis.trials import FAILED, TrialResult, named
-from peira.core.events import Failure
+from peira.core.events import Failure, State
 from peira.core.ids import Json, short
 from peira.core.words import counted
 from peira.plan.amounts import dollars
@@ -83,12 +83,20 @@ def _shown(trial: TrialResult, labels: Labels, said: Mapping[str, Exchange]) -> 
         input=_text(trial.input),
         expected="" if trial.expected is None else _text(trial.expected),
         output="" if trial.output is None else _text(trial.output),
+        answer=_answer(trial),
         scores=tuple(scores),
         failure=_line(trial.failure) if trial.failure else "",
         trace=trial.failure.trace if trial.failure else "",
         facts=", ".join(_facts(trial)),
         calls=tuple(_said(said[key]) for key in trial.calls[:MOST_CALLS] if key in said),
     )
+
+
+def _answer(trial: TrialResult) -> str:
+    """What the transform found, where there is one."""
+    if trial.found is None or trial.found.state is not State.succeeded:
+        return ""
+    return f"none: {trial.no_answer}" if trial.no_answer else _text(trial.found.value)
 
 
 def _facts(trial: TrialResult) -> Iterator[str]:

@@ -129,6 +129,7 @@ class Shown:
     input: str
     expected: str
     output: str
+    answer: str
     scores: tuple[tuple[str, str], ...]
     failure: str
     trace: str
