@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future, InvalidStateError
@@ -36,6 +37,7 @@ class AttemptChannel:
     _open = True
     _ordinals: Counter[str] | None = None
     _asked: set[Future[Reply]] | None = None
+    _counting: threading.Lock
     _account: Account | None = None
     _served: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
@@ -77,7 +79,7 @@ class AttemptChannel:
     def call(self, model: str, request: Request, key: str) -> Future[Reply]:
         self._check()
         if self._ordinals is None or self._asked is None:
-            self._ordinals, self._asked = Counter(), set()
+            self._ordinals, self._asked, self._counting = Counter(), set(), threading.Lock()
             self._account = self._ledger.reserve.trial()
         work, body = self._attempt.work, canonical(msgspec.to_builtins(request))
         ordinal = f"key={digest(key)}" if key else self._ordinal(model, body)
@@ -96,10 +98,21 @@ class AttemptChannel:
         self._ordinals[same] += 1
         return str(self._ordinals[same])
 
+    def settle(self) -> None:
+        """Count every reply that has come. Who waits for one wakes before its callbacks have run, so an
+        attempt may be over while its last call is not counted yet."""
+        for reply in list(self._asked or ()):
+            if reply.done():
+                self._count(reply)
+
     def _count(self, done: Future[Reply]) -> None:
-        """Add a call's tokens and cost to what the trial reports."""
-        assert self._asked is not None
-        self._asked.discard(done)
+        """Add a call's tokens and cost to what the trial reports, once."""
+        with self._counting:
+            if self._asked and done in self._asked:
+                self._asked.discard(done)
+                self._add_up(done)
+
+    def _add_up(self, done: Future[Reply]) -> None:
         if done.cancelled() or done.exception():
             self.bought += 1
             return
