@@ -101,18 +101,20 @@ class AttemptChannel:
     def settle(self) -> None:
         """Count every reply that has come. Who waits for one wakes before its callbacks have run, so an
         attempt may be over while its last call is not counted yet."""
-        for reply in list(self._asked or ()):
-            if reply.done():
-                self._count(reply)
+        if self._asked is not None:
+            with self._counting:  # also waits for one that is just being counted
+                for reply in [asked for asked in list(self._asked) if asked.done()]:
+                    self._add_up(reply)
 
     def _count(self, done: Future[Reply]) -> None:
-        """Add a call's tokens and cost to what the trial reports, once."""
         with self._counting:
             if self._asked and done in self._asked:
-                self._asked.discard(done)
                 self._add_up(done)
 
     def _add_up(self, done: Future[Reply]) -> None:
+        """Add a call's tokens and cost to what the trial reports."""
+        assert self._asked is not None
+        self._asked.discard(done)
         if done.cancelled() or done.exception():
             self.bought += 1
             return
