@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future, InvalidStateError
@@ -37,6 +38,7 @@ class AttemptChannel:
     _open = True
     _ordinals: Counter[str] | None = None
     _asked: set[Future[Reply]] | None = None
+    _counting: threading.Lock
     _account: Account | None = None
     _served: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
@@ -78,7 +80,7 @@ class AttemptChannel:
     def call(self, model: str, request: Request, key: str) -> Future[Reply]:
         self._check()
         if self._ordinals is None or self._asked is None:
-            self._ordinals, self._asked = Counter(), set()
+            self._ordinals, self._asked, self._counting = Counter(), set(), threading.Lock()
             self._account = self._ledger.reserve.trial()
         work, body = self._attempt.work, canonical(msgspec.to_builtins(request))
         ordinal = f"key={digest(key)}" if key else self._ordinal(model, body)
@@ -97,7 +99,20 @@ class AttemptChannel:
         self._ordinals[same] += 1
         return str(self._ordinals[same])
 
+    def settle(self) -> None:
+        """Count every reply that has come. Who waits for one wakes before its callbacks have run, so an
+        attempt may be over while its last call is not counted yet."""
+        if self._asked is not None:
+            with self._counting:  # also waits for one that is just being counted
+                for reply in [asked for asked in list(self._asked) if asked.done()]:
+                    self._add_up(reply)
+
     def _count(self, done: Future[Reply]) -> None:
+        with self._counting:
+            if self._asked and done in self._asked:
+                self._add_up(done)
+
+    def _add_up(self, done: Future[Reply]) -> None:
         """Add a call's tokens and cost to what the trial reports."""
         assert self._asked is not None
         self._asked.discard(done)

@@ -42,6 +42,7 @@ def ended(
 ) -> tuple[Ended, tuple[bytes, ...], bool]:
     """How the attempt ended, the blobs its result names, and whether trying again could help: not if it
     was refused, and not if it had only recorded answers to work with, unless they are drawn again."""
+    channel.settle()
     if problem is None:
         try:
             return (*_succeeded(channel, took, outcome, limit), False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import sqlite3
 import subprocess
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from peira import Case, Study, run
+from peira import Case, Study, ask, run
 from peira.analysis.results import Results
 from peira.errors import Invalid
 
@@ -156,3 +157,38 @@ def test_design_research_analysis_validates_and_reads_it(folder: Path, stored: R
     assert said["rows"]["events.csv"] == said["joined"] == 2 * len(stored)
     assert said["metric"] == [trial.metrics["loss"] for trial in stored]
     assert said["chains"] == ["1", "2"]
+
+
+def asked_of(case, site, style):  # type: ignore[no-untyped-def]
+    return ask("scripted:", f"{case.input} {style}").text
+
+
+def plain(case, site):  # type: ignore[no-untyped-def]
+    return case.input
+
+
+def test_blocks_agents_and_calls_are_told(tmp_path: Path) -> None:
+    asked = Study(
+        name="blocked",
+        agents={"asked": asked_of, "plain": plain},
+        cases=[Case("a"), Case("b")],
+        factors={"style": ["x", "y"]},
+        blocks={"site": ["north", "south"]},
+    )
+    results = run(asked, store=tmp_path / "s.db", progress=False)
+    assert results.failures == []
+    assert [len(trial.calls) for trial in results] == [1] * 8 + [0] * 4
+    folder = results.export(tmp_path / "out", "artifact")
+    found = rows(folder, "conditions.csv")
+    assert list(found[0])[5:] == ["agent", "style", "block_site"]
+    assert {(row["agent"], row["style"], row["block_site"]) for row in found} == {
+        *(("asked", style, site) for style in "xy" for site in ("north", "south")),
+        *(("plain", "", site) for site in ("north", "south")),
+    }
+    assert {row["agent_id"] for row in rows(folder, "runs.csv")} == {"asked", "plain"}
+    results.export(tmp_path / "out.db", "sqlite")
+    db = sqlite3.connect(tmp_path / "out.db")
+    sql = "SELECT count(*), count(DISTINCT trial) FROM calls JOIN trials USING (trial) WHERE agent = 'asked'"
+    assert db.execute(sql).fetchone() == (8, 8)
+    assert db.execute("SELECT DISTINCT model, state FROM calls").fetchall() == [("scripted:", "answered")]
+    db.close()
