@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         mixed,
         ranking,
         reducing,
+        sequential,
         slices,
-        stopping,
     )
 
 __all__ = [
@@ -35,8 +35,8 @@ __all__ = [
     "mixed",
     "ranking",
     "reducing",
+    "sequential",
     "slices",
-    "stopping",
 ]
 
 

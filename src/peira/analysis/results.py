@@ -186,7 +186,7 @@ class Results:
     def hypotheses(self) -> Findings:
         """What became of the hypotheses that the study declared, each tested as its plan says."""
         found = rooms.hypotheses.decide(self._stream(), self.aims or Aims(), self.notes)
-        return rooms.stopping.sequentially(found, self.look)
+        return rooms.sequential.sequentially(found, self.look)
 
     def frame(self) -> Any:
         """A pandas DataFrame, one row per trial, with the columns that `to_csv` writes."""
