@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from cells import Cell, Rng
 
+from peira.core.arms import arms_of
 from peira.core.looks import Claim, Look, Pair, Question, Span, Unit
 from peira.core.registry import registry
-from peira.design.adaptive.arms import arms_of
 from peira.stats.power import cases_needed
 from peira.stats.power import paired as on_the_same_cases
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from peira.core.arms import arms_of
 from peira.core.looks import Claim, Pair, Question, Span
 from peira.core.registry import registry
-from peira.design.adaptive.arms import arms_of
 from peira.errors import Invalid
 from peira.testing import StopRuleSuite
 

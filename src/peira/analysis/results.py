@@ -303,7 +303,7 @@ class Results:
     def hypotheses(self) -> Findings:
         """What became of the hypotheses that the study declared, each tested as its plan says."""
         found = rooms.hypotheses.decide(self._stream(), self.aims or Aims(), self.notes)
-        return rooms.stopping.sequentially(found, self.look)
+        return rooms.sequential.sequentially(found, self.look)
 
     def report(self, path: str | PathLike[str], *, level: float = 0.95, trials: int = 200) -> Path:
         """Write the report of this run, and say where. The ending says how: .html is one file that needs no

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
+from peira.core.arms import Arm, arms_of
 from peira.core.contracts import StopRule
 from peira.core.ids import Json, canonical
 from peira.core.looks import Claim, Pair, Question
-from peira.design.adaptive.arms import Arm, arms_of
 from peira.errors import Invalid
 from peira.plan.conditions import Crossed
 from peira.plan.expand import Plan

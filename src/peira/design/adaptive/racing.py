@@ -12,8 +12,9 @@ from itertools import combinations
 
 from pydantic import Field
 
+from peira.core.arms import Arm, arms_of
 from peira.core.looks import Look, Question, Standing, Unit
-from peira.design.adaptive.arms import Arm, Contest, arms_of
+from peira.design.adaptive.contest import Contest
 from peira.design.adaptive.spans import difference
 
 GROWTH = 1.1

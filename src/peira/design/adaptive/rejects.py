@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from peira.core.arms import Arm, arms_of
 from peira.core.looks import Look, Question, Unit
-from peira.design.adaptive.arms import Arm, Contest, arms_of
+from peira.design.adaptive.contest import Contest
 from peira.design.adaptive.spans import mean
 from peira.spec.study import Study
 
