@@ -98,8 +98,8 @@ def test_intervals_of_means_by_name(trial, results):
         "exact",
         "wilson",
         "clopper-pearson",
-        "bootstrap BCa on units",
-        "t",
+        "bootstrap BCa on units (few)",
+        "t (few)",
     }
     repeated = results(trial(case, True, repeat, model="a") for case in range(5) for repeat in range(2))
     with pytest.raises(Invalid, match="one yes/no answer for each case"):

@@ -111,7 +111,7 @@ def _factors(
     together = "interactions" if len(factors) > 2 else " x ".join(parts)
     if whole == 0:
         return ()
-    return tuple((name, condition * part / whole) for name, part in {**parts, together: rest}.items())
+    return tuple((name, condition * (part / whole)) for name, part in {**parts, together: rest}.items())
 
 
 def _between(values: Floats, codes: Codes) -> float:

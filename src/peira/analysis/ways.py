@@ -42,7 +42,7 @@ def difference_by(way: str, data: Data, level: float) -> Estimate:
         raise Invalid(f"interval: of a difference it can be bootstrap, or as fits; not {way!r}")
     if data.paired:
         found = bootstrap_mean(data.one - data.two, data.units_one, level)
-        return _estimate(found, data.one - data.two)
+        return _estimate(found, data.one - data.two, data.units_one, level)
     sides = [(data.one, data.units_one), (data.two, data.units_two)]
     table = np.vstack([_sums(values, units, place) for place, (values, units) in enumerate(sides)])
     return Estimate(float(data.one.mean() - data.two.mean()), *_ends(table, level))
@@ -67,7 +67,7 @@ def _ends(table: Floats, level: float) -> tuple[float | None, float | None, int,
 
 def _bootstrap(values: Sequence[float], units: Sequence[Unit], level: float) -> Estimate:
     data = flat(values)
-    return _estimate(bootstrap_mean(data, units, level), data)
+    return _estimate(bootstrap_mean(data, units, level), data, units, level)
 
 
 def _t(values: Sequence[float], units: Sequence[Unit], level: float) -> Estimate:
@@ -96,6 +96,9 @@ WAYS: dict[str, Way] = {
 """The bootstrap (BCa) draws whole units; t is Student's, cluster-robust where units have several values."""
 
 
-def _estimate(found: Interval, data: Floats) -> Estimate:
-    method = found.method if found.low is None else "bootstrap BCa on units"
+def _estimate(found: Interval, data: Floats, units: Sequence[Unit], level: float) -> Estimate:
+    """What a t interval would warn of (few values, or skewed ones) narrows the bootstrap's as well."""
+    plain = _t(data.tolist(), units, level).method
+    mark = next((f" ({what})" for what in ("few", "skewed") if plain.endswith(f"({what})")), "")
+    method = found.method if found.low is None else f"bootstrap BCa on units{mark}"
     return Estimate(float(data.mean()), found.low, found.high, data.size, method)
