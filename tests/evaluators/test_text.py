@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from peira.core.contracts import Evaluator
 from peira.core.ids import digest
-from peira.errors import Invalid
+from peira.errors import Invalid, TimedOut
 from peira.evaluators import exact, includes, match, numeric, regex
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -140,6 +140,11 @@ def test_regex_searches_with_its_pattern_the_expected_pattern_or_a_group() -> No
     assert judged(regex(r"answer: (?P<it>\w+)", "it"), "answer: Rome", "paris") is False
     assert judged(regex(r"answer: (\w+)|none", 1), "none", "paris") is False
     assert judged(regex(r'"n":2'), {"n": 2.0}) is True
+
+
+def test_a_regex_that_would_take_for_ever_ends_and_says_so() -> None:
+    with pytest.raises(TimedOut, match="took more than"):
+        judged(regex(r"(a|a|b?a)+$"), "a" * 64 + "!")
 
 
 def test_a_regex_with_a_pattern_of_its_own_does_not_depend_on_what_is_expected() -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache, partial
-from typing import Literal
+from typing import Any, Literal
 from unicodedata import category, normalize
 
 from peira.core.ids import Json, canonical, normalise
+from peira.core.reading.patterns import compiled, search
 from peira.core.registry import nearest
 from peira.errors import Invalid
 from peira.evaluators.comparison import Comparison, text_of
@@ -129,31 +130,22 @@ def regex(pattern: str | None = None, group: int | str | None = None) -> Compari
         if group is not None:
             raise Invalid("regex: a group needs a pattern to be captured by")
         return Comparison("regex", _found_expected, options)
-    compiled = _compile(pattern)
+    found = compiled(pattern, "regex")
     if group is None:
-        return Comparison("regex", partial(_found, compiled), options, needs_expected=False)
-    if group not in compiled.groupindex and group not in range(compiled.groups + 1):
+        return Comparison("regex", partial(_found, found), options, needs_expected=False)
+    if group not in found.groupindex and group not in range(found.groups + 1):
         raise Invalid(f"regex: the pattern {pattern!r} has no group {group!r}")
-    return Comparison("regex", partial(_captured, compiled, group), options)
+    return Comparison("regex", partial(_captured, found, group), options)
 
 
 def _found_expected(output: Json, expected: Json) -> bool:
-    return _found(_compile(expected), output)
+    return _found(compiled(expected, "regex"), output)
 
 
-def _found(pattern: re.Pattern[str], output: Json, _expected: Json = None) -> bool:
-    return pattern.search(text_of(output)) is not None
+def _found(pattern: Any, output: Json, _expected: Json = None) -> bool:
+    return search(pattern, text_of(output)) is not None
 
 
-def _captured(pattern: re.Pattern[str], group: int | str, output: Json, expected: Json) -> bool:
-    found = pattern.search(text_of(output))
+def _captured(pattern: Any, group: int | str, output: Json, expected: Json) -> bool:
+    found = search(pattern, text_of(output))
     return found is not None and _matches(found[group] or "", expected, "whole")
-
-
-def _compile(pattern: Json) -> re.Pattern[str]:
-    if not isinstance(pattern, str):
-        raise Invalid(f"regex: {pattern!r} is not a pattern; write a text")
-    try:
-        return re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as problem:
-        raise Invalid(f"regex: {pattern!r} is not a valid pattern: {problem}") from None
