@@ -12,61 +12,39 @@ import heapq
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
 
 from peira.core.clock import Clock, SystemClock
-from peira.core.contracts import Attempt, Ended, Op, Source, Store
+from peira.core.contracts import Attempt, Op, Source, Store
 from peira.core.events import (
-    Result,
     RunNoted,
     Spent,
     State,
-    TaskFinished,
-    TaskRetried,
-    TasksClaimed,
-    TasksReleased,
 )
 from peira.core.failpoints import reach
 from peira.core.models import Named
 from peira.core.registry import registry
 from peira.engine.allocation import Allocated
 from peira.engine.channel import AttemptChannel
-from peira.engine.endings import back_off, ended
+from peira.engine.claims import Claims
+from peira.engine.endings import ended
+from peira.engine.hooks import Hooks
 from peira.engine.intake import Intake
 from peira.engine.journal import Journal
 from peira.engine.ledger import Ledger
 from peira.engine.payload import INLINE
-from peira.engine.progress import Progress, Tally, shared
-from peira.engine.scheduler import Entry, Scheduler
+from peira.engine.progress import Progress, Tally
+from peira.engine.scheduler import Scheduler
+from peira.engine.settling import Abandoner, Active, Settling
 from peira.engine.slips import BATCH
 from peira.engine.stopping import Stop, most_failures
-from peira.errors import Invalid, Parked, StoreDamaged, TimedOut, unwrapped
+from peira.errors import Invalid, Parked, TimedOut, unwrapped
 from peira.spec.limits import Budget, Policy
 
 GROUP = 128
 GATHERING = 0.01
 """How long what follows from ends is gathered, so that the store is asked about many tasks at once."""
-NOT_YET = Ended(State.running, Result())
-
-
-class Abandoner(Protocol):
-    def abandon(self, attempt: Attempt) -> None: ...
-
-
-@dataclass(slots=True)
-class Active:
-    """An attempt under way, who can be told to let go of it, and, once it is over, how it ended."""
-
-    attempt: Attempt
-    channel: AttemptChannel
-    began: float
-    desk: Abandoner
-    ended: Ended = NOT_YET
-    blobs: tuple[bytes, ...] = ()
-    retry: bool = False
 
 
 def no_models(name: str) -> Named:
@@ -118,7 +96,7 @@ class Execution:
         self.stop: Stop | None = None
         self.starved: Stop | None = None
         self.fault: BaseException | None = None
-        self._owner, self._work_root, self._inline = owner, work_root, inline
+        self._work_root, self._inline = work_root, inline
         self._scheduler = Scheduler()
         self._intake = Intake(
             run, owner, source, store, self.journal, self._scheduler, self.tally, policy, self.clock
@@ -126,10 +104,20 @@ class Execution:
         lock = threading.RLock()
         self._changed = threading.Condition(lock)
         self._hungry = threading.Condition(lock)
-        self._settling: deque[Active] = deque()
+        self._hooks = Hooks(run, source.unit)
+        self._claims = Claims(run, owner, self.journal, policy)
+        self._settling = Settling(
+            run,
+            self.journal,
+            self._scheduler,
+            self._intake,
+            self.tally,
+            policy,
+            self.clock,
+            self._hooks,
+        )
         self._active: dict[tuple[str, int], Active] = {}
         self._deadlines: list[tuple[float, tuple[str, int]]] = []
-        self._stages: set[str] = set()
         self._allocated = source if isinstance(source, Allocated) else None
         self._since = self.clock.monotonic()
 
@@ -158,7 +146,7 @@ class Execution:
                 if entries := self._scheduler.start(cls, n):
                     break
                 self._changed.wait()
-        return self._claim(entries)
+        return self._claims.claim(entries)
 
     def _unblock(self) -> bool:
         """Once nothing more can come, what still waits for a need will wait in vain: it is blocked."""
@@ -167,29 +155,6 @@ class Execution:
         self._scheduler.give_up_waiting()
         self._intake.note_blocked()
         return True
-
-    def _claim(self, entries: list[Entry]) -> list[Attempt]:
-        groups: dict[tuple[str, str], list[Entry]] = {}
-        for entry in entries:
-            entry.epoch += 1
-            entry.tries += 1
-            entry.attempts += 1
-            groups.setdefault((entry.spec.kind, entry.spec.cls), []).append(entry)
-        ops = [Op(self.run, (self._claimed(*key, group),)) for key, group in groups.items()]
-        for refusal in self.journal.write(ops):
-            if refusal:
-                raise StoreDamaged(f"a task of this run was claimed elsewhere: {refusal}")
-        reach("engine.after_claim")
-        return [Attempt(entry.spec, entry.epoch, entry.offer.work, self._draw(entry)) for entry in entries]
-
-    def _draw(self, entry: Entry) -> int:
-        """How many draws failed before; a crash is no failure, and replays what it has."""
-        return entry.attempts - entry.interruptions - 1 if self.policy.redraw else 0
-
-    def _claimed(self, kind: str, cls: str, entries: list[Entry]) -> TasksClaimed:
-        epochs = tuple(entry.epoch for entry in entries)
-        ids = tuple(entry.spec.id for entry in entries)
-        return TasksClaimed(kind, cls, self._owner, ids, epochs if any(e > 1 for e in epochs) else ())
 
     def begin(self, attempt: Attempt, desk: Abandoner) -> AttemptChannel | None:
         """The attempt's channel, as it begins; None if it must not begin any more."""
@@ -206,17 +171,8 @@ class Execution:
             with self._changed:
                 heapq.heappush(self._deadlines, (now + self.policy.timeout, key))
         if registry.listening:
-            self._announce(attempt)
+            self._hooks.began(attempt, self._scheduler.started[attempt.spec.id].tries)
         return channel
-
-    def _announce(self, attempt: Attempt) -> None:
-        task, epoch, kind = attempt.spec.id, attempt.epoch, attempt.spec.kind
-        if kind not in self._stages:
-            self._stages.add(kind)
-            registry.call("stage_began", run=self.run, stage=kind)
-        if kind == self.source.unit and self._scheduler.started[task].tries == 1:
-            registry.call("trial_began", task=task)
-        registry.call("attempt_began", run=self.run, task=task, epoch=epoch, attempt=attempt)
 
     def end(self, attempt: Attempt, outcome: object, problem: BaseException | None) -> float:
         """Take note of how an attempt ended; returns how long it took. Nothing, if it was abandoned."""
@@ -237,8 +193,7 @@ class Execution:
         )
         active.channel.close()
         reach("engine.before_end")
-        self._settling.append(active)
-        if len(self._settling) >= GROUP:
+        if self._settling.add(active) >= GROUP:
             with self._changed:
                 self._settle()
         return took
@@ -248,12 +203,8 @@ class Execution:
         if not attempts:
             return
         with self._changed:
-            tasks, epochs = zip(*(attempt.key for attempt in attempts), strict=True)
-            self.journal.add([Op(self.run, (TasksReleased(tasks, epochs),))])
+            self._claims.release(attempts, [self._scheduler.started[one.spec.id] for one in attempts])
             for attempt in attempts:
-                entry = self._scheduler.started[attempt.spec.id]
-                entry.tries -= 1
-                entry.attempts -= 1
                 self._scheduler.again(attempt.spec.id, self.clock.monotonic() + wait if wait else 0.0)
             self._changed.notify_all()
 
@@ -275,15 +226,7 @@ class Execution:
     # Settling ends, with the lock held
 
     def _settle(self) -> None:
-        ops = []
-        while self._settling:
-            settling = self._settling.popleft()
-            entry = self._scheduler.started[settling.attempt.spec.id]
-            again = settling.retry and self._may_try_again(entry, settling.ended)
-            ops.append(self._again(entry, settling) if again else self._final(entry, settling))
-        if ops:
-            self.journal.add(ops)
-            self._intake.note_blocked()
+        if self._settling.settle(self.stop is not None):
             self._check_failures()
             if self._intake.urgent:
                 self._hungry.notify()
@@ -309,32 +252,6 @@ class Execution:
     def spares(self) -> bool:
         """Some of the source is not needed."""
         return self._allocated is not None and self._allocated.narrowed
-
-    def _may_try_again(self, entry: Entry, end: Ended) -> bool:
-        return end.state is State.failed and entry.tries <= self.policy.retries and not self.stop
-
-    def _again(self, entry: Entry, settling: Active) -> Op:
-        self._tell(settling)
-        wait = back_off(self.policy, entry.tries, entry.spec.id)
-        self._scheduler.again(entry.spec.id, self.clock.monotonic() + wait)
-        event = TaskRetried(entry.spec.id, entry.epoch, settling.ended.result, self.clock.now() + wait)
-        return Op(self.run, (event,))
-
-    def _final(self, entry: Entry, settling: Active) -> Op:
-        self._tell(settling)
-        spec, end = entry.spec, settling.ended
-        self.tally.add(spec.kind, end.state)
-        self.tally.add(spec.kind, shared(end.state), len(entry.others))
-        self._scheduler.end(spec.id, end.state)
-        for offer in (entry.offer, *entry.others):
-            self._intake.ended(offer, end)
-        return Op(self.run, (TaskFinished(spec.id, entry.epoch, end.state, end.result),), settling.blobs)
-
-    def _tell(self, settling: Active) -> None:
-        if registry.listening:
-            task, epoch = settling.attempt.key
-            state = settling.ended.state.value
-            registry.call("attempt_ended", run=self.run, task=task, epoch=epoch, state=state)
 
     def _check_failures(self) -> None:
         failed = self.tally.failures
@@ -422,8 +339,7 @@ class Execution:
             return self.over
 
     def finish_stages(self) -> None:
-        for stage in sorted(self._stages):
-            registry.call("stage_ended", run=self.run, stage=stage)
+        self._hooks.over()
 
     def progress(self) -> Progress:
         with self._changed:
