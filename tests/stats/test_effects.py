@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import nct
+from scipy.stats import chi2, nct
 
 from peira.stats.effects import cliffs_delta, cohen_d, cohen_dz, cohen_h, hedges_g
 
@@ -100,3 +100,16 @@ def test_cliffs_delta_knows_only_the_order(one, two):
         return [math.exp(value / 10) for value in values]
 
     assert cliffs_delta(one, two) == cliffs_delta(stretched(one), stretched(two))
+
+
+@pytest.mark.parametrize("t", [900.0, 1100.0, 1e8, 1e100, -1100.0, -1e12])
+def test_a_huge_effect_has_bounds_and_takes_no_time(t: float) -> None:
+    """About the true bounds: t times the root of a chi-square over its degrees of freedom."""
+    n = 5
+    one = [t + step for step in (-1.0, 0.0, 1.0, 2.0, -2.0)]
+    found = cohen_dz(one, [0.0] * n)
+    spread = sum(x * x for x in (1, 1, 2, 2)) / (n - 1)
+    ends = [chi2.isf(p, n - 1) for p in (0.975, 0.025)]
+    wanted = sorted(t / spread**0.5 * (end / (n - 1)) ** 0.5 for end in ends)
+    if found.low is not None:  # so far out the spread is rounding
+        assert (found.low, found.high) == pytest.approx(wanted, rel=2e-3)

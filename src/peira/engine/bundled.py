@@ -8,14 +8,13 @@ from typing import Any
 
 import msgspec
 
-from peira.core.context import Channel, SeenCase, judge
+from peira.core.context import Channel, SeenCase
 from peira.core.contracts import Agent, Ended, Evaluator, Offer
 from peira.core.events import TaskSpec
 from peira.core.ids import Json, own_copy
 from peira.core.transforms import from_json
 from peira.engine.trials import class_of
-from peira.engine.work import EVALUATE, GENERATE, Generate, JudgedTrial
-from peira.evaluators.scores import score_value
+from peira.engine.work import EVALUATE, GENERATE, Generate, JudgedTrial, judged
 
 
 class TrialItem(msgspec.Struct, frozen=True):
@@ -57,17 +56,7 @@ class Judge:
 
     def perform(self, channel: Channel, epoch: int) -> Any:
         facts = {name: self._fact(name, value) for name, value in self._item.facts.items()}
-        if self.asynchronous:
-            return self._await(channel, facts)
-        judge(channel)
-        try:
-            return score_value(self.evaluator.judge(facts))
-        finally:
-            judge(None)
-
-    async def _await(self, channel: Channel, facts: Mapping[str, Any]) -> Any:
-        judge(channel)
-        return score_value(await self.evaluator.judge(facts))
+        return judged(self.evaluator, channel, facts)
 
     def _fact(self, name: str, value: Json) -> Any:
         own = own_copy(value)

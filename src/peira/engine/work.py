@@ -142,6 +142,22 @@ class JudgedTrial(msgspec.Struct, frozen=True):
         return {name: int(n) for name, n in called.items()}
 
 
+def judged(evaluator: Evaluator, channel: Channel, facts: Mapping[str, Any]) -> Any:
+    """The score of these facts, or an awaitable of it. What the evaluator asks goes through the channel."""
+    if evaluator.asynchronous:
+        return _judged_later(evaluator, channel, facts)
+    judge(channel)
+    try:
+        return score_value(evaluator.judge(facts))
+    finally:
+        judge(None)
+
+
+async def _judged_later(evaluator: Evaluator, channel: Channel, facts: Mapping[str, Any]) -> Any:
+    judge(channel)
+    return score_value(await evaluator.judge(facts))
+
+
 class Evaluate:
     """Let an evaluator judge the answer in an output."""
 
@@ -164,18 +180,7 @@ class Evaluate:
         return f"{EVALUATE} {self.evaluator.name}"
 
     def perform(self, channel: Channel, epoch: int) -> Any:
-        facts = {name: self._fact(name) for name in self.evaluator.takes}
-        if self.asynchronous:
-            return self._await(channel, facts)
-        judge(channel)
-        try:
-            return score_value(self.evaluator.judge(facts))
-        finally:
-            judge(None)
-
-    async def _await(self, channel: Channel, facts: Mapping[str, Any]) -> Any:
-        judge(channel)
-        return score_value(await self.evaluator.judge(facts))
+        return judged(self.evaluator, channel, {name: self._fact(name) for name in self.evaluator.takes})
 
     def _fact(self, name: str) -> Any:
         place = self.place

@@ -15,6 +15,8 @@ from peira.stats import normal, student
 from peira.stats.inputs import Floats, flat, is_rounding, pairs, share, upper
 from peira.stats.values import Interval
 
+LARGE = 1000.0
+
 
 def cohen_d(one: ArrayLike, two: ArrayLike, level: float = 0.95) -> Interval:
     """The difference of two independent means over their pooled standard deviation."""
@@ -119,9 +121,15 @@ def _separated(delta: float, least: int, n: int, z: float) -> Interval:
 
 def _noncentralities(t: float, df: float, limit: float) -> tuple[float, float]:
     """The noncentralities at which so large a t, or so small a one, has the chance that the level leaves."""
-    from scipy.special import nctdtrinc
+    from scipy.special import chdtri, nctdtrinc
 
-    low, high = (float(nctdtrinc(df, p, t)) for p in (limit, 1 - limit))
+    if t < 0:
+        low, high = _noncentralities(-t, df, limit)
+        return -high, -low
+    if t > LARGE:  # beyond, scipy is inexact and may never end; the numerator's own variance is nothing here
+        low, high = (t * math.sqrt(float(chdtri(df, p)) / df) for p in (limit, 1 - limit))
+    else:
+        low, high = (float(nctdtrinc(df, p, t)) for p in (limit, 1 - limit))
     return low, high
 
 
