@@ -34,8 +34,9 @@ bench: $(READY) ## measure the speed, as ratios
 calibrate: $(READY) ## simulate how often intervals and tests are right, and keep the table (20 minutes)
 	@$(BIN)/python benchmarks/calibration/run.py --write docs/calibration.md $(ARGS)
 
-torture: $(READY) ## run the long fault sweeps
+torture: $(READY) ## run the long fault sweeps, then every property on many examples
 	@$(BIN)/pytest -q -n logical -m torture --timeout 7200 $(ARGS)
+	@$(BIN)/pytest -q -n logical --hypothesis-profile thorough --timeout 7200 $(ARGS)
 
 docs: $(READY) ## write the generated pages of docs/ again
 	@$(BIN)/python docs/generate.py $(ARGS)

@@ -1,7 +1,8 @@
 """Settings of the whole test suite, and the endpoint that stands for a provider.
 
-Properties have no deadline, because a shared machine stalls at random; on CI they draw the same
-examples every time, so that a red build is a change in the code and not in the luck. The endpoint is a
+Properties have no deadline, because a shared machine stalls at random, and draw 40 examples unless they say
+otherwise (`make torture`: 500); on CI they draw the same ones every time, so that a red build is a change in
+the code and not in the luck. The endpoint is a
 process, one for the whole session, with a model of its own for each test.
 """
 
@@ -21,8 +22,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-settings.register_profile("local", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("local", deadline=None, max_examples=40)
+settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True, print_blob=True)
+settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 Turn = dict[str, Any]

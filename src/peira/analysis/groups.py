@@ -78,12 +78,12 @@ class Group:
         self.no_answer += bool(trial.no_answer)
         for score in trial.scores.values():
             known = names.setdefault(score.name, {})
-            undecided = score.no_verdict is not None
+            found = parts(score)
             self.failed_scores[score.name] += score.state in FAILED
-            self.no_verdicts[score.name] += undecided
-            if score.state != State.succeeded or undecided:
+            self.no_verdicts[score.name] += score.no_verdict is not None
+            if not found:
                 self.lost_scores.setdefault(score.name, []).append(trial.unit)
-            for name, value in parts(score).items():
+            for name, value in found.items():
                 known[name] = None
                 sample = self._put(name, value, trial.unit)
                 if across:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
@@ -144,9 +145,11 @@ def named(score: Score) -> dict[str, Json]:
 
 
 def parts(score: Score) -> dict[str, float | str]:
-    """A score's values by name, as they are counted: bools are 0 and 1, texts stay, reasons do not count."""
+    """A score's values by name, as they are counted: bools are 0 and 1, texts stay; reasons do not count, and
+    neither does what is no finite number."""
     told = {name: value for name, value in named(score).items() if name == score.name or not is_reason(name)}
-    return {name: value if isinstance(value, str) else float(value) for name, value in told.items()}
+    found = {name: value if isinstance(value, str) else float(value) for name, value in told.items()}
+    return {name: value for name, value in found.items() if isinstance(value, str) or isfinite(value)}
 
 
 def numbers(score: Score) -> dict[str, float]:

@@ -34,7 +34,7 @@ def metadata(folder: Path) -> dict[str, Any]:
 
 
 @given(some())
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=10)
 def test_the_card_names_the_tables_whatever_is_in_them(found: list[TrialResult]) -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = gathered(found).export(Path(place) / "out", "hf")
