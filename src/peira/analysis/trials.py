@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +12,7 @@ from peira.core.events import TERMINAL, Artifact, Failure, State
 from peira.core.ids import Json
 from peira.core.transforms import NoAnswer
 from peira.core.verdicts import NoVerdict, is_reason, no_verdict
+from peira.evaluators.scores import LARGEST
 
 FAILED = TERMINAL - {State.succeeded}
 """Ended without success. What is neither here nor succeeded has not ended."""
@@ -146,10 +146,10 @@ def named(score: Score) -> dict[str, Json]:
 
 def parts(score: Score) -> dict[str, float | str]:
     """A score's values by name, as they are counted: bools are 0 and 1, texts stay; reasons do not count, and
-    neither does what is no finite number."""
+    neither does a number that no evaluator may give."""
     told = {name: value for name, value in named(score).items() if name == score.name or not is_reason(name)}
     found = {name: value if isinstance(value, str) else float(value) for name, value in told.items()}
-    return {name: value for name, value in found.items() if isinstance(value, str) or isfinite(value)}
+    return {name: value for name, value in found.items() if isinstance(value, str) or abs(value) < LARGEST}
 
 
 def numbers(score: Score) -> dict[str, float]:
