@@ -6,10 +6,9 @@ shown without its uncertainty.
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from peira.core.door import open_late
 
 if TYPE_CHECKING:
     from peira.analysis.chaining import cases_from
@@ -114,26 +113,4 @@ _ROOMS = {
     "peira.spec.limits": ("Budget", "Policy", "Storage"),
     "peira.spec.study": ("Study",),
 }
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
-
-
-class _Door(ModuleType):
-    """The package itself. A room is opened when something of it is first asked for."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _ROOM_OF:
-            raise AttributeError(f"module 'peira' has no attribute {name!r}")
-        value = getattr(import_module(_ROOM_OF[name]), name)
-        self.__dict__[name] = value
-        return value
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Importing the room `peira.plan` binds its name here; the function of that name stays."""
-        if not (name in _ROOM_OF and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *__all__})
-
-
-sys.modules[__name__].__class__ = _Door
+open_late(__name__, _ROOMS)

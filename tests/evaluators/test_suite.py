@@ -314,5 +314,5 @@ class TestAsynchronousParts(Suite):
 def test_every_built_in_is_here() -> None:
     tested = {suite.__name__.removeprefix("Test").lower() for suite in Suite.__subclasses__()}
     judges = {"judge", "pairwise", "panel"}  # in test_judges.py, with models to ask
-    built_in = {make.__name__.replace("_", "") for make in BUILT_IN}
+    built_in = {name.replace("_", "") for name in BUILT_IN}
     assert tested | judges == built_in | {"function", "asynchronousparts"}
