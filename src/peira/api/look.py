@@ -21,9 +21,9 @@ from peira.api.seen import UNDER_WAY, as_seen
 from peira.api.stores import AnyStore, StoreLike, locate, reading
 from peira.api.studies import find_run
 from peira.core.contracts import CallQuery, RunQuery, Tally
-from peira.core.events import TERMINAL, Record, RunNoted, Status
+from peira.core.events import TERMINAL, Record, RunNoted, State, Status
 from peira.core.state import Run, replace
-from peira.engine.progress import SPARED
+from peira.engine.progress import KEPT, LEFT, REUSED, SPARED
 from peira.engine.recording import IMPORTED
 from peira.engine.slips import BATCH
 from peira.engine.work import EVALUATE, GENERATE, TRANSFORM
@@ -166,4 +166,13 @@ def plain_counts(counts: dict[str, int]) -> dict[str, int]:
         if ends:
             plain[many] = sum(ends.values())
             plain |= {f"{many} {state}": n for state, n in ends.items() if state != "succeeded"}
-    return plain
+    return dict(sorted(plain.items(), key=lambda item: _rank(item[0])))
+
+
+def _rank(name: str) -> tuple[int, int]:
+    """Where a count is listed, whatever ended first: trials, then answers and scores, states in order."""
+    kinds, ends = ("answers", "scores", "batches"), ("planned", *State, REUSED, KEPT, LEFT, SPARED)
+    kind, _, end = name.partition(" ")
+    if kind not in kinds:
+        return 0, ends.index(name) if name in ends else len(ends)
+    return 1 + kinds.index(kind), ends.index(end) + 1 if end in ends else 0
