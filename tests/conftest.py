@@ -149,3 +149,13 @@ def provider(request: pytest.FixtureRequest, batch_server: str, monkeypatch: pyt
     monkeypatch.setenv("OPENAI_BASE_URL", f"{batch_server}/v1")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", batch_server)
     return Batched(batch_server, f"m{next(_numbers)}", request.param)
+
+
+@pytest.fixture(scope="session")
+def gsm8k_solutions() -> list[dict[str, Any]]:
+    """What four models said to the 1,319 problems of GSM8K, and whether it was right, as published."""
+    beside = Path(__file__).parents[1].parent / "shared" / "data"
+    file = Path(os.environ.get("PEIRA_SHARED_DATA", beside)) / "gsm8k" / "example_model_solutions.jsonl"
+    if not file.exists():
+        pytest.skip("the recorded solutions of GSM8K are not here; PEIRA_SHARED_DATA names their folder")
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]

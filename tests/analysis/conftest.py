@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,15 +46,10 @@ def results() -> Callable[..., Results]:
 
 
 @pytest.fixture(scope="session")
-def gsm8k() -> Results:
+def gsm8k(gsm8k_solutions: list[dict[str, Any]]) -> Results:
     """Two sizes of model by two methods on 1,319 problems, as published with the data set."""
-    beside = Path(__file__).parents[2].parent / "shared" / "data"
-    file = Path(os.environ.get("PEIRA_SHARED_DATA", beside)) / "gsm8k" / "example_model_solutions.jsonl"
-    if not file.exists():
-        pytest.skip("the recorded solutions of GSM8K are not here; PEIRA_SHARED_DATA names their folder")
     trials = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines()):
-        row = json.loads(line)
+    for number, row in enumerate(gsm8k_solutions):
         for size in ("6b", "175b"):
             for method in ("finetuning", "verification"):
                 right = row[f"{size}_{method}"]["is_correct"]

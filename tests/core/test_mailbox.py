@@ -12,6 +12,16 @@ from peira.core.mailbox import Mailbox, arrival
 from peira.errors import Exhausted
 
 
+class Counting(asyncio.SelectorEventLoop):
+    """Counts how often another thread woke it."""
+
+    woken = 0
+
+    def call_soon_threadsafe(self, *given, **more):
+        self.woken += 1
+        return super().call_soon_threadsafe(*given, **more)
+
+
 def test_messages_of_each_thread_arrive_once_and_in_order() -> None:
     async def receive() -> list[tuple[int, int]]:
         came: list[tuple[int, int]] = []
@@ -41,13 +51,6 @@ def test_messages_of_each_thread_arrive_once_and_in_order() -> None:
 
 
 def test_many_messages_wake_the_loop_once() -> None:
-    class Counting(asyncio.SelectorEventLoop):
-        woken = 0
-
-        def call_soon_threadsafe(self, *given, **more):
-            self.woken += 1
-            return super().call_soon_threadsafe(*given, **more)
-
     loop = Counting()
     came: list[int] = []
     box = Mailbox(loop, came.append)
@@ -131,13 +134,6 @@ def test_a_loop_is_not_kept_by_those_who_waited_on_it() -> None:
 
 
 def test_a_loop_that_posts_wakes_the_other_once_it_has_posted_all() -> None:
-    class Counting(asyncio.SelectorEventLoop):
-        woken = 0
-
-        def call_soon_threadsafe(self, *given, **more):
-            self.woken += 1
-            return super().call_soon_threadsafe(*given, **more)
-
     loop = Counting()
     came: list[int] = []
     box = Mailbox(loop, came.append)

@@ -20,7 +20,17 @@ from peira.core.events import Failure, State
 from peira.core.ids import digest_bytes, normalise, short
 from peira.engine.pending import Item, Pending, check_stage
 from peira.engine.progress import LEFT
-from peira.engine.recording import Incoming, Origin, Recorder, failed, former, grouped, standing, succeeded
+from peira.engine.recording import (
+    Circumstances,
+    Incoming,
+    Origin,
+    Recorder,
+    failed,
+    former,
+    grouped,
+    standing,
+    succeeded,
+)
 from peira.engine.work import EVALUATE
 from peira.errors import Invalid
 from peira.evaluators.scores import score_value
@@ -154,12 +164,13 @@ class _Taking:
             raise Invalid(f"answers {short(answer.id)}, which is no item of this plan")
         if digest_bytes(self.pending.document(item)) != answer.item:
             raise Invalid(f"answers {short(answer.id)} with the digest of another item")
-        where, about = (self.name, number), (self.origin, answer.took, answer.metrics, answer.about)
+        where, told = (
+            (self.name, number),
+            Circumstances(self.origin, answer.took, answer.metrics, answer.about),
+        )
         if answer.error is not None:
             said = answer.error
             failure = Failure("Bundle", said) if isinstance(said, str) else said
-            return failed(where, item.id, failure, *about)
+            return failed(where, item.id, failure, told)
         value = normalise(answer.output, "output")
-        return succeeded(
-            where, item.id, score_value(value) if self.header.stage == EVALUATE else value, *about
-        )
+        return succeeded(where, item.id, score_value(value) if self.header.stage == EVALUATE else value, told)

@@ -114,7 +114,7 @@ def _planned(
         manifest = keep(plan, opened.put)
         if not former(opened, plan.study.name, manifest):
             run = compose("run", manifest, uuid.uuid4().hex)
-            opening = planned_on(plan, manifest, opened, SystemClock().now())
+            opening = planned_on(manifest, len(plan), opened, SystemClock().now())
             counts = {"planned": len(plan), **standing(read(manifest, opened.get), opened, run)}
             ending = RunFinished(Status.completed, counts, "handed out as a bundle")
             opened.commit([Op(run, (opening, ending))]).result()

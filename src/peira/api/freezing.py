@@ -50,7 +50,7 @@ def _refusal(before: Run) -> str:
 
 
 def _keep(plan: Plan, manifest: str, store: Any, note: str) -> str:
-    planned = planned_on(plan, manifest, store, SystemClock().now())
+    planned = planned_on(manifest, len(plan), store, SystemClock().now())
     run = compose("frozen", manifest, uuid.uuid4().hex)
     store.commit([Op(run, (planned, RunFinished(Status.frozen, reason=note)))]).result()
     return run

@@ -24,6 +24,7 @@ from peira.data.recorded import Recorded, Source
 from peira.data.recorded.value import ABSENT
 from peira.engine.recording import (
     ENDED,
+    Circumstances,
     Incoming,
     Origin,
     Recorder,
@@ -224,8 +225,7 @@ def _matched(
 
 
 def _incoming(one: Recorded, trial: str, origin: Origin) -> Incoming:
-    where = (one.file, one.number)
+    where, told = (one.file, one.number), Circumstances(origin, one.took, one.metrics)
     if one.output is ABSENT:
-        failure = Failure("Recorded", one.error[:MOST_MESSAGE])
-        return failed(where, trial, failure, origin, one.took, one.metrics)
-    return succeeded(where, trial, one.output, origin, one.took, one.metrics)
+        return failed(where, trial, Failure("Recorded", one.error[:MOST_MESSAGE]), told)
+    return succeeded(where, trial, one.output, told)

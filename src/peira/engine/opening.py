@@ -47,32 +47,35 @@ def open_run(
 ) -> str:
     """Write the opening events, durably; returns the new run's id."""
     run = compose("run", manifest, uuid.uuid4().hex)
-    planned = planned_on(plan, manifest, store, now, resumes, estimate, evaluation)
+    planned = planned_on(manifest, len(plan), store, now, resumes, estimate, evaluation)
     store.commit([Op(run, (planned,)), Op(run, (RunStarted(owner, incarnation),))]).result()
     reach("engine.after_plan")
     return run
 
 
 def planned_on(
-    plan: Plan,
     manifest: str,
+    trials: int,
     store: Store,
     now: float,
     resumes: str = "",
     estimate: Estimate | None = None,
     evaluation: str = "",
+    tags: tuple[str, ...] = (),
 ) -> RunPlanned:
-    """The event that opens a run of this plan; where it comes from is kept with it."""
-    study = digest_bytes(encode(read(manifest, store.get).snapshot))
-    origin = provenance(study, manifest, plan.layout.seed, plan.layout.generation, Path.cwd(), now, estimate)
+    """The event that opens a run on a manifest; where it comes from is kept with it. `tags` are beside those
+    of the study."""
+    plan = read(manifest, store.get)
+    study, own = digest_bytes(encode(plan.snapshot)), plan.snapshot.get("tags", ())
+    origin = provenance(study, manifest, plan.seed, plan.generation, Path.cwd(), now, estimate)
     return RunPlanned(
         manifest=manifest,
-        study=plan.study.name,
-        trials=len(plan),
-        tags=tuple(plan.study.tags),
+        study=plan.study,
+        trials=trials,
+        tags=(*own, *(tag for tag in tags if tag not in own)),
         provenance=store.put(encode(origin)),
         resumes=resumes,
-        generation=plan.layout.generation,
+        generation=plan.generation,
         evaluation=evaluation,
     )
 

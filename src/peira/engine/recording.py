@@ -12,20 +12,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from peira.core.codec import encode
 from peira.core.contracts import Op, RunQuery, Store
 from peira.core.events import (
+    NOTHING,
     TERMINAL,
     Failure,
     Result,
     RunFinished,
     RunNoted,
-    RunPlanned,
     RunStarted,
     State,
     Status,
@@ -33,16 +31,16 @@ from peira.core.events import (
     TasksClaimed,
 )
 from peira.core.failpoints import reach
-from peira.core.ids import Json, canonical, compose, digest_bytes, short
+from peira.core.ids import Json, canonical, compose, short
 from peira.core.state import Task
+from peira.engine.opening import planned_on
 from peira.engine.payload import INLINE, payload
 from peira.engine.progress import LEFT, REUSED
 from peira.engine.work import GENERATE
 from peira.errors import StoreDamaged
 from peira.plan.history import Readable
 from peira.plan.judging import output_digest
-from peira.plan.manifest import Manifest, layout_of, read
-from peira.plan.provenance import provenance
+from peira.plan.manifest import Manifest, layout_of
 
 GROUP, MOST_BYTES = 500, 4 << 20
 MOST_RUNS = 10_000
@@ -76,34 +74,27 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
         return output_digest(self.result) if self.state is State.succeeded else ""
 
 
-def succeeded(
-    where: tuple[str, int],
-    task: str,
-    value: Json,
-    origin: Origin,
-    took: float = 0.0,
-    metrics: Mapping[str, float] | None = None,
-    about: Mapping[str, str] | None = None,
-) -> Incoming:
+class Circumstances(msgspec.Struct, frozen=True):
+    """What is told of a result from elsewhere beside its value."""
+
+    origin: Origin
+    took: float = 0.0
+    metrics: Mapping[str, float] = {}
+    about: Mapping[str, str] = {}
+
+    def result(self, output: msgspec.Raw = NOTHING, blob: str = "", failure: Failure | None = None) -> Result:
+        said = {**self.about, IMPORTED: str(self.origin)}
+        return Result(round(self.took, 6), output, blob, failure, dict(self.metrics), about=said)
+
+
+def succeeded(where: tuple[str, int], task: str, value: Json, told: Circumstances) -> Incoming:
     """A normalised value as the result of a task."""
     output, blob, blobs = payload(canonical(value), INLINE)
-    said = {**(about or {}), IMPORTED: str(origin)}
-    result = Result(round(took, 6), output, blob, metrics=dict(metrics or {}), about=said)
-    return Incoming(where, task, State.succeeded, result, blobs)
+    return Incoming(where, task, State.succeeded, told.result(output, blob), blobs)
 
 
-def failed(
-    where: tuple[str, int],
-    task: str,
-    failure: Failure,
-    origin: Origin,
-    took: float = 0.0,
-    metrics: Mapping[str, float] | None = None,
-    about: Mapping[str, str] | None = None,
-) -> Incoming:
-    said = {**(about or {}), IMPORTED: str(origin)}
-    result = Result(round(took, 6), failure=failure, metrics=dict(metrics or {}), about=said)
-    return Incoming(where, task, State.failed, result)
+def failed(where: tuple[str, int], task: str, failure: Failure, told: Circumstances) -> Incoming:
+    return Incoming(where, task, State.failed, told.result(failure=failure))
 
 
 def grouped(incoming: Iterable[Incoming]) -> Iterator[list[Incoming]]:
@@ -186,21 +177,9 @@ class Recorder:
         self.run = compose("run", self.manifest, uuid.uuid4().hex)
         started = RunStarted(str(self.owner), self.owner)
         said = RunNoted(f"imported from {self.origin}"), RunNoted(f"sha256 of that: {self.origin.digest}")
-        self.store.commit([Op(self.run, (self._planned(), started, *said))]).result()
+        planned = planned_on(self.manifest, self.trials, self.store, self.now(), tags=(IMPORTED,))
+        self.store.commit([Op(self.run, (planned, started, *said))]).result()
         return self.run
-
-    def _planned(self) -> RunPlanned:
-        manifest = read(self.manifest, self.store.get)
-        study = digest_bytes(encode(manifest.snapshot))
-        origin = provenance(study, self.manifest, manifest.seed, manifest.generation, Path.cwd(), self.now())
-        return RunPlanned(
-            manifest=self.manifest,
-            study=manifest.study,
-            trials=self.trials,
-            tags=tuple(dict.fromkeys((*manifest.snapshot.get("tags", ()), IMPORTED))),
-            provenance=self.store.put(encode(origin)),
-            generation=manifest.generation,
-        )
 
     def finish(self, others: Mapping[str, int]) -> None:
         """End the run. `others` counts what it did not record itself."""
