@@ -286,11 +286,11 @@ def test_two_hundred_at_once_on_one_pool(endpoint) -> None:
 
     async def together() -> tuple[list[Answer], int]:
         answers = await asyncio.gather(*(m.send(QUESTION) for m in (one, other) for _ in range(100)))
-        pools = len(rooms._pools)
+        pools = len(rooms._wires)
         await one.close()
-        assert len(rooms._pools) == pools
+        assert len(rooms._wires) == pools
         await other.close()
-        assert len(rooms._pools) == pools - 1
+        assert len(rooms._wires) == pools - 1
         return answers, pools
 
     answers, pools = asyncio.run(together())

@@ -4,10 +4,10 @@ first call."""
 from __future__ import annotations
 
 from peira.models.anthropic import anthropic
-from peira.models.http import Timeouts
 from peira.models.local import LocalModel
 from peira.models.names import make, parse, register
 from peira.models.openai import openai
+from peira.models.post import Timeouts
 from peira.models.replay import ReplayModel, record, request_digest
 from peira.models.scripted import ScriptedModel
 from peira.models.served import ServedModel

@@ -16,7 +16,7 @@ from peira.core.ids import Json
 from peira.core.models import Reply, Request, ToolCall, Usage
 from peira.models.chat import Body, as_text
 from peira.models.endpoint import Endpoint
-from peira.models.http import DEFAULT, Timeouts
+from peira.models.post import DEFAULT, Timeouts
 from peira.models.secrets import Key
 from peira.models.served import ServedModel, arguments, unsupported
 from peira.models.stream import Gather, StreamBroken

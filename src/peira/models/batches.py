@@ -18,7 +18,8 @@ from peira.core.ids import Json
 from peira.core.models import Answer, BatchState, CallFailed, Request
 from peira.models.endpoint import Endpoint
 from peira.models.failures import refused, senseless
-from peira.models.http import Post, Sent, send
+from peira.models.http import send
+from peira.models.post import Post, Sent
 
 Write = Callable[[Request], dict[str, Json]]
 Shape = TypeVar("Shape")

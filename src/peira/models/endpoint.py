@@ -9,6 +9,7 @@ is still the same.
 from __future__ import annotations
 
 import os
+import time
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,8 +18,12 @@ from types import MappingProxyType
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from peira.errors import Invalid
-from peira.models.http import DEFAULT, LOOPBACK, Sent, Timeouts
+from peira.models.post import DEFAULT, Sent, Timeouts
 from peira.models.secrets import Key
+from peira.models.wire import LOOPBACK
+
+LATELY = 1.0
+"""For how many seconds a key that was found counts as found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,20 @@ class Endpoint:
         host = parts.hostname or ""
         port = f":{parts.port}" if parts.port and host not in LOOPBACK else ""
         return f"{'localhost' if host in LOOPBACK else host}{port}{parts.path.rstrip('/')}"
+
+
+class Lately:
+    """What an endpoint sends beside bodies, looked up again after a while: a key may be renewed in a run."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint, self._until = endpoint, 0.0
+        self._sent: Sent | None = None
+
+    def __call__(self) -> Sent:
+        now = time.monotonic()
+        if self._sent is None or now >= self._until:
+            self._sent, self._until = self._endpoint.sent(), now + LATELY
+        return self._sent
 
 
 @lru_cache(64)

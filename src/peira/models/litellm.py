@@ -22,7 +22,7 @@ from peira.core.models import Answer, CallFailed, Reply, Request
 from peira.errors import Invalid
 from peira.models.chat import Chat
 from peira.models.failures import lost, refused
-from peira.models.http import DEFAULT, Timeouts
+from peira.models.post import DEFAULT, Timeouts
 from peira.models.served import read_body
 
 NEVER_AGAIN = {"num_retries": 0, "max_retries": 0}

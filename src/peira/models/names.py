@@ -18,10 +18,10 @@ from peira.core.models import Model
 from peira.core.registry import Registry, nearest
 from peira.errors import Invalid, Unknown
 from peira.models.anthropic import anthropic
-from peira.models.http import Timeouts
 from peira.models.litellm import LitellmModel
 from peira.models.local import LocalModel
 from peira.models.openai import providers
+from peira.models.post import Timeouts
 from peira.models.replay import ReplayModel
 from peira.models.scripted import ScriptedModel
 

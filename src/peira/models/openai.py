@@ -18,10 +18,11 @@ from peira.core.registry import nearest
 from peira.errors import Invalid
 from peira.models.chat import Chat
 from peira.models.endpoint import Endpoint
-from peira.models.http import DEFAULT, LOOPBACK, Timeouts
+from peira.models.post import DEFAULT, Timeouts
 from peira.models.responses import Responses
 from peira.models.secrets import Key
 from peira.models.served import Form, ServedModel
+from peira.models.wire import LOOPBACK
 
 OPENAI = "https://api.openai.com/v1"
 PRESETS: Mapping[str, tuple[str, str]] = MappingProxyType(

@@ -12,10 +12,11 @@ import msgspec
 from peira.core.ids import Json
 from peira.core.models import Answer, Batches, CallFailed, Reply, Request
 from peira.models.batches import OpenAIBatches
-from peira.models.endpoint import Endpoint
+from peira.models.endpoint import Endpoint, Lately
 from peira.models.failures import provider_message, senseless
-from peira.models.http import Post, release, send
+from peira.models.http import release, send
 from peira.models.message_batches import AnthropicBatches
+from peira.models.post import Post
 from peira.models.stream import Gather
 
 
@@ -56,6 +57,7 @@ class ServedModel:
     ) -> None:
         self.name = f"{provider}:{model}"
         self._model, self._form, self._endpoint, self._stream = model, form, endpoint, stream
+        self._sent = Lately(endpoint)
         self._defaults, self._url = dict(defaults or {}), endpoint.url(form.path(model))
         self.identity: Json = {"provider": provider, "model": model, **(identity or {})}
         if self._defaults:
@@ -73,7 +75,7 @@ class ServedModel:
         post = Post(
             self._url,
             msgspec.json.encode(body),
-            self._endpoint.sent,
+            self._sent,
             self._endpoint.timeouts,
             self._form.gather() if self._stream else None,
         )
