@@ -159,11 +159,14 @@ def test_a_connection_serves_one_call_after_another() -> None:
 def test_an_answer_that_nobody_waits_for_is_nobody_elses() -> None:
     """Who gave up leaves a connection on which an answer may still come: it must serve for nothing more."""
 
+    there = asyncio.Event()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
             _, body = await request(reader)
+            there.set()
             said = json.loads(body)["messages"][0]["content"]
-            await asyncio.sleep(0.3 if said == "slow" else 0)
+            await asyncio.sleep(0.2 if said == "slow" else 0)
             answer = BODY.replace(b"Paris", said.encode())
             writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(answer) + answer)
 
@@ -173,7 +176,7 @@ def test_an_answer_that_nobody_waits_for_is_nobody_elses() -> None:
     async def whole() -> list[str]:
         async with served(serve) as model:
             slow = asyncio.create_task(model.send(ask("slow")))
-            await asyncio.sleep(0.1)
+            await there.wait()
             slow.cancel()
             with suppress(asyncio.CancelledError):
                 await slow
