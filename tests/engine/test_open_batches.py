@@ -334,7 +334,8 @@ def asked_by(name: str) -> Asked:
     """The same call, needed by different trials."""
     attempt = Attempt(ev.TaskSpec(digest(name), "generate", "generate"), 1, None)
     request = Request(({"role": "user", "content": "hello"},))
-    return Asked(attempt, "scope", "generate", "1", request, canonical(msgspec.to_builtins(request)))
+    body = canonical(msgspec.to_builtins(request))
+    return Asked(attempt, "scope", "generate", "1", request, body, digest_bytes(body))
 
 
 def test_several_who_need_a_call_are_woken_together_and_it_is_set_aside_once(bench: Bench) -> None:

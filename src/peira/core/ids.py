@@ -11,12 +11,12 @@ sets, enums, dataclasses, keys that are not strings) is refused, with the path t
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Any
 
+import msgspec
 import rfc8785
 
 from peira.errors import NotJson, Unknown
@@ -130,26 +130,21 @@ def own_copy(value: Json) -> Json:
     return [own_copy(item) for item in value] if kind is list else value
 
 
-_encode_text = json.encoder.encode_basestring
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
+_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def canonical(value: Json) -> bytes:
     """RFC 8785 bytes of a normalised value."""
-    if type(value) is str:
-        return _encode_text(value).encode()
-    # The C encoder writes the same bytes, unless there are floats (formatted otherwise) or keys
-    # outside the basic plane (sorted otherwise).
-    if _simple(value):
-        return _encode(value).encode()
-    return rfc8785.dumps(value)
+    # msgspec writes the same bytes, unless there are floats (formatted otherwise) or keys outside the
+    # basic plane (sorted otherwise).
+    return _encode(value) if _simple(value) else rfc8785.dumps(value)
 
 
 def _simple(value: Json) -> bool:
     kind = type(value)
     if kind is dict:
         return all(k.isascii() for k in value) and all(map(_simple, value.values()))
-    if kind is list:
+    if kind is list or kind is tuple:
         return all(map(_simple, value))
     return kind is not float
 

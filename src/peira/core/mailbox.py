@@ -20,11 +20,17 @@ Value = TypeVar("Value")
 
 
 class Mailbox(Generic[Message]):
-    """`deliver` is called on the loop, once for each message, in the order they came."""
+    """`deliver` is called on the loop, once for each message, in the order they came; `emptied`, when those
+    that came together are delivered."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, deliver: Callable[[Message], None]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        deliver: Callable[[Message], None],
+        emptied: Callable[[], None] = lambda: None,
+    ) -> None:
         # Not by a reference of its own: a box is kept as long as its loop is, and must not keep it.
-        self._loop, self._deliver = weakref.ref(loop), deliver
+        self._loop, self._deliver, self._emptied = weakref.ref(loop), deliver, emptied
         self._messages: deque[Message] = deque()
         self._woken = False
         self._later: weakref.ref[asyncio.AbstractEventLoop] | None = None
@@ -58,6 +64,7 @@ class Mailbox(Generic[Message]):
         self._woken = False  # before the box is emptied: whoever comes from now on wakes it again
         while self._messages:
             self._deliver(self._messages.popleft())
+        self._emptied()
 
 
 Arrival = tuple["asyncio.Future[Value]", "Future[Value]"]

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import msgspec
 
@@ -18,7 +18,7 @@ from peira.core.codec import encode
 from peira.core.contracts import Attempt, Op, Outcome
 from peira.core.events import AnyEvent, CallAnswered, CallIntended, CallLost, Spent
 from peira.core.failpoints import reach
-from peira.core.ids import compose, digest, digest_bytes
+from peira.core.ids import compose, digest
 from peira.core.mailbox import Mailbox
 from peira.core.models import Answer, CallFailed, Named, Reply, Request, Usage
 from peira.core.registry import registry
@@ -45,8 +45,9 @@ def _text(text: str) -> str:
     return digest(text)
 
 
-class Asked(msgspec.Struct, frozen=True, dict=True):
-    """A request in its place: `body` is its canonical form, `account` what its trial may still spend."""
+class Asked(msgspec.Struct, frozen=True):
+    """A request in its place: `body` is its canonical form, known by its digest; `account` is what its trial
+    may still spend."""
 
     attempt: Attempt
     scope: str
@@ -54,11 +55,8 @@ class Asked(msgspec.Struct, frozen=True, dict=True):
     ordinal: str
     request: Request
     body: bytes
+    digest: str
     account: Account | None = None
-
-    @cached_property
-    def digest(self) -> str:
-        return digest_bytes(self.body)
 
     def keys(self, chain: Sequence[Named]) -> list[str]:
         """What the call is known by, for the model that is asked and for each of its fallbacks: a model that

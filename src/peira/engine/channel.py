@@ -83,19 +83,19 @@ class AttemptChannel:
             self._ordinals, self._asked, self._counting = Counter(), set(), threading.Lock()
             self._account = self._ledger.reserve.trial()
         work, body = self._attempt.work, canonical(msgspec.to_builtins(request))
-        ordinal = f"key={digest(key)}" if key else self._ordinal(model, body)
+        content = digest_bytes(body)
+        ordinal = f"key={digest(key)}" if key else self._ordinal(f"{model} {content}")
         if self._attempt.draw:
             ordinal = f"{ordinal} draw={self._attempt.draw}"
-        asked = Asked(self._attempt, work.scope(), work.stage, ordinal, request, body, self._account)
+        asked = Asked(self._attempt, work.scope(), work.stage, ordinal, request, body, content, self._account)
         reply = self._ledger.ask(model, asked)
         self._asked.add(reply)
         reply.add_done_callback(self._count)
         return reply
 
-    def _ordinal(self, model: str, body: bytes) -> str:
+    def _ordinal(self, same: str) -> str:
         """Which one it is among equal requests of this attempt."""
         assert self._ordinals is not None
-        same = f"{model} {digest_bytes(body)}"
         self._ordinals[same] += 1
         return str(self._ordinals[same])
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
@@ -36,11 +36,26 @@ LAST_WAIT = 5.0
 """How long answers that are on their way may take when the run ends."""
 
 
-FEW = 128
-"""So many calls are looked up at once without another thread's help."""
-_Question = tuple[Sequence[Named], Asked, Future[Reply]]
+MANY = 128
+"""So many calls are looked up at once: others that are under way wait meanwhile."""
 _Rows = dict[str, Call]
-_Looking = tuple[Sequence[str], "asyncio.Future[_Rows]"]
+
+
+class Question:
+    """A request in its place, whom it may be put to, and what the call is known by for each of them."""
+
+    __slots__ = "asked", "chain", "keys", "reply"
+
+    def __init__(self, chain: Sequence[Named], asked: Asked) -> None:
+        self.chain, self.asked, self.keys = chain, asked, asked.keys(chain)
+        self.reply: Future[Reply] = Future()
+
+    def settle(self, outcome: Reply | BaseException) -> None:
+        with suppress(InvalidStateError):  # whoever asked waits no more
+            if isinstance(outcome, Reply):
+                self.reply.set_result(outcome)
+            else:
+                self.reply.set_exception(outcome)
 
 
 class Ledger:
@@ -71,13 +86,13 @@ class Ledger:
         self._named: dict[str, Named] = {}
         self._gates: dict[str, Gate] = {}
         self._said: set[tuple[str, str]] = set()
-        self._asking: dict[str, asyncio.Task[Any]] = {}
+        self._asking: dict[str, Question] = {}
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._questions: Mailbox[_Question] | None = None
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._questions: Mailbox[Question] | None = None
+        self._arrived: deque[Question] = deque()
+        self._under_way: dict[Question, asyncio.Task[None]] = {}
         self._thread: threading.Thread | None = None
-        self._looking: list[_Looking] = []
         self.reserve = Reserve(budget or Budget(), before)
         self._buyer = Buyer(run, journal, policy, self.reserve, halt)
         told = Told(say=say, counted=batch_ended, fail=fail)
@@ -94,10 +109,9 @@ class Ledger:
     def ask(self, name: str, asked: Asked) -> Future[Reply]:
         """The reply to a request at this place: recorded before, or bought now."""
         named = self._known_as(name)
-        chain = (named, *map(self._known_as, named.fallbacks))
-        reply: Future[Reply] = Future()
-        (self._questions or self._box()).post((chain, asked, reply))
-        return reply
+        question = Question((named, *map(self._known_as, named.fallbacks)), asked)
+        (self._questions or self._box()).post(question)
+        return question.reply
 
     def _known_as(self, name: str) -> Named:
         if (known := self._named.get(name)) is not None:
@@ -109,50 +123,61 @@ class Ledger:
                 self._named[name] = found
             return self._named[name]
 
-    def _box(self) -> Mailbox[_Question]:
+    def _box(self) -> Mailbox[Question]:
         with self._lock:
             if self._questions is None:
                 self._loop = asyncio.new_event_loop()
-                self._questions = Mailbox(self._loop, self._begin)
+                self._questions = Mailbox(self._loop, self._arrived.append, self._look)
                 self._thread = threading.Thread(
                     target=self._loop.run_forever, name="peira-calls", daemon=True
                 )
                 self._thread.start()
             return self._questions
 
-    def _begin(self, question: _Question) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(*question))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
-
-    async def _serve(self, chain: Sequence[Named], asked: Asked, reply: Future[Reply]) -> None:
-        outcome: Reply | BaseException
+    def _look(self) -> None:
+        """What is recorded of the calls that are asked for: the store is asked once for many."""
+        questions = [self._arrived.popleft() for _ in range(min(MANY, len(self._arrived)))]
+        if self._arrived:
+            asyncio.get_running_loop().call_soon(self._look)
         try:
-            outcome = await self._one_by_one(chain, asked)
+            rows = self._store.find("call", [key for question in questions for key in question.keys])
+        except Exception as problem:  # whoever asked is told
+            for question in questions:
+                question.settle(problem)
+            return
+        for question in questions:
+            self._begin(question, None if question.keys[0] in self._asking else rows)
+
+    def _begin(self, question: Question, rows: _Rows | None) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(question, rows))
+        self._under_way[question] = task
+
+    async def _serve(self, question: Question, rows: _Rows | None) -> None:
+        try:
+            question.settle(await self._one_by_one(question, rows))
         except asyncio.CancelledError:
-            outcome = Abandoned("the run is over")
+            question.settle(Abandoned("the run is over"))
         except BaseException as problem:  # whoever asked is told
-            outcome = problem
-        with suppress(InvalidStateError):  # whoever asked waits no more
-            if isinstance(outcome, Reply):
-                reply.set_result(outcome)
-            else:
-                reply.set_exception(outcome)
-
-    async def _one_by_one(self, chain: Sequence[Named], asked: Asked) -> Reply:
-        """Who needs a call that is on its way already, for another attempt or another agent, waits for it."""
-        keys, here = asked.keys(chain), asyncio.current_task()
-        assert here is not None
-        while (other := self._asking.get(keys[0])) is not None:
-            await asyncio.wait([other])
-        self._asking[keys[0]] = here
-        try:
-            return await self._ask(chain, keys, asked)
+            question.settle(problem)
         finally:
-            del self._asking[keys[0]]
+            del self._under_way[question]
 
-    async def _ask(self, chain: Sequence[Named], keys: Sequence[str], asked: Asked) -> Reply:
-        rows = await self._find(keys)
+    async def _one_by_one(self, question: Question, rows: _Rows | None) -> Reply:
+        """Who needs a call that is on its way already, for another attempt or another agent, waits for it:
+        then what is recorded is another thing (`rows` is None)."""
+        key = question.keys[0]
+        while (other := self._asking.get(key)) is not None:
+            await asyncio.wait([self._under_way[other]])
+            rows = None
+        self._asking[key] = question
+        try:
+            known = self._store.find("call", question.keys) if rows is None else rows
+            return await self._ask(question, known)
+        finally:
+            del self._asking[key]
+
+    async def _ask(self, question: Question, rows: _Rows) -> Reply:
+        chain, keys, asked = question.chain, question.keys, question.asked
         if any(key in rows for key in keys):
             reply = await self._known(chain, keys, asked, rows)
             if reply is not None:
@@ -190,7 +215,9 @@ class Ledger:
             self._loop.call_soon_threadsafe(self._hand_in)
 
     def _hand_in(self) -> None:
-        if not self._under_way:  # some that were asked in the same breath are still on their way
+        if not (
+            self._under_way or self._arrived
+        ):  # some that were asked in the same breath are still on their way
             self._batcher.hand_in()
 
     def _held(self, named: Named, row: Call | None) -> None:
@@ -226,41 +253,6 @@ class Ledger:
             self._said.add((name, instead))
             self._say(f"{name} cannot answer, {instead} is asked instead: {problem}")
 
-    # Many are asked for at the same moment: the store is asked once for all of them.
-
-    async def _find(self, keys: Sequence[str]) -> _Rows:
-        loop = asyncio.get_running_loop()
-        found: asyncio.Future[_Rows] = loop.create_future()
-        self._looking.append((keys, found))
-        if len(self._looking) == 1:
-            loop.call_soon(self._look)
-        return await found
-
-    def _look(self) -> None:
-        """A look at few rows takes less time than handing it to another thread; at many, it would stop all
-        calls that are under way."""
-        looking, self._looking = self._looking, []
-        wanted = [key for keys, _ in looking for key in keys]
-        if len(wanted) <= FEW:
-            rows: Future[_Rows] = Future()
-            try:
-                rows.set_result(self._store.find("call", wanted))
-            except Exception as problem:
-                rows.set_exception(problem)
-            self._hand_out(looking, rows)
-            return
-        looked = asyncio.get_running_loop().run_in_executor(None, self._store.find, "call", wanted)
-        looked.add_done_callback(lambda rows: self._hand_out(looking, rows))
-
-    def _hand_out(self, looking: list[_Looking], rows: Future[_Rows] | asyncio.Future[_Rows]) -> None:
-        for _, found in looking:
-            if found.done():
-                continue
-            if problem := rows.exception():
-                found.set_exception(problem)
-            else:
-                found.set_result(rows.result())
-
     def close(self) -> None:
         """End the loop; an answer that is still on its way is recorded first, if it comes soon."""
         if self._loop is None or self._thread is None:
@@ -271,10 +263,12 @@ class Ledger:
         self._loop.close()
 
     async def _end(self) -> None:
+        while self._arrived:
+            self._arrived.popleft().settle(Abandoned("the run is over"))
         for gate in self._gates.values():
             gate.turn_away(lambda _: Abandoned("the run is over"))
         if self._under_way:
-            _, late = await asyncio.wait(set(self._under_way), timeout=LAST_WAIT)
+            _, late = await asyncio.wait(set(self._under_way.values()), timeout=LAST_WAIT)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
