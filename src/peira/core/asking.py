@@ -120,12 +120,13 @@ def _request(
     prompt: Prompt, system: str | None, schema: dict[str, Json] | None, parameters: dict[str, Any]
 ) -> Request:
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(m) for m in prompt]
+    tools = list(parameters.pop("tools", ()))
     return Request(
         messages=tuple(normalise(messages, "messages")),
         system=system,
-        tools=tuple(normalise(list(parameters.pop("tools", ())), "tools")),
+        tools=tuple(normalise(tools, "tools")) if tools else (),
         schema=schema,
-        parameters=normalise(parameters, "parameters"),
+        parameters=normalise(parameters, "parameters") if parameters else {},
     )
 
 

@@ -142,8 +142,10 @@ def canonical(value: Json) -> bytes:
 
 def _simple(value: Json) -> bool:
     kind = type(value)
+    if kind is str:
+        return True
     if kind is dict:
-        return all(k.isascii() for k in value) and all(map(_simple, value.values()))
+        return all(map(str.isascii, value)) and all(map(_simple, value.values()))
     if kind is list or kind is tuple:
         return all(map(_simple, value))
     return kind is not float

@@ -37,6 +37,7 @@ class Share(msgspec.Struct, frozen=True):
 
 
 NOTHING = Share(calls=0)
+UNCOUNTED = Usage()
 
 
 class Account:
@@ -121,6 +122,8 @@ class Reserve:
             for name, allowance in budget.per_model.items()
         }
         self._trial = budget.per_trial
+        bounded = budget.bounded or budget.per_trial.bounded
+        self._bounded = bounded or any(account.bounded for account in self._models.values())
         self._experience: dict[str, Experience] = {}
         self._waiting: list[asyncio.Future[None]] = []
         self.used_up = ""
@@ -139,8 +142,14 @@ class Reserve:
     def experience(self, name: str) -> Experience:
         return self._experience.setdefault(name, Experience())
 
+    def counts(self, named: Named) -> bool:
+        """Whether it matters to anybody what a call of this model will take."""
+        return self._bounded or named.limits.tokens is not None
+
     def _accounts(self, named: Named, trial: Account | None) -> list[Account]:
         """Those that a call touches; one without any limit need not be asked or told."""
+        if not self._bounded:
+            return []
         found = (self._run, self._models.get(named.model.name), trial)
         return [account for account in found if account is not None and account.bounded]
 

@@ -22,7 +22,7 @@ from peira.core.ids import compose, digest
 from peira.core.mailbox import Mailbox
 from peira.core.models import Answer, CallFailed, Named, Reply, Request, Usage
 from peira.core.registry import registry
-from peira.engine.budget import Account, Reserve, Share
+from peira.engine.budget import UNCOUNTED, Account, Reserve, Share
 from peira.engine.gate import Gate
 from peira.engine.journal import Journal
 from peira.engine.payload import payload
@@ -82,13 +82,13 @@ class Quill:
         self._gathered: _Written = []
         self._back: Mailbox[tuple[_Written, Future[list[Outcome]]]] | None = None
 
-    async def write(self, op: Op) -> Outcome:
+    def write(self, op: Op) -> asyncio.Future[Outcome]:
         loop = asyncio.get_running_loop()
         written: asyncio.Future[Outcome] = loop.create_future()
         self._gathered.append((op, written))
         if len(self._gathered) == 1:
             loop.call_soon(self._hand_over, loop)
-        return await written
+        return written
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         gathered, self._gathered = self._gathered, []
@@ -147,7 +147,7 @@ class Buyer:
 
     async def _once(self, named: Named, gate: Gate, asked: Asked, key: str, send: int) -> Reply | CallFailed:
         """One send, from setting aside what it may cost to settling what it did."""
-        expected = self._reserve.expected(named, len(asked.body), asked.request)
+        expected = self._expected(named, asked)
         share = await self._set_aside(named, asked, expected)
         took: Share | None = None
         try:
@@ -172,6 +172,11 @@ class Buyer:
         if isinstance(reply, CallFailed):
             raise reply
         return reply
+
+    def _expected(self, named: Named, asked: Asked) -> Usage:
+        if not self._reserve.counts(named):
+            return UNCOUNTED
+        return self._reserve.expected(named, len(asked.body), asked.request)
 
     async def _set_aside(self, named: Named, asked: Asked, expected: Usage) -> Share:
         try:
@@ -227,7 +232,8 @@ class Buyer:
         )
         await self._write(event, blobs)
         reach("ledger.after_answer")
-        self._reserve.experience(named.name).learn(size, usage)
+        if self._reserve.counts(named):
+            self._reserve.experience(named.name).learn(size, usage)
         self._add(event.bill(named.model.name))
         if isinstance(reply, Reply):
             reply = msgspec.structs.replace(reply, cost=cost, served=named.name, call=key)
@@ -273,8 +279,8 @@ class Buyer:
         if refusal is not None:
             raise Abandoned(str(refusal))
 
-    async def write(self, op: Op) -> Outcome:
-        return await self._quill.write(op)
+    def write(self, op: Op) -> asyncio.Future[Outcome]:
+        return self._quill.write(op)
 
 
 def _read(named: Named, answer: Answer) -> Reply | CallFailed:

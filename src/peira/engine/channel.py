@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import shutil
 import threading
-from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -36,7 +35,7 @@ class AttemptChannel:
     # Most attempts use none of these, and there are very many attempts.
     _folder: Path | None = None
     _open = True
-    _ordinals: Counter[str] | None = None
+    _ordinals: dict[str, int] | None = None
     _asked: set[Future[Reply]] | None = None
     _counting: threading.Lock
     _account: Account | None = None
@@ -80,7 +79,7 @@ class AttemptChannel:
     def call(self, model: str, request: Request, key: str) -> Future[Reply]:
         self._check()
         if self._ordinals is None or self._asked is None:
-            self._ordinals, self._asked, self._counting = Counter(), set(), threading.Lock()
+            self._ordinals, self._asked, self._counting = {}, set(), threading.Lock()
             self._account = self._ledger.reserve.trial()
         work, body = self._attempt.work, canonical(msgspec.to_builtins(request))
         content = digest_bytes(body)
@@ -96,8 +95,8 @@ class AttemptChannel:
     def _ordinal(self, same: str) -> str:
         """Which one it is among equal requests of this attempt."""
         assert self._ordinals is not None
-        self._ordinals[same] += 1
-        return str(self._ordinals[same])
+        nth = self._ordinals[same] = self._ordinals.get(same, 0) + 1
+        return str(nth)
 
     def settle(self) -> None:
         """Count every reply that has come. Who waits for one wakes before its callbacks have run, so an

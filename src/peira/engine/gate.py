@@ -68,27 +68,27 @@ class Gate:
         """Wait for a turn to send about so many tokens; when it came. Parked if that takes long, CallFailed
         if the model was given up."""
         self._refuse_if_dead()
-        wait = self._delay()
+        now = self._now()
+        wait = self._delay(now)
         if not self._waiting and wait == 0 and self._room:
-            self._go(tokens)
-        else:
-            self._park_if_long(wait, tokens)
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((turn, tokens))
-            self._pump()
-            try:
-                await turn
-            except asyncio.CancelledError:
-                self._withdraw(turn)
-                raise
+            self._go(tokens, now)
+            return now
+        self._park_if_long(wait, tokens)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((turn, tokens))
+        self._pump()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            self._withdraw(turn)
+            raise
         return self._now()
 
     def _refuse_if_dead(self) -> None:
         if self._probes >= PROBES:
             raise self._given_up()
 
-    def _delay(self) -> float:
-        now = self._now()
+    def _delay(self, now: float) -> float:
         return max(self._closed_until - now, self._requests.wait(now), self._tokens.wait(now), 0.0)
 
     @property
@@ -111,22 +111,21 @@ class Gate:
         """How many seconds of its limits so much takes."""
         return max(requests * self._requests.interval, tokens * self._tokens.interval)
 
-    def _go(self, tokens: float) -> None:
+    def _go(self, tokens: float, now: float) -> None:
         self._flying += 1
-        now = self._now()
         self._requests.use(1, now)
         self._tokens.use(tokens, now)
 
     def _pump(self) -> None:
         """Let in who may go now; come back when the next one may."""
-        while self._waiting and self._room and self._delay() == 0:
+        while self._waiting and self._room and self._delay(now := self._now()) == 0:
             turn, tokens = self._waiting.popleft()
             if not turn.done():
-                self._go(tokens)
+                self._go(tokens, now)
                 turn.set_result(None)
         if self._waiting and self._room and self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._delay() + 0.001, self._ring)
+            self._timer = loop.call_later(self._delay(self._now()) + 0.001, self._ring)
 
     def _ring(self) -> None:
         self._timer = None
@@ -138,7 +137,8 @@ class Gate:
 
     def leave(self) -> None:
         self._flying -= 1
-        self._pump()
+        if self._waiting:
+            self._pump()
 
     def answered(self, tokens_off: float, wait: float | None) -> None:
         """An answer came; it took so many tokens more than thought, and asks to wait so long."""

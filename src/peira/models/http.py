@@ -1,9 +1,7 @@
 """One POST to an endpoint: sent once, answered once, and every other ending said in a word about the bill.
 
 There is one pool of connections for each event loop, shared by all models; it lives as long as somebody holds
-it. Nothing is ever sent again from here, redirects are not followed, and the key is in no exception: failures
-are values until the one place that raises them, so that no aiohttp exception, which knows the headers, hangs
-on to them.
+it. Nothing is ever sent again from here, redirects are not followed, and the key is in no exception.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 CHUNK = 2**16
-KEPT = ("request-id", "x-request-id", "apim-request-id", "retry-after", "retry-after-ms")
+TELLING = ("request-id", "x-request-id", "apim-request-id", "retry-after", "retry-after-ms", "date")
 _wires: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Wire] = weakref.WeakKeyDictionary()
 
 
@@ -54,31 +52,28 @@ def _wire(holder: object) -> Wire:
 
 async def send(post: Post, holder: object) -> Answer:
     """The answer, whatever it says, if its status is 2xx; else CallFailed."""
-    outcome = await _outcome(post, post.sent(), _wire(holder))
-    if isinstance(outcome, CallFailed):
-        raise outcome
-    return outcome
-
-
-async def _outcome(post: Post, sent: Sent, wire: Wire) -> Answer | CallFailed:
     import aiohttp
     from aiohttp.http_exceptions import HttpProcessingError
 
+    sent = post.sent()
     try:
-        return await _exchange(post, sent, wire)
+        outcome = await _exchange(post, sent, _wire(holder))
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, Unconnected) as problem:
-        return unsent(post.path, _why(problem, post), sent.secrets)
+        outcome = unsent(post.path, _why(problem, post), sent.secrets)
     except aiohttp.InvalidURL:
-        return senseless(post.path, "the base URL is not a URL")
+        outcome = senseless(post.path, "the base URL is not a URL")
     except (aiohttp.ClientError, HttpProcessingError, TimeoutError, OSError, StreamBroken) as problem:
-        return lost(post.path, _why(problem, post), sent.secrets)
+        outcome = lost(post.path, _why(problem, post), sent.secrets)
+    if isinstance(outcome, CallFailed):  # here, where no exception that knows the headers hangs on to it
+        raise outcome
+    return outcome
 
 
 async def _exchange(post: Post, sent: Sent, wire: Wire) -> Answer | CallFailed:
     began = time.perf_counter()
     came = await wire.begin(post, sent)
     try:
-        headers = {name.lower(): value for name, value in came.headers.items()}
+        headers = telling(came.headers)
         if not 200 <= came.status < 300:
             return refused(post.path, came.status, headers, await _beginning(came.content), sent.secrets)
         body, first = await _read(came, post)
@@ -121,10 +116,16 @@ async def _beginning(content: aiohttp.StreamReader) -> bytes:
     return b""
 
 
-def kept(headers: Mapping[str, str], secrets: tuple[str, ...] = ()) -> dict[str, str]:
-    """The headers about limits and ids, by lower-case name."""
-    found = {n: v[:200] for n, v in headers.items() if n in KEPT or "ratelimit" in n}
-    return {n: v for n, v in found.items() if not any(s in v for s in secrets)}
+def telling(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers about limits, ids and time, by lower-case name."""
+    named = ((name.lower(), value) for name, value in headers.items())
+    return {name: value for name, value in named if name in TELLING or "ratelimit" in name}
+
+
+def kept(headers: Mapping[str, str], secrets: tuple[str, ...]) -> dict[str, str]:
+    """Those of them that are kept with an answer."""
+    found = {n: v[:200] for n, v in headers.items() if n != "date"} if headers else {}
+    return {n: v for n, v in found.items() if not any(s in v for s in secrets)} if found else {}
 
 
 def _why(problem: BaseException, post: Post) -> str:

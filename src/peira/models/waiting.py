@@ -20,6 +20,8 @@ _EPOCH = 1e9
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait, never negative; None if the provider did not say. Header names are in lower case."""
+    if not headers:
+        return None
     used_up = [n for n, v in headers.items() if "ratelimit" in n and "remaining" in n and _number(v) == 0]
     if not used_up and "retry-after" not in headers and "retry-after-ms" not in headers:
         return None  # as almost every answer: a date takes longer to read than all else here
