@@ -53,7 +53,7 @@ _TOUCHES: dict[type, Callable[[Any], tuple[str, ...]]] = {
     ev.TaskReused: attrgetter("task", "source"),
     **{kind: lambda event: () for kind in (*_RUN_EVENTS, ev.CallAnswered, ev.CallLost)},
 }
-_CALL_EVENTS = (ev.StepRecorded, ev.CallIntended, ev.CallAnswered, ev.CallLost, ev.CallSettled)
+_CALL_EVENTS = frozenset({ev.StepRecorded, ev.CallIntended, ev.CallAnswered, ev.CallLost, ev.CallSettled})
 
 
 def touched(event: ev.AnyEvent) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def touched(event: ev.AnyEvent) -> tuple[str, ...]:
 
 def touched_call(event: ev.AnyEvent) -> str:
     """The key of the call or step that `apply` will read or replace; "" if there is none."""
-    return event.key if isinstance(event, _CALL_EVENTS) else ""
+    return event.key if type(event) in _CALL_EVENTS else ""  # type: ignore[union-attr]
 
 
 _MEANING: dict[type, Callable[[Any, View, Record], None]] = {}

@@ -163,8 +163,9 @@ class Buyer:
                 task, size = asked.attempt.spec.id, len(asked.body)
                 reply, usage, cost = await self.record(named, task, key, size, outcome)
                 self._tell(asked, named, key, reply)
-                took = Share(share.money if cost is None else cost, usage.total)
-                gate.answered(usage.total - expected.total, outcome.wait)
+                tokens = usage.total
+                took = Share(share.money if cost is None else cost, tokens)
+                gate.answered(tokens - expected.total, outcome.wait)
             finally:
                 gate.leave()
         finally:

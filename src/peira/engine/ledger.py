@@ -14,7 +14,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
 
 import msgspec
 
@@ -51,11 +50,13 @@ class Question:
         self.reply: Future[Reply] = Future()
 
     def settle(self, outcome: Reply | BaseException) -> None:
-        with suppress(InvalidStateError):  # whoever asked waits no more
+        try:
             if isinstance(outcome, Reply):
                 self.reply.set_result(outcome)
             else:
                 self.reply.set_exception(outcome)
+        except InvalidStateError:
+            return  # whoever asked waits no more
 
 
 class Ledger:
@@ -154,7 +155,11 @@ class Ledger:
 
     async def _serve(self, question: Question, rows: _Rows | None) -> None:
         try:
-            question.settle(await self._one_by_one(question, rows))
+            known = await self._turn(question, rows)
+            try:
+                question.settle(await self._ask(question, known))
+            finally:
+                del self._asking[question.keys[0]]
         except asyncio.CancelledError:
             question.settle(Abandoned("the run is over"))
         except BaseException as problem:  # whoever asked is told
@@ -162,23 +167,20 @@ class Ledger:
         finally:
             del self._under_way[question]
 
-    async def _one_by_one(self, question: Question, rows: _Rows | None) -> Reply:
+    async def _turn(self, question: Question, rows: _Rows | None) -> _Rows:
         """Who needs a call that is on its way already, for another attempt or another agent, waits for it:
         then what is recorded is another thing (`rows` is None)."""
         key = question.keys[0]
         while (other := self._asking.get(key)) is not None:
             await asyncio.wait([self._under_way[other]])
             rows = None
+        known = self._store.find("call", question.keys) if rows is None else rows
         self._asking[key] = question
-        try:
-            known = self._store.find("call", question.keys) if rows is None else rows
-            return await self._ask(question, known)
-        finally:
-            del self._asking[key]
+        return known
 
     async def _ask(self, question: Question, rows: _Rows) -> Reply:
         chain, keys, asked = question.chain, question.keys, question.asked
-        if any(key in rows for key in keys):
+        if rows and any(key in rows for key in keys):
             reply = await self._known(chain, keys, asked, rows)
             if reply is not None:
                 return reply

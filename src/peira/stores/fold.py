@@ -20,14 +20,17 @@ class Rows:
     runs: dict[str, Run] = field(default_factory=dict)
 
 
-def task_ids(ops: Iterable[Op]) -> set[str]:
-    """The tasks that folding these ops may look at."""
-    return {task for op in ops for event in op.events for task in touched(event)}
-
-
-def call_keys(ops: Iterable[Op]) -> set[str]:
-    """The calls and steps that folding these ops may look at."""
-    return {touched_call(event) for op in ops for event in op.events} - {""}
+def touching(ops: Iterable[Op]) -> tuple[dict[str, None], dict[str, None]]:
+    """The tasks, and the calls and steps, that folding these ops may look at or replace, in their order."""
+    tasks: dict[str, None] = {}
+    calls: dict[str, None] = {}
+    for op in ops:
+        for event in op.events:
+            for task in touched(event):
+                tasks[task] = None
+            if key := touched_call(event):
+                calls[key] = None
+    return tasks, calls
 
 
 def fold(view: Rows, ops: Sequence[Op], at: float) -> tuple[list[Record], list[Outcome]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import chain, islice
 from typing import Any
 
@@ -15,16 +16,21 @@ from peira.core.queries import CALL_STATES
 from peira.core.state import Call, Run, Task
 from peira.stores.sqlite.rows import CALL, RUN, SEQ_BITS, TASK, call_value, place, run_value, task_value
 
-CHUNK = 500
+ROOMS = (8, 32, 128, 500)
+CHUNK = ROOMS[-1]
 
 
 def _in(db: apsw.Connection, sql: str, keys: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """The rows whose key is among the keys; the last chunk is padded so that one statement serves all."""
+    """The rows whose key is among the keys; the last chunk is padded so that few statements serve all."""
     for start in range(0, len(keys), CHUNK):
         chunk = keys[start : start + CHUNK]
-        room = 10 if len(chunk) <= 10 else 100 if len(chunk) <= 100 else CHUNK
-        padded = [*chunk, *([None] * (room - len(chunk)))]
-        yield from db.execute(f"{sql} IN ({','.join('?' * room)})", padded)
+        room = next(room for room in ROOMS if room >= len(chunk))
+        yield from db.execute(_among(sql, room), [*chunk, *([None] * (room - len(chunk)))])
+
+
+@cache
+def _among(sql: str, room: int) -> str:
+    return f"{sql} IN ({','.join('?' * room)})"
 
 
 def _run_ids(db: apsw.Connection) -> Callable[[int], str]:

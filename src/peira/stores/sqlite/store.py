@@ -132,7 +132,7 @@ class SqliteStore:
 
     def _spill(self, op: Op) -> Op:
         """Large blobs go to files now, before the row that names them."""
-        if not any(len(data) > LARGE for data in op.blobs):
+        if not op.blobs or max(map(len, op.blobs)) <= LARGE:
             return op
         small = tuple(data for data in op.blobs if not self._large(data))
         return Op(op.run, op.events, small)

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from itertools import chain
 
 import apsw
 
@@ -22,9 +21,8 @@ from peira.core.contracts import Op, Outcome
 from peira.core.events import Record, RunPlanned, State, TasksClaimed
 from peira.core.failpoints import reach
 from peira.core.ids import digest_bytes
-from peira.core.state import touched
 from peira.errors import StoreFault
-from peira.stores.fold import Rows, call_keys, fold, task_ids
+from peira.stores.fold import Rows, fold, touching
 from peira.stores.sqlite import reads, statements
 from peira.stores.sqlite.rows import call_rows, is_plain, place, plain_row, run_row, task_row
 from peira.stores.sqlite.statements import BLOBS, CALLS, EVENTS, PLAIN_TASKS, RUNS, TAGS, TASKS, Row, Target
@@ -110,24 +108,23 @@ class Writer:
             batch = batch[-1:]
         groups = [request.choose() if request.choose else request.ops for request in batch]
         ops = [op for group in groups for op in group]
-        keys = call_keys(ops)
-        self._load(ops, keys)
+        tasks, calls = touching(ops)
+        self._load(ops, tasks, calls)
         reach("store.before_fold")
         records, outcomes = fold(self._rows, ops, self._clock.now())
-        touches = dict.fromkeys(chain.from_iterable(touched(record.event) for record in records))
-        rows = self._changed(ops, records, touches)
+        rows = self._changed(ops, records, tasks)
         statements.write(self._db, rows, lambda: reach("store.before_commit"))
         reach("store.after_commit")
         self._acknowledge(batch, groups, outcomes, records)
-        self._forget(touches, keys)
+        self._forget(tasks, calls)
 
-    def _load(self, ops: Sequence[Op], keys: set[str]) -> None:
+    def _load(self, ops: Sequence[Op], tasks: Iterable[str], calls: Iterable[str]) -> None:
         """Bring the rows these ops touch to hand."""
-        wanted = [task for task in task_ids(ops) if task not in self._rows.tasks]
-        for n, task in reads.tasks(self._db, wanted):
-            self._rows.tasks[task.id], self._task_n[task.id] = task, n
-        for n, call in reads.calls(self._db, sorted(keys - self._rows.calls.keys())):
-            self._rows.calls[call.key], self._call_n[call.key] = call, n
+        rows = self._rows
+        for n, task in reads.tasks(self._db, [id for id in tasks if id not in rows.tasks]):
+            rows.tasks[task.id], self._task_n[task.id] = task, n
+        for n, call in reads.calls(self._db, [key for key in calls if key not in rows.calls]):
+            rows.calls[call.key], self._call_n[call.key] = call, n
         for n, run in reads.runs(self._db, sorted({op.run for op in ops} - self._rows.runs.keys())):
             self._rows.runs[run.id], self._run_n[run.id] = run, n
 
@@ -172,7 +169,8 @@ class Writer:
         narrow: list[Row] = []
         wide: list[Row] = []
         for id in touches:
-            task = tasks[id]
+            if (task := tasks.get(id)) is None:  # what was refused may be about none
+                continue
             n = numbers.get(id) or self._numbered(numbers, "task", id)
             run = runs.get(task.run) or self._owning_run(task.run)
             if is_plain(task):
@@ -207,16 +205,18 @@ class Writer:
             start += len(group)
         reach("store.after_acknowledge")
 
-    def _forget(self, touches: Iterable[str], keys: set[str]) -> None:
+    def _forget(self, touches: Iterable[str], keys: Iterable[str]) -> None:
         """Let go of rows that the next events will hardly touch. A call that is on its way is answered soon,
         unless it is in a batch."""
         calls, tasks = self._rows.calls, self._rows.tasks
-        for key in keys & calls.keys():
-            if calls[key].state != "intended" or calls[key].batch:
+        for key in keys:
+            call = calls.get(key)
+            if call is not None and (call.state != "intended" or call.batch):
                 del calls[key], self._call_n[key]
-        for task in touches:
-            if tasks[task].state not in ACTIVE:
-                del tasks[task], self._task_n[task]
+        for id in touches:
+            task = tasks.get(id)
+            if task is not None and task.state not in ACTIVE:
+                del tasks[id], self._task_n[id]
 
     def _fail(self, batch: list[Request], problem: Exception) -> None:
         fault = StoreFault(f"the store cannot be written ({problem}); what was acknowledged is kept")
