@@ -17,7 +17,7 @@ from typing import Any
 from peira.core.contracts import Attempt, Desk
 
 BATCH = 1024
-AHEAD = 4
+AHEAD = 2
 """One attempt is kept in waiting for so many places."""
 PATIENCE = 0.5
 """How long a loop may take to answer before it counts as blocked."""
