@@ -19,7 +19,7 @@ from peira.models.post import Post, Sent
 from peira.models.secrets import HIDDEN
 from peira.models.stream import StreamBroken, gathered
 from peira.models.waiting import retry_after
-from peira.models.wire import Came, Silence, Unconnected, Wire
+from peira.models.wire import Came, Unconnected, Wire
 
 if TYPE_CHECKING:
     import aiohttp
@@ -78,7 +78,7 @@ async def _exchange(post: Post, sent: Sent, wire: Wire) -> Answer | CallFailed:
             return refused(post.path, came.status, headers, await _beginning(came.content), sent.secrets)
         body, first = await _read(came, post)
     finally:
-        came.end(whole=came.content.at_eof())
+        came.leave(came.content.at_eof())
     if len(body) > post.most:
         return senseless(post.path, f"an answer of more than {post.most} bytes", came.status)
     for secret in sent.secrets:
@@ -131,6 +131,8 @@ def kept(headers: Mapping[str, str], secrets: tuple[str, ...]) -> dict[str, str]
 def _why(problem: BaseException, post: Post) -> str:
     import aiohttp
     from aiohttp.http_exceptions import HttpProcessingError
+
+    from peira.models.line import Silence
 
     if isinstance(problem, aiohttp.ConnectionTimeoutError):
         return f"no connection within {post.timeouts.connect:g} s"

@@ -1,16 +1,17 @@
-"""The connections of one event loop, and a request on one of them.
+"""The connections of one event loop, and what is under way on them.
 
-Connections are aiohttp's: it finds hosts, makes and keeps connections, and parses what comes. Requests are
-written to them as they are: a call needs no cookies, redirects, traces and timers, and those of a session
-cost as much as all the rest. Only what goes through a proxy is sent by one.
+A call needs no cookies, redirects, traces and timers, and those of a session cost as much as all the rest:
+connections are made by aiohttp, and requests are written to them as they are. Only what goes through a proxy
+is sent by a session.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -19,15 +20,11 @@ from peira.models.post import Post, Sent, Timeouts
 if TYPE_CHECKING:
     import aiohttp
 
-KEEP_ALIVE = 4.0
-"""Shorter than the 5 s after which common servers hang up: what is sent into that moment is in doubt."""
+    from peira.models.line import Line
+
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-ONE_USE = b"connection: close\r\n"
-"""For streams: llama.cpp hangs up after each without a word, and what is sent next would be in doubt."""
 LOOK = 0.1
 """How often, in seconds, is looked for what takes too long: a timer for each call costs a tenth of it."""
-BUFFER = 2**18
-SWITCHING = 101
 AUTOMATIC = ("Host", "Accept", "Accept-Encoding", "User-Agent")
 
 
@@ -35,27 +32,37 @@ class Unconnected(Exception):
     """There was no connection in time: nothing was sent."""
 
 
-class Silence(TimeoutError):
-    """Nothing came for too long."""
-
-
 class Target(NamedTuple):
-    """A URL as a connection is made to it, and the lines that each request there begins with."""
+    """A URL as aiohttp connects to it, how each request there begins, and the lines to it that are free.
+    Those of questions are kept; the others, about batches, are of very many URLs."""
 
     request: aiohttp.ClientRequest
     start: bytes
+    kept: bool
+    free: deque[Line]
+
+    def line(self, now: float) -> Line | None:
+        """The one that was used last, if it still serves."""
+        while self.free:
+            line = self.free.pop()
+            if line.serves(now):
+                return line
+            line.hang_up()
+        return None
+
+    def tidy(self, now: float) -> None:
+        """Let go of those that nobody has used for long."""
+        while self.free and not self.free[0].serves(now):
+            self.free.popleft().hang_up()
 
 
-class Came(Protocol):
-    """An answer whose head is there."""
+class Came(NamedTuple):
+    """An answer whose head is there. Whoever has read enough of it says so, and whether that is all."""
 
     status: int
     headers: Mapping[str, str]
     content: aiohttp.StreamReader
-
-    def end(self, whole: bool) -> None:
-        """Nothing more is read of it; `whole`, if everything was."""
-        ...
+    leave: Callable[[bool], None]
 
 
 class Wire:
@@ -65,12 +72,11 @@ class Wire:
         import aiohttp  # slow, and not needed before the first call
 
         # The engine limits concurrency for each model: connections themselves never make a call wait.
-        self._connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE)
+        self._connector = aiohttp.TCPConnector(limit=0)
         self._loop = asyncio.get_running_loop()
-        self.now = self._loop.time
         self._targets: dict[str, Target] = {}
         self._session: aiohttp.ClientSession | None = None
-        self._watched: set[Exchange] = set()
+        self._busy: dict[Line, Target] = {}
         self._timer: asyncio.TimerHandle | None = None
         self.holders: set[int] = set()
 
@@ -79,14 +85,25 @@ class Wire:
         if proxy := _proxy(post.url):
             return await self._through(proxy, post, sent)
         target = self._targets.get(post.url) or self._target(post)
-        exchange = Exchange(self, await self._connect(target, post.timeouts), post.timeouts)
-        self._watch(exchange)
+        if (line := target.line(self._loop.time())) is None:
+            line = await self._connect(target, post.timeouts)
+        self._busy[line] = target
+        if self._timer is None:
+            self._timer = self._loop.call_later(LOOK, self._look)
+        leave = partial(self._leave, line)
         try:
-            await exchange.ask(post, sent, target)
+            await line.ask(post, sent, target.start, self._loop.time())
         except BaseException:
-            exchange.end(whole=False)
+            leave(False)
             raise
-        return exchange
+        return Came(line.status, line.headers, line.content, leave)
+
+    def _leave(self, line: Line, whole: bool) -> None:
+        target = self._busy.pop(line)
+        if whole and target.kept and line.rests(self._loop.time()):
+            target.free.append(line)
+        else:
+            line.hang_up()
 
     def _target(self, post: Post) -> Target:
         import aiohttp
@@ -98,16 +115,28 @@ class Wire:
             raise aiohttp.InvalidURL(post.url) from None
         lines = "".join(f"{name}: {request.headers[name]}\r\n" for name in AUTOMATIC)
         start = f"{post.method} {request.url.raw_path_qs} HTTP/1.1\r\n{lines}".encode()
-        target = Target(request, start)
-        if post.body:  # the others, about batches, are of very many URLs
+        target = Target(request, start, bool(post.body), deque())
+        if target.kept:
             self._targets[post.url] = target
         return target
 
-    async def _connect(self, target: Target, timeouts: Timeouts) -> aiohttp.connector.Connection:
+    async def _connect(self, target: Target, timeouts: Timeouts) -> Line:
+        from peira.models.line import Line
+
         try:
-            return await self._connector.connect(target.request, traces=[], timeout=_limits(timeouts))
+            connection = await self._connector.connect(target.request, traces=[], timeout=_limits(timeouts))
         except TimeoutError:
             raise Unconnected(f"no connection within {timeouts.connect:g} s") from None
+        return Line(connection, self._loop)
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        for line in self._busy:
+            line.look(now)
+        for target in self._targets.values():
+            target.tidy(now)
+        used = self._busy or any(target.free for target in self._targets.values())
+        self._timer = self._loop.call_later(LOOK, self._look) if used else None
 
     async def _through(self, proxy: str, post: Post, sent: Sent) -> Came:
         import aiohttp
@@ -126,107 +155,25 @@ class Wire:
             allow_redirects=False,
             proxy=proxy,
         )
-        return Proxied(response)
-
-    def _watch(self, exchange: Exchange) -> None:
-        self._watched.add(exchange)
-        if self._timer is None:
-            self._timer = self._loop.call_later(LOOK, self._look)
-
-    def _look(self) -> None:
-        now = self._loop.time()
-        for exchange in self._watched:
-            exchange.look(now)
-        self._timer = self._loop.call_later(LOOK, self._look) if self._watched else None
-
-    def forget(self, exchange: Exchange) -> None:
-        self._watched.discard(exchange)
+        leave = partial(_leave_proxied, response)
+        return Came(response.status, response.headers, response.content, leave)
 
     async def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        for target in self._targets.values():
+            while target.free:
+                target.free.pop().hang_up()
         if self._session is not None:
             await self._session.close()
         await self._connector.close()
 
 
-class Exchange:
-    """One request on a connection, and its answer: `Came`, once its head is there."""
-
-    __slots__ = (
-        "_connection",
-        "_due",
-        "_heard",
-        "_seen",
-        "_silence",
-        "_wire",
-        "content",
-        "headers",
-        "status",
-    )
-    status: int
-    headers: Mapping[str, str]
-    content: aiohttp.StreamReader
-
-    def __init__(self, wire: Wire, connection: aiohttp.connector.Connection, timeouts: Timeouts) -> None:
-        self._wire, self._connection, self.status = wire, connection, 0
-        self._heard = wire.now()
-        self._due, self._silence, self._seen = self._heard + timeouts.total, timeouts.first_byte, 0
-
-    async def ask(self, post: Post, sent: Sent, target: Target) -> None:
-        protocol, transport = self._connection.protocol, self._connection.transport
-        assert protocol is not None
-        assert transport is not None
-        protocol.set_response_params(read_until_eof=True, read_bufsize=BUFFER)
-        transport.write(_written(post, sent, target))
-        while self.status < 200 and self.status != SWITCHING:  # until then it only says that it goes on
-            message, self.content = await protocol.read()
-            self.status, self.headers = message.code, message.headers
-
-    def look(self, now: float) -> None:
-        """End what is late. It is heard of when there is more of its body than there was."""
-        if self.status and self.content.total_bytes != self._seen:
-            self._seen, self._heard = self.content.total_bytes, now
-        if now >= self._due:
-            self._fail(TimeoutError())
-        elif now >= self._heard + self._silence:
-            self._fail(Silence())
-
-    def _fail(self, problem: Exception) -> None:
-        if (protocol := self._connection.protocol) is not None:
-            protocol.set_exception(problem)
-        if self.status:
-            self.content.set_exception(problem)
-
-    def end(self, whole: bool) -> None:
-        """A connection is kept only if nothing more can come on it, and nothing more is to be sent."""
-        self._wire.forget(self)
-        transport = self._connection.transport
-        if whole and transport is not None and not transport.get_write_buffer_size():
-            self._connection.release()
-        else:
-            self._connection.close()
-
-
-class Proxied:
-    """What came through a proxy."""
-
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
-        self.status, self.content = response.status, response.content
-        self.headers: Mapping[str, str] = response.headers
-
-    def end(self, whole: bool) -> None:
-        if whole:
-            self._response.release()
-        else:
-            self._response.close()
-
-
-def _written(post: Post, sent: Sent, target: Target) -> bytes:
-    last = ONE_USE if post.gather else b""
-    length = b"content-length: %d\r\n" % len(post.body) if post.body else b""
-    return b"%b%b%b%b\r\n%b" % (target.start, sent.lines, last, length, post.body)
+def _leave_proxied(response: aiohttp.ClientResponse, whole: bool) -> None:
+    if whole:
+        response.release()
+    else:
+        response.close()
 
 
 @lru_cache(64)
