@@ -442,6 +442,20 @@ def test_a_batch_that_is_gone_is_in_doubt(provider, handed, store) -> None:
 
 
 @either
+@pytest.mark.parametrize("budget", [{}, {"money": 1.0}], ids=["no budget", "budget"])
+def test_what_a_batch_in_doubt_may_have_cost_is_told_at_the_price_of_batches(
+    provider, handed, store, budget
+) -> None:
+    Path("peira.toml").write_text(PRICE.format(name=provider.name))
+    provider.plan(turns={"look": [{"status": 404, "message": "no such batch"}]})
+    name = provider.name
+    agent = lambda case: ask(name, case.input, max_tokens=20)  # noqa: E731
+    spent = handed(agent, policy={"in_doubt": "hold"}, budget=budget).spent
+    full = ((spent.doubtful_tokens - 3 * 20) * 200.0 + 3 * 20 * 400.0) / 1_000_000
+    assert (spent.money, spent.doubtful, spent.doubtful_money) == (0.0, 3, pytest.approx(full / 2))
+
+
+@either
 def test_a_look_that_fails_is_made_again(provider, handed, store) -> None:
     provider.plan(turns={"look": [{"status": 503}], "results": [{"status": 500}]})
     results = handed(once(provider))

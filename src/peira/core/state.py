@@ -340,7 +340,7 @@ def _(event: ev.CallLost, view: View, record: Record) -> None:
     state = "in_doubt" if event.doubt else "lost"
     view.calls[event.key] = replace(row, state=state, why=event.why)
     if event.doubt:
-        _charge(view, record.run, Spent(row.model, 1, doubtful=1))
+        _charge(view, record.run, event.bill(row.model))
 
 
 @_means(ev.CallSettled)

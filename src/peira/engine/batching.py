@@ -18,7 +18,7 @@ from peira.core.contracts import Store
 from peira.core.models import CallFailed, Named
 from peira.core.state import Call
 from peira.engine.batches import OpenBatches
-from peira.engine.budget import Account, Reserve, Share
+from peira.engine.budget import Account, Reserve, Share, may_cost
 from peira.engine.buying import Asked, Buyer
 from peira.engine.slips import Ending, Endings, Handed, Told, batches_of
 from peira.errors import Exhausted, Parked
@@ -135,7 +135,7 @@ class Batcher:
         if share is None:
             self._want(asked.attempt.spec.id)
             raise Parked(math.inf, f"{named.name}: waits for what is set aside for others")
-        return share
+        return may_cost(named, expected, share, part)
 
     def _want(self, task: str) -> None:
         self._wanting.add(task)

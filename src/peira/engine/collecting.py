@@ -95,10 +95,12 @@ class Collector:
         """The provider does not work on it, or nobody knows whether it does."""
         state = State.in_doubt if problem.doubt else State.failed
         calls = {key: handed for key, handed in opened.calls.items() if key not in opened.lost}
-        lost = [CallLost(h.task, key, str(problem), problem.doubt) for key, h in calls.items()]
+        doubted = calls if problem.doubt else {}
+        aside = {key: (handed.tokens, handed.money) for key, handed in doubted.items()}
+        lost = [CallLost(h.task, k, str(problem), problem.doubt, *aside.get(k, ())) for k, h in calls.items()]
         await self.write(*lost, TaskFinished(opened.id, opened.epoch, state))
-        for _ in calls if problem.doubt else ():
-            self._out.doubted(opened.named)
+        for handed in doubted.values():
+            self._out.doubted(opened.named, handed.share)
         self._told.counted(state)
         self._say(opened, f"given up: {problem}")
         return dict.fromkeys(opened.calls, problem)

@@ -35,8 +35,8 @@ def answered(task: str, key: str, **more: Any) -> ev.CallAnswered:
     return ev.CallAnswered(digest(task), digest(key), msgspec.Raw(b'{"said":"yes"}'), **more)
 
 
-def lost(task: str, key: str, doubt: bool = False) -> ev.CallLost:
-    return ev.CallLost(digest(task), digest(key), "reset by peer", doubt)
+def lost(task: str, key: str, doubt: bool = False, tokens: int = 0, money: float = 0.0) -> ev.CallLost:
+    return ev.CallLost(digest(task), digest(key), "reset by peer", doubt, tokens, money)
 
 
 def settled(task: str, key: str, how: str) -> ev.CallSettled:
@@ -121,10 +121,10 @@ class Calls:
             store, run, ev.RunFinished(ev.Status.interrupted, {"planned": 1, "work.left": 1}, spent=(spent,))
         )
         accept(store, run, answered("t", "d", input=5, output=1, cost=0.5), answered("t", "e"))
-        accept(store, run, lost("t", "f", doubt=True))
+        accept(store, run, lost("t", "f", doubt=True, tokens=9, money=0.125))
         assert find_run(store, run).spent == (
             ev.Spent("m:a", 2, 2, 12, 3, 0.75),
-            ev.Spent("m:b", 2, 1, unpriced=1, doubtful=1),
+            ev.Spent("m:b", 2, 1, unpriced=1, doubtful=1, doubtful_tokens=9, doubtful_money=0.125),
         )
         assert verify(store) == []
 
