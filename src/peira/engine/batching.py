@@ -140,10 +140,12 @@ class Batcher:
     def _want(self, task: str) -> None:
         self._wanting.add(task)
         if self._change is None or self._change.done():
-            self._change = asyncio.get_running_loop().create_task(self._when_changed())
+            # Asked for now, not when the errand begins: what is settled in between would be missed.
+            changed = self._reserve.change()
+            self._change = asyncio.get_running_loop().create_task(self._when_changed(changed))
 
-    async def _when_changed(self) -> None:
-        await self._reserve.change()
+    async def _when_changed(self, changed: asyncio.Future[None]) -> None:
+        await changed
         wanting, self._wanting = self._wanting, set()
         self._wake(wanting)
 

@@ -203,11 +203,11 @@ class Reserve:
         if account in (self._run, *self._models.values()) and why not in self.reached:
             self.reached.append(why)
 
-    async def change(self) -> None:
-        """Wait until something is settled."""
+    def change(self) -> asyncio.Future[None]:
+        """Done once something is settled, from this moment on."""
         changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(changed)
-        await changed
+        return changed
 
     def settle(self, named: Named, trial: Account | None, share: Share, took: Share | None) -> None:
         """The call took this much in the end; None if nothing."""
