@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import time
@@ -83,6 +84,18 @@ def test_a_run_with_batches_says_what_it_does(peira, provider):
     check(peira, provider, ".peira/peira.db")
     assert peira("batch").out == "no batches are open\n"
     assert peira("batch", "collect", "--json").document == {"batches": []}
+
+
+def test_calls_in_batches_are_in_the_log(peira, provider, folder):
+    (folder / "peira.toml").write_text(PRICE.format(name=provider.name))
+    assert peira("run", "asking.py", "--batch", "--log", "l.jsonl").code == 0
+    lines = [json.loads(line) for line in (folder / "l.jsonl").read_text().splitlines()]
+    handed = {line["key"]: line["batch"] for line in lines if line["kind"] == "call.intended"}
+    answered = [line for line in lines if line["kind"] == "call.answered"]
+    assert sorted(handed) == sorted(line["key"] for line in answered) == provider.billed_keys()
+    assert len(set(handed.values())) == 2
+    assert {(line["input"], line["output"]) for line in answered} == {(10, 5)}
+    assert [line["cost"] for line in answered] == [pytest.approx(FULL / 2)] * 6
 
 
 def test_an_estimate_says_what_calls_in_batches_cost(peira, provider, folder):

@@ -163,7 +163,7 @@ class Buyer:
                     return outcome
                 task, size = asked.attempt.spec.id, len(asked.body)
                 reply, usage, cost = await self.record(named, task, key, size, outcome)
-                self._tell(asked, named, key, reply)
+                self.tell(*asked.attempt.key, named, key, reply)
                 tokens = usage.total
                 took = Share(share.money if cost is None else cost, tokens)
                 gate.answered(tokens - expected.total, outcome.wait)
@@ -202,12 +202,12 @@ class Buyer:
         (task, epoch), name = asked.attempt.key, named.model.name
         if registry.listening:
             facts = {"run": self._run, "task": task, "epoch": epoch, "key": key, "model": name}
-            registry.call("call_began", request=asked.request, **facts)
+            registry.call("call_began", request=asked.request, batch="", **facts)
         try:
             return await named.model.send(asked.request)
         except CallFailed as problem:
             reach("ledger.after_loss")
-            self._tell(asked, named, key, problem)
+            self.tell(task, epoch, named, key, problem)
             may = self._may_cost(named, asked, share) if problem.doubt else NOTHING
             await self._write(CallLost(task, key, str(problem), problem.doubt, may.tokens, may.money))
             if problem.doubt:
@@ -256,9 +256,11 @@ class Buyer:
     def _add(self, more: Spent) -> None:
         self._spent[more.model] = self._spent.get(more.model, Spent(more.model)).plus(more)
 
-    def _tell(self, asked: Asked, named: Named, key: str, outcome: Reply | CallFailed) -> None:
+    def tell(
+        self, task: str, epoch: int, named: Named, key: str, outcome: Reply | CallFailed, batch: str = ""
+    ) -> None:
+        """Whoever listens is told how a call ended."""
         if registry.listening:
-            task, epoch = asked.attempt.key
             failed = isinstance(outcome, CallFailed)
             registry.call(
                 "call_ended",
@@ -270,6 +272,7 @@ class Buyer:
                 reply=None if failed else outcome,
                 problem=str(outcome) if failed else "",
                 status=outcome.status if isinstance(outcome, CallFailed) else 0,
+                batch=batch,
             )
 
     async def _bear(self, problem: CallFailed, tried: int, busy: int) -> None:
