@@ -341,12 +341,13 @@ class CallLost(Event, frozen=True, tag="call.lost", gc=False):
 
 class CallSettled(Event, frozen=True, tag="call.settled", gc=False):
     """Somebody decided about a call: one in doubt may be sent again (`resend`), or a recorded answer is bad
-    and void (`discard`), and the task that used it is to be done again."""
+    and void (`discard`), and the task that asked is to be done again, with the `others` that used it."""
 
     task: str
     key: str
     how: str
     by: str = ""
+    others: tuple[str, ...] = ()
 
 
 class Observed(Event, frozen=True, tag="trial.observed", gc=False):
