@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import time
@@ -83,6 +84,46 @@ def test_a_run_with_batches_says_what_it_does(peira, provider):
     check(peira, provider, ".peira/peira.db")
     assert peira("batch").out == "no batches are open\n"
     assert peira("batch", "collect", "--json").document == {"batches": []}
+
+
+def test_calls_in_batches_are_in_the_log(peira, provider, folder):
+    (folder / "peira.toml").write_text(PRICE.format(name=provider.name))
+    assert peira("run", "asking.py", "--batch", "--log", "l.jsonl").code == 0
+    lines = [json.loads(line) for line in (folder / "l.jsonl").read_text().splitlines()]
+    handed = {line["key"]: line["batch"] for line in lines if line["kind"] == "call.intended"}
+    answered = [line for line in lines if line["kind"] == "call.answered"]
+    assert sorted(handed) == sorted(line["key"] for line in answered) == provider.billed_keys()
+    assert len(set(handed.values())) == 2
+    assert {(line["input"], line["output"]) for line in answered} == {(10, 5)}
+    assert [line["cost"] for line in answered] == [pytest.approx(FULL / 2)] * 6
+
+
+def test_an_estimate_says_what_calls_in_batches_cost(peira, provider, folder):
+    (folder / "peira.toml").write_text(PRICE.format(name=provider.name))
+    tokens = ["--assume", "calls=2", "--assume", "input_tokens=10", "--assume", "output_tokens=5"]
+    alone = peira("estimate", "asking.py", *tokens, "--json").document
+    batched = peira("estimate", "asking.py", "--batch", *tokens, "--json").document
+    assert (alone["batch"], batched["batch"]) == (False, True)
+    assert alone["cost"]["expected"] == pytest.approx(6 * FULL)
+    assert batched["cost"]["expected"] == pytest.approx(6 * FULL / 2)
+    assert alone["calls"] == batched["calls"]
+    assert (alone["seconds"] is None, batched["seconds"] is None) == (False, True)
+    said = f"in batches: {provider.name} at 50% of its price"
+    assert said in peira("estimate", "asking.py", "--batch").out.splitlines()
+    assert f"  {said}" in peira("plan", "asking.py", "--batch").out.splitlines()
+    assert "in batches" not in peira("plan", "asking.py").out
+
+
+def test_what_was_paid_in_batches_tells_what_both_ways_cost(peira, provider, folder):
+    (folder / "peira.toml").write_text(PRICE.format(name=provider.name))
+    first = peira("run", "asking.py", "--batch", "--json").document
+    assert first["estimate"]["batch"]
+    batched = peira("estimate", "asking.py", "--fresh", "--batch", "--json").document
+    assert batched["cost"]["expected"] == pytest.approx(6 * FULL / 2)
+    assert not [line for line in batched["basis"] if line.startswith("price of")]
+    alone = peira("estimate", "asking.py", "--fresh", "--json").document
+    assert alone["cost"]["expected"] == pytest.approx(6 * FULL)
+    assert alone["seconds"]["expected"] > 1
 
 
 @pytest.mark.parametrize(
@@ -211,9 +252,10 @@ def test_what_cannot_be_done(peira, folder):
     assert not Path(".peira").exists()
     assert peira("batch", "colect").code == 2
     (folder / "scripted.py").write_text(STUDY.replace("MODEL", "scripted:"))
-    refused = peira("run", "scripted.py", "--batch")
-    assert (refused.code, refused.problems) == (
-        2,
-        ["peira: scripted: has no batch endpoint; run without --batch"],
-    )
+    for command in ("run", "estimate", "plan"):
+        refused = peira(command, "scripted.py", "--batch")
+        assert (refused.code, refused.problems) == (
+            2,
+            ["peira: scripted: has no batch endpoint; run without --batch"],
+        )
     assert not Path(".peira").exists()

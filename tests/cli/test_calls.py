@@ -247,6 +247,33 @@ def test_a_discarded_answer_is_asked_anew_and_no_other(peira, ledger):
     assert peira("verify").out.endswith("sound\n")
 
 
+def test_all_that_replayed_a_discarded_answer_are_done_again_in_every_study(peira, ledger, folder):
+    """Once it was edited, once under another name: the first call is the same in all three."""
+    peira("run", "asking.py")
+    edited = STUDY.replace('first.text + "!"', 'first.text + "?"')
+    (folder / "asking.py").write_text(edited)
+    peira("run", "asking.py")
+    (folder / "other.py").write_text(edited.replace("asking", "other").replace('+ "?"', '+ "."'))
+    last = peira("run", "other.py", "--json").document["run"]
+    assert (BILLS["ab"], BILLS["ba!"], BILLS["ba?"], BILLS["ba."]) == (1, 1, 1, 1)
+    bad = ledger()["ab"]["key"]
+    done = peira("resolve", bad, "--discard", "--json").document
+    assert sorted(task["kind"] for task in done["again"]) == ["generate"] * 3
+    assert any(last[:12] in line for line in done["next"])
+    assert len(done["next"]) == 3
+    paid = BILLS.copy()
+    for name in ("other.py", "asking.py"):
+        counts = peira("run", name, "--json").document["counts"]
+        assert (counts["succeeded"], counts["reused"]) == (1, 1)
+    (folder / "asking.py").write_text(STUDY)
+    counts = peira("run", "asking.py", "--json").document["counts"]
+    assert (counts["succeeded"], counts["reused"]) == (1, 1)
+    assert BILLS - paid == {"ab": 1}  # anew once, and then replayed
+    assert peira("verify").out.endswith("sound\n")
+    said = peira("resolve", bad, "--discard").out
+    assert "replays all others; 3 trials that used it are to be done again (settled by " in said
+
+
 def test_a_judge_whose_answer_was_discarded_judges_again(peira, ledger):
     peira("run", "asking.py")
     bad = ledger()["is !cd fair?"]

@@ -16,7 +16,7 @@ from peira import ask, ask_async, run, study, submit
 from peira.core.contracts import CallQuery
 from peira.core.events import CallIntended, CallLost, RunNoted
 from peira.core.models import Answer, BatchState, Reply, Request
-from peira.core.registry import registry
+from peira.core.registry import HOOKS, registry
 from peira.errors import Invalid
 from peira.stores.memory import MemoryStore
 from peira.stores.sqlite import SqliteStore
@@ -442,6 +442,20 @@ def test_a_batch_that_is_gone_is_in_doubt(provider, handed, store) -> None:
 
 
 @either
+@pytest.mark.parametrize("budget", [{}, {"money": 1.0}], ids=["no budget", "budget"])
+def test_what_a_batch_in_doubt_may_have_cost_is_told_at_the_price_of_batches(
+    provider, handed, store, budget
+) -> None:
+    Path("peira.toml").write_text(PRICE.format(name=provider.name))
+    provider.plan(turns={"look": [{"status": 404, "message": "no such batch"}]})
+    name = provider.name
+    agent = lambda case: ask(name, case.input, max_tokens=20)  # noqa: E731
+    spent = handed(agent, policy={"in_doubt": "hold"}, budget=budget).spent
+    full = ((spent.doubtful_tokens - 3 * 20) * 200.0 + 3 * 20 * 400.0) / 1_000_000
+    assert (spent.money, spent.doubtful, spent.doubtful_money) == (0.0, 3, pytest.approx(full / 2))
+
+
+@either
 def test_a_look_that_fails_is_made_again(provider, handed, store) -> None:
     provider.plan(turns={"look": [{"status": 503}], "results": [{"status": 500}]})
     results = handed(once(provider))
@@ -571,6 +585,26 @@ def test_what_is_in_an_open_batch_counts(provider, handed, store) -> None:
 
 
 # While it waits
+
+
+@either
+def test_each_begin_has_its_end_though_attempts_sleep(provider, handed, hooked) -> None:
+    heard: list[tuple[str, dict[str, Any]]] = []
+
+    def hear(name: str) -> Any:
+        return lambda self, **facts: heard.append((name, facts))
+
+    hooked(type("Listener", (), {name: hear(name) for name in HOOKS})())
+    results = handed(twice(provider))
+    told = Counter(name for name, _ in heard)
+    assert told["trial_began"] == told["trial_ended"] == 3
+    assert told["attempt_began"] == told["attempt_ended"]
+    assert told["call_began"] == told["call_ended"] == 6
+    states = Counter(facts["state"] for name, facts in heard if name == "attempt_ended")
+    assert (states["succeeded"], states["waiting"] >= 6) == (len(results.trials), True)
+    calls_told = [facts for name, facts in heard if name.startswith("call_")]
+    assert {facts["run"] for facts in calls_told} == {results.run_id}
+    assert all(facts["batch"] and facts["epoch"] == 0 for facts in calls_told)
 
 
 def _until(true: Callable[[], bool]) -> None:

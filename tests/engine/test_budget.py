@@ -383,6 +383,19 @@ def test_money_and_tokens_of_earlier_runs_count() -> None:
     play(scene)
 
 
+def test_what_sends_without_an_answer_may_have_cost_counts_too() -> None:
+    async def scene() -> None:
+        before = [Spent("scripted:x", 2, 1, 10, 10, 0.5, 0, 1, doubtful_tokens=30, doubtful_money=0.49)]
+        with pytest.raises(Exhausted, match=r"budget.money"):
+            await Reserve(Budget(money=1.0), before).reserve(model(), Usage(input=0, output=11), None)
+        await Reserve(Budget(money=1.0), before).reserve(model(), Usage(input=0, output=10), None)
+        with pytest.raises(Exhausted, match=r"budget.tokens"):
+            await Reserve(Budget(tokens=60), before).reserve(model(), Usage(input=0, output=11), None)
+        await Reserve(Budget(tokens=60), before).reserve(model(), Usage(input=0, output=10), None)
+
+    play(scene)
+
+
 def told(*events: AnyEvent) -> MemoryStore:
     """A store with one run to whom this happened, and that did not come to its end."""
     store = MemoryStore()
@@ -392,8 +405,8 @@ def told(*events: AnyEvent) -> MemoryStore:
     return store
 
 
-def sent(key: str, send: int = 1) -> CallIntended:
-    return CallIntended("t", 1, key, "scripted:a", "digest", "generate", send)
+def sent(key: str, send: int = 1, tokens: int = 0, money: float = 0.0) -> CallIntended:
+    return CallIntended("t", 1, key, "scripted:a", "digest", "generate", send, "", tokens, money)
 
 
 def answered(key: str, cost: float = 0.25, **tokens: int) -> CallAnswered:
@@ -422,6 +435,30 @@ def test_an_interrupted_run_is_counted_call_by_call() -> None:
     )
     assert total(call_by_call(store, "r")) == Spent(
         "scripted:a", sends=5, answers=3, input=14, output=10, money=0.5, unpriced=1, doubtful=2
+    )
+
+
+def test_what_was_set_aside_for_sends_that_a_killed_run_did_not_hear_of_is_in_doubt() -> None:
+    store = told(
+        sent("one", 1, 20, 0.5),
+        answered("one"),
+        sent("two", 1, 30, 0.25),
+        CallLost("t", "two", "reset", True, 30, 0.25),
+        sent("three", 1, 40, 1.0),  # cut off
+        sent("three", 2, 50, 2.0),  # and then it was killed
+        sent("four", 1, 60, 4.0),
+        CallLost("t", "four", "busy"),  # free
+    )
+    assert total(call_by_call(store, "r")) == Spent(
+        "scripted:a",
+        sends=4,
+        answers=1,
+        input=7,
+        output=5,
+        money=0.25,
+        doubtful=3,
+        doubtful_tokens=120,
+        doubtful_money=3.25,
     )
 
 

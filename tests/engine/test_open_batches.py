@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -102,6 +102,11 @@ class Bench:
         buyer = Buyer(run or self.run, Journal(self.store), Policy(), Reserve(Budget()), lambda why: None)
         named = Named("x", self.provider)
         return OpenBatches(run or self.run, "1", self.store, buyer, lambda _: named, told, tries=3)
+
+    def batcher(self, buyer: Buyer, reserve: Reserve, wake: Callable[[Iterable[str]], None]) -> Batcher:
+        named, told = Named("x", self.provider), Told(fail=self.problems.append)
+        where = self.run, "1", self.store, buyer, reserve, Policy(), lambda _: named
+        return Batcher(*where, told=told, wake=wake)
 
     def _held(self, named: Named, calls: Mapping[str, Handed], counted: bool) -> None:
         self.held.append((sorted(calls), counted))
@@ -347,17 +352,7 @@ def test_several_who_need_a_call_are_woken_together_and_it_is_set_aside_once(ben
     named = Named("x", bench.provider)
 
     async def all_of_it() -> None:
-        batcher = Batcher(
-            bench.run,
-            "1",
-            bench.store,
-            buyer,
-            reserve,
-            Policy(),
-            lambda _: named,
-            told=Told(fail=bench.problems.append),
-            wake=lambda tasks: woken.append(sorted(tasks)),
-        )
+        batcher = bench.batcher(buyer, reserve, lambda tasks: woken.append(sorted(tasks)))
         for name in names:
             with pytest.raises(Parked) as away:
                 await batcher.ask(named, asked_by(name), KEYS[0], None)
@@ -373,3 +368,24 @@ def test_several_who_need_a_call_are_woken_together_and_it_is_set_aside_once(ben
     asyncio.run(all_of_it())
     assert woken == [sorted(map(digest, names))]
     assert (bench.calls(), bench.problems) == ({KEYS[0]: "answered"}, [])
+
+
+def test_who_waits_for_what_is_set_aside_hears_of_what_is_settled_at_once(bench: Bench) -> None:
+    """Also if that happens before anything else had its turn: nobody would come again."""
+    woken: list[str] = []
+    reserve = Reserve(Budget(calls=1))
+    buyer = Buyer(bench.run, Journal(bench.store), Policy(), reserve, lambda why: None)
+    named = Named("x", bench.provider)
+
+    async def all_of_it() -> None:
+        batcher = bench.batcher(buyer, reserve, woken.extend)
+        share = reserve.fit(named, Usage(1, 1), None)
+        assert share is not None
+        with pytest.raises(Parked):
+            await batcher.ask(named, asked_by("a trial"), KEYS[0], None)
+        reserve.settle(named, None, share, None)
+        await asyncio.wait_for(until(lambda: woken), 5)
+        await batcher.close()
+
+    asyncio.run(all_of_it())
+    assert woken == [TASK]

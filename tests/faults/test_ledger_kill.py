@@ -196,9 +196,12 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Any) -> Ite
     monkeypatch.setenv("TOLD", "")
     endpoint.always({"delay": 0.02})
 
-    def made(cases: int = 40, agent: str = "waits", timeouts: Any = None, **told: Any) -> Bench:
+    def made(
+        cases: int = 40, agent: str = "waits", timeouts: Any = None, price: Any = None, **told: Any
+    ) -> Bench:
         fast = {"model": f"openai:{endpoint.model}", "base_url": f"{endpoint.base}/v1"}
         fast |= {"timeouts": timeouts} if timeouts else {}
+        fast |= {"price": price} if price else {}
         (tmp_path / "peira.toml").write_text(tomli_w.dumps({"models": {"fast": fast}}))
         told = {"policy": {}, "budget": {}, **told}
         return Bench(tmp_path, endpoint, {"cases": cases, "agent": agent, **told}, started)
@@ -278,6 +281,16 @@ def test_a_budget_counts_what_a_killed_run_may_have_spent(bench: Callable[..., B
     results = tried.go_on()
     assert results.status == "stopped by a limit"
     assert 20 <= tried.endpoint.bills() <= 60
+    assert sum(isinstance(record.event, CallIntended) for record in tried.records()) == 60
+    tried.check_bills()
+
+
+@pytest.mark.parametrize("place", ["ledger.after_intent:25", "ledger.before_answer:10"])
+def test_money_that_a_killed_run_may_have_spent_counts(place: str, bench: Callable[..., Bench]) -> None:
+    """At a cent a call, what was on its way when it was killed is as good as paid."""
+    tried = bench(budget={"money": 0.6}, price={"request": 0.01})
+    tried.kill_at(place)
+    assert tried.go_on().status == "stopped by a limit"
     assert sum(isinstance(record.event, CallIntended) for record in tried.records()) == 60
     tried.check_bills()
 

@@ -29,6 +29,7 @@ from peira.errors import Invalid
 from peira.models.scripted import ScriptedModel
 from peira.plan.amounts import Range
 from peira.plan.assumptions import Assumptions, assumptions
+from peira.plan.batched import WAITS
 from peira.plan.bill import over_budget
 from peira.plan.estimate import Estimate
 from peira.plan.estimating import estimate
@@ -55,6 +56,7 @@ class PerToken:
     """A price of a dollar a token."""
 
     source: str = "a test"
+    batch: float = 0.25
 
     def cost(self, usage: Usage) -> float | None:
         return float(usage.total)
@@ -149,6 +151,44 @@ def test_several_models_share_the_calls() -> None:
     assert need.model == "scripted:x + scripted:y"
     assert need.calls == Range.of(20.0)
     assert need.cost == Range.of(20 * 7.0)
+
+
+# In batches
+
+
+@given(st.floats(0, 1e5), st.floats(1, 1e4), priced, said)
+def test_in_batches_all_is_the_same_but_the_price_and_a_time_that_nobody_knows(
+    characters: float, n: float, models: Sequence[Named], said: Assumptions
+) -> None:
+    alone, batched = (as_assumed(n, characters, models, said, batch) for batch in (False, True))
+    assert (alone.calls, alone.input, alone.output) == (batched.calls, batched.input, batched.output)
+    assert batched.cost == (alone.cost and alone.cost.times(0.25))
+    if said.seconds is not None or (alone.calls and not alone.calls.high):
+        assert batched.seconds == alone.seconds
+    else:
+        assert batched.seconds is None
+        assert bool(alone.calls) == (WAITS in batched.unknown)
+
+
+@pytest.mark.parametrize("batch", [True, False])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_what_was_paid_tells_only_of_calls_made_in_the_same_way(batch: bool, share: float) -> None:
+    """Those of other work are priced anew: 15 tokens at a dollar, or a quarter of it in a batch."""
+    seen = [did(batched=share)] * 6
+    need = as_before(10, seen, (model("x"),), True, NOTHING_SAID, batch)
+    anew = 10 * 15 * (0.25 if batch else 1.0)
+    assert need.cost == Range.of(pytest.approx(10 * 0.5 if share == float(batch) else anew))
+    unnamed = as_before(10, seen, (), True, NOTHING_SAID, batch)
+    assert (unnamed.cost is None) == (share != float(batch))
+
+
+def test_how_long_sleepers_were_awake_does_not_tell_how_long_a_trial_takes() -> None:
+    slept, awake = did(batched=1.0, seconds=0.01), did(seconds=2.0)
+    assert as_before(10, [slept] * 9 + [awake] * 5, (model("x"),), True, NOTHING_SAID).seconds == Range.of(20)
+    guessed = as_before(10, [slept] * 9, (model("x"),), True, NOTHING_SAID).seconds
+    assert guessed is not None
+    assert guessed.expected > 5
+    assert as_before(10, [awake] * 9, (model("x"),), True, NOTHING_SAID, batch=True).seconds is None
 
 
 # Estimates of plans

@@ -14,7 +14,7 @@ from scipy import stats
 from peira.analysis.measures import measure
 from peira.analysis.results import Results
 from peira.analysis.trials import Score
-from peira.core.events import State
+from peira.core.events import Spent, State
 from peira.errors import Invalid
 from peira.report.build import build
 from peira.report.showing import chosen
@@ -213,3 +213,20 @@ def test_many_conditions_are_counted_and_not_listed(trial: Make, results: Make) 
     assert len(report.conditions) == 60
     assert report.conditions_left == 21
     assert "21 more conditions" in RENDERERS["html"](report).decode()
+
+
+def test_what_may_have_been_billed_is_shown_apart_from_what_was(trial: Make, results: Make) -> None:
+    spent = [
+        Spent("m:a", 5, 3, 30, 12, 1.2, doubtful=2, doubtful_tokens=40, doubtful_money=0.031),
+        Spent("m:b", 2, 1, unpriced=1, doubtful=1),
+        Spent("m:c", 1, 1, money=0.5),
+    ]
+    told = build(results([trial(1, {"right": True})], spent=spent)).spending
+    assert [row[-1] for row in told.rows] == [
+        "$1.20 and 2 in doubt (perhaps $0.031 more)",
+        "unknown and 1 in doubt",
+        "$0.50",
+    ]
+    assert (
+        "In this run: spent $1.70 and 1 of unknown price and 3 in doubt (perhaps $0.031 more)." in told.lines
+    )

@@ -20,6 +20,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from peira import ask, current_trial, exact, run, study, submit
+from peira.api.batching import collect
 from peira.core.models import Reply, Request, Usage
 from peira.core.registry import Registry, registry
 from peira.errors import Invalid
@@ -377,6 +378,83 @@ def test_telemetry_that_fails_fails_no_trial(caplog) -> None:
         registry.unhook(listener)
     assert results.counts["succeeded"] == 4
     assert "the exporter is broken" in caplog.text
+
+
+# Calls in batches
+
+PRICE = '[models."{name}"]\nprice = {{input = 200.0, output = 400.0}}\n'
+HALF = (10 * 200.0 + 5 * 400.0) / 1_000_000 / 2
+"""What a call in a batch costs: the endpoint counts 10 tokens in and 5 out."""
+either = pytest.mark.parametrize("provider", ["openai"], indirect=True)
+
+
+@pytest.fixture
+def batched(provider, tmp_path, monkeypatch) -> Any:
+    """A study whose calls can be handed in, two for each of three cases."""
+    monkeypatch.chdir(tmp_path)
+    Path("peira.toml").write_text(PRICE.format(name=provider.name))
+    name = provider.name
+
+    def agent(case):  # type: ignore[no-untyped-def]
+        return ask(name, ask(name, case.input, temperature=0).text + "!").text
+
+    return study(agent=agent, name="s", cases=["ab", "cd", "ef"])
+
+
+def test_calls_in_batches_lie_in_the_run_from_hand_in_to_answer(hooked, provider, batched, caplog) -> None:
+    results = run(batched, store="s.db", batch=True, progress=False)
+    (root,) = hooked.named("run")
+    spans = hooked.named("chat")
+    assert sorted(span.attributes["peira.call.key"] for span in spans) == provider.billed_keys()
+    assert len({span.attributes["peira.batch.id"] for span in spans}) == 2
+    for span in spans:
+        said = span.attributes
+        assert (span.name, span.kind) == (f"chat {provider.model}", SpanKind.CLIENT)
+        assert (said["gen_ai.usage.input_tokens"], said["gen_ai.usage.output_tokens"]) == (10, 5)
+        assert (said["peira.cost"], span.status.status_code) == (pytest.approx(HALF), StatusCode.UNSET)
+        assert span.parent.span_id == root.context.span_id
+        assert root.start_time < span.start_time < span.end_time < root.end_time
+        assert "peira.batch.earlier" not in said
+    assert Counter(span.attributes.get("gen_ai.request.temperature") for span in spans) == {0.0: 3, None: 3}
+    attempts = [span for span in hooked.spans if "peira.attempt" in span.attributes]
+    states = Counter(span.attributes.get("peira.state") for span in attempts)
+    assert states["succeeded"] == len(results.trials) == 3
+    assert set(states) == {"succeeded", "waiting"}
+    assert not [span for span in attempts if span.status.status_code is StatusCode.ERROR]
+    assert not caplog.records
+
+
+@either
+def test_a_batch_of_an_earlier_process_has_its_spans_where_it_is_collected(hooked, provider, batched) -> None:
+    provider.plan(hold=True)
+    begun = submit(batched, store="s.db", batch=True, progress=False)
+    while not provider.batches():
+        threading.Event().wait(0.02)
+    begun.cancel()
+    begun.result()
+    assert hooked.named("chat") == []
+    provider.plan(hold=False)
+    collect("s.db")
+    spans = hooked.named("chat")
+    assert sorted(span.attributes["peira.call.key"] for span in spans) == provider.billed_keys()
+    for span in spans:
+        assert (span.attributes["peira.batch.earlier"], span.parent) == (True, None)
+        assert span.attributes["peira.run.id"] == begun.result().run_id
+        assert span.attributes["peira.cost"] == pytest.approx(HALF)
+        assert span.end_time - span.start_time < 50_000_000
+    run(batched, store="s.db", batch=True, progress=False)
+    assert len(hooked.named("chat")) == 6
+
+
+@either
+def test_calls_that_a_batch_did_not_answer_are_errors(hooked, provider, batched) -> None:
+    provider.plan(whole={"status": "failed", "code": "no_luck", "message": "not with us"})
+    run(batched, store="s.db", batch=True, progress=False)
+    spans = hooked.named("chat")
+    assert len(spans) % 3 == 0
+    assert {(span.status.status_code, span.status.description) for span in spans} == {
+        (StatusCode.ERROR, "not with us")
+    }
 
 
 # Turning it on

@@ -17,7 +17,8 @@ from peira.plan.amounts import dollars
 
 @dataclass(frozen=True)
 class Bill:
-    """Calls, tokens and US dollars; `unpriced` of the calls have no known price, `doubtful` no answer."""
+    """Calls, tokens and US dollars; `unpriced` of the calls have no known price, `doubtful` no answer: those
+    may have been billed for what is said apart."""
 
     calls: int = 0
     input: int = 0
@@ -25,6 +26,8 @@ class Bill:
     money: float = 0.0
     unpriced: int = 0
     doubtful: int = 0
+    doubtful_tokens: int = 0
+    doubtful_money: float = 0.0
 
     @property
     def known(self) -> bool:
@@ -41,20 +44,23 @@ class Bill:
     @property
     def price(self) -> str:
         """The money in words."""
-        missing = [
-            f"{n:,} {what}"
-            for n, what in ((self.unpriced, "of unknown price"), (self.doubtful, "in doubt"))
-            if n
-        ]
+        missing = [f"{self.unpriced:,} of unknown price"] if self.unpriced else []
+        missing += [in_doubt(self.doubtful, self.doubtful_money)] if self.doubtful else []
         if self.unpriced and self.unpriced + self.doubtful >= self.calls:
             return "cost unknown"
         return " and ".join([dollars(self.money), *missing])
 
 
+def in_doubt(sends: int, money: float) -> str:
+    """Sends without an answer, and what they may have cost, where that is known."""
+    return f"{sends:,} in doubt" + (f" (perhaps {dollars(money)} more)" if money else "")
+
+
 def spent(entries: Iterable[Spent]) -> Bill:
     """What a run paid."""
     all = reduce(Spent.plus, entries, Spent(""))
-    return Bill(all.sends, all.input, all.output, all.money, all.unpriced, all.doubtful)
+    certain = all.sends, all.input, all.output, all.money, all.unpriced
+    return Bill(*certain, all.doubtful, all.doubtful_tokens, all.doubtful_money)
 
 
 def cost(trials: Iterable[TrialResult]) -> Bill:

@@ -17,6 +17,7 @@ from peira.engine.buying import Buyer
 from peira.engine.journal import Journal
 from peira.engine.slips import BATCH, Told, batches_of, name_in, read_slip, step_key
 from peira.errors import Invalid, Unknown
+from peira.report.telemetry import telling
 from peira.spec.limits import Budget, Policy
 from peira.spec.project import Project
 
@@ -55,7 +56,7 @@ def collect(store: StoreLike = None) -> list[OpenBatch]:
     project.load_plugins()
     if not open_batches(store):
         return []
-    with owned(store, project) as ours:
+    with telling(project.telemetry == "otel"), owned(store, project) as ours:
         return asyncio.run(_collected(_Models(project), ours))
 
 

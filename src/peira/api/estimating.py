@@ -37,16 +37,17 @@ def estimate_of(
     assume: Mapping[str, Any] | None = None,
     stages: Sequence[str] = STAGES,
     counts: Found | None = None,
+    batch: bool = False,
 ) -> Estimate:
     """What a run of the plan will take, from a bounded look at the store. Every trial is counted only if
     `counts` are given, or models are asked: what is paid for is worth the time."""
     said = assumptions(assume)
     known = experience(plan, store)
     work = workload(plan, store, counts)
-    asked = models_asked(plan, work.conditions, project, said.model)
+    asked = replace(models_asked(plan, work.conditions, project, said.model), batch=batch)
     if counts is None and (asked or known.asks):
-        counts = found(plan, store)
-        return estimate_of(plan, store, project, parallel, assume=assume, stages=stages, counts=counts)
+        sure: dict[str, Any] = {"counts": found(plan, store), "batch": batch}
+        return estimate_of(plan, store, project, parallel, assume=assume, stages=stages, **sure)
     return estimate(plan, work, known, asked, parallel, said, stages)
 
 

@@ -12,6 +12,7 @@ from peira.api.deciding import settled
 from peira.api.designing import describe
 from peira.api.estimating import estimate_of
 from peira.api.freezing import freeze as keep_frozen
+from peira.api.preflight import check_batches
 from peira.api.running import WORKERS
 from peira.api.stores import StoreLike, exists, reading
 from peira.api.studies import StudyLike, plan_of
@@ -43,12 +44,14 @@ def plan(
     freeze: bool = False,
     note: str = "",
     amend: bool = False,
+    batch: bool = False,
 ) -> Preview:
     """What a run would do: conditions, trials, what is reused and what is new, and why. Runs nothing.
 
     `where` may also name what an `earlier` run found, like score.match < 1 (see `run`).
     With `freeze` the plan is kept in the store, with a `note`: every later result of the study says how it
-    deviates from it. A frozen plan is never written over; `amend` freezes another one beside it.
+    deviates from it. A frozen plan is never written over; `amend` freezes another one beside it. With `batch`
+    it is estimated for calls that are handed in as batches.
     """
     refuse_while_loading()
     if (note or amend) and not freeze:
@@ -60,11 +63,13 @@ def plan(
         keep_frozen(study, store, project, note=note, amend=amend, **part)
     with _looking(store, project) as opened:
         planned = plan_of(study, opened, project, **part)
+        if batch:
+            check_batches(planned, project, opened)
         counts, workers = found(planned, opened), project.parallel or WORKERS
         look = settled(planned, opened)
         spared = counts.new if look and look.answer else 0
         counts = replace(counts, new=counts.new - spared)
-        expected = estimate_of(planned, opened, project, workers, counts=counts)
+        expected = estimate_of(planned, opened, project, workers, counts=counts, batch=batch)
         before = spent_before(planned, opened, "") if opened else []
         seen = preview(planned, opened, counts, expected, before)
         kept = frozen(opened, planned.study.name)
@@ -100,12 +105,14 @@ def estimate(
     limit: int | None = None,
     fresh: bool = False,
     assume: Mapping[str, Any] | None = None,
+    batch: bool = False,
 ) -> Estimate:
     """What a run would take: calls, tokens, cost and time, each from low to high, and where that is from.
 
     From what earlier runs of the study took, else from the lengths of the prompts. `assume` says it better:
     `calls` and `seconds` of a trial, `input_tokens` and `output_tokens` of a call, the `model` that is asked.
-    What is not known is None, and never 0. Runs nothing.
+    With `batch` calls are priced as providers price batches. What is not known is None, and never 0. Runs
+    nothing.
     """
     refuse_while_loading()
     if parallel is not None and parallel < 1:
@@ -115,8 +122,10 @@ def estimate(
     workers = parallel or project.parallel or WORKERS
     with _looking(store, project) as opened:
         planned = plan_of(study, opened, project, where=where, limit=limit, fresh=fresh)
+        if batch:
+            check_batches(planned, project, opened)
         counts = found(planned, opened)
-        return estimate_of(planned, opened, project, workers, assume=assume, counts=counts)
+        return estimate_of(planned, opened, project, workers, assume=assume, counts=counts, batch=batch)
 
 
 def _looking(store: StoreLike, project: Project) -> AbstractContextManager[Any]:

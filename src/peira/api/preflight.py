@@ -81,6 +81,13 @@ def _due(plan: Plan, store: Readable | None, stages: Sequence[str]) -> Sequence[
     return (EVALUATE,) if left else ()
 
 
+def check_batches(plan: Plan, project: Project, store: Readable | None) -> None:
+    """Invalid, with each of them, if models are going to be asked that have no batch endpoint."""
+    problems = _unbatched(project, list(models_in(plan, project)))
+    if problems and _due(plan, store, (GENERATE, EVALUATE)):
+        raise Invalid(problems)
+
+
 def _unbatched(project: Project, names: list[str]) -> list[str]:
     """Models that have no batch endpoint, fallbacks included."""
     problems: list[str] = []

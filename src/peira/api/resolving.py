@@ -6,17 +6,17 @@ taken and anything written.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from peira.api.calls import ModelCall, find_call, shown
 from peira.api.stores import StoreLike, owned, reading
 from peira.core.contracts import CallQuery, Op, RunQuery
-from peira.core.events import CallSettled, RunReopened, Status
+from peira.core.events import TERMINAL, CallSettled, RunReopened, Status
 from peira.core.ids import short
 from peira.core.registry import nearest
-from peira.core.state import Call
+from peira.core.state import Call, Task
 from peira.engine.batching import in_batch
 from peira.engine.control import who
 from peira.errors import Invalid, Unknown
@@ -39,12 +39,14 @@ IN_BATCH = "is in a batch, and waits for its answer: `peira batch collect` fetch
 
 @dataclass(frozen=True)
 class Settled:
-    """What was settled: the calls as they were before, and the runs to go on with."""
+    """What was settled: the calls as they were before, the runs to go on with, and the tasks (trials and
+    scores) that are done again, as they were before: all that used a voided answer, in whichever study."""
 
     how: str
     by: str
     calls: tuple[ModelCall, ...] = ()
     runs: tuple[str, ...] = ()
+    again: tuple[Task, ...] = ()
 
 
 def doubtful(store: Any, model: str = "") -> list[ModelCall]:
@@ -70,17 +72,19 @@ def settle(
 ) -> Settled:
     """Let calls be sent again (`resend`), or void their answers (`discard`), by the beginnings of their keys.
 
-    Without keys, `resend` means all that are in doubt (of this model). The trials that used a voided answer
-    are done again by the next run, all other answers replayed. All or nothing; StoreInUse if another process
-    owns the store."""
+    Without keys, `resend` means all that are in doubt (of this model). The trials that used a voided answer,
+    of whichever study, are done again by its next run, all other answers replayed. All or nothing; StoreInUse
+    if another process owns the store."""
     project, by = Project.find(), by or who()
     with reading(store, project) as opened:
         if not _chosen(opened, how, keys, model):
             return Settled(how, by)
     with owned(store, project, wait) as ours:
         calls = _chosen(ours, how, keys, model)
-        settled = Settled(how, by, tuple(shown(ours, calls)), _runs(ours, calls))
-        for refusal in ours.commit(_ops(ours, calls, how, by)).result():
+        tasks = _concerned(ours, calls, how)
+        again = tuple(task for task in tasks.values() if how == DISCARD and task.state in TERMINAL)
+        settled = Settled(how, by, tuple(shown(ours, calls)), _runs(ours, tasks.values()), again)
+        for refusal in ours.commit(_ops(ours, calls, tasks, how, by)).result():
             if refusal:
                 raise refusal
         return settled
@@ -108,16 +112,26 @@ def _chosen(store: Any, how: str, keys: Sequence[str], model: str) -> list[Call]
     return list(found.values())
 
 
-def _runs(store: Any, calls: Iterable[Call]) -> tuple[str, ...]:
-    """The runs that had to do with their tasks last, newest first."""
-    tasks = store.find("task", sorted({call.task for call in calls}))
-    runs = store.find("run", sorted({task.run for task in tasks.values()})).values()
+def _runs(store: Any, tasks: Iterable[Task]) -> tuple[str, ...]:
+    """The runs that had to do with these tasks last, newest first."""
+    runs = store.find("run", sorted({task.run for task in tasks})).values()
     return tuple(run.id for run in sorted(runs, key=lambda run: -run.planned))
 
 
-def _ops(store: Any, calls: Sequence[Call], how: str, by: str) -> list[Op]:
-    tasks = store.find("task", sorted({call.task for call in calls}))
-    ops = [Op(tasks[call.task].run, (CallSettled(call.task, call.key, how, by),)) for call in calls]
+def _concerned(store: Any, calls: Sequence[Call], how: str) -> dict[str, Task]:
+    """The tasks that asked last, and those that used an answer which is to be void."""
+    tasks: dict[str, Task] = store.find("task", sorted({call.task for call in calls}))
+    users = store.using([call.key for call in calls]) if how == DISCARD else []
+    return tasks | {task.id: task for task in users}
+
+
+def _ops(store: Any, calls: Sequence[Call], tasks: Mapping[str, Task], how: str, by: str) -> list[Op]:
+    def settled(call: Call) -> CallSettled:
+        used = (task.id for task in tasks.values() if call.key in task.result.calls)
+        others = tuple(id for id in used if id != call.task and how == DISCARD)
+        return CallSettled(call.task, call.key, how, by, others)
+
+    ops = [Op(tasks[call.task].run, (settled(call),)) for call in calls]
     if how == RESEND:
         return ops
     # Whatever run counted this work as done must not be taken for all done again.

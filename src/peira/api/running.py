@@ -165,7 +165,8 @@ def _conduct(
     every = len(wishes.stages) == len(STAGES)
     stops = every and plan.study.stop is not None and not wishes.whole
     recorded = recorded_before(manifest, plan.study.name, store) if every and not stops else {}
-    expected = None if recorded else estimate_of(plan, store, project, workers, stages=wishes.stages)
+    how: dict[str, Any] = {"stages": wishes.stages, "batch": wishes.batch}
+    expected = None if recorded else estimate_of(plan, store, project, workers, **how)
     run = open_run(
         plan, manifest, store, str(number), number, clock.now(), resumes, expected, wishes.evaluation
     )

@@ -10,7 +10,7 @@ import typer
 
 from peira.api.planning import estimate as expected
 from peira.cli.benchmarks import Data, Model, Variant, meant
-from peira.cli.options import Fresh, Json, Limit, Parallel, Store, StudyName, Where, restricted
+from peira.cli.options import Batched, Fresh, Json, Limit, Parallel, Store, StudyName, Where, restricted
 from peira.cli.output import Output
 from peira.errors import Invalid
 
@@ -34,6 +34,7 @@ def estimate(
     limit: Limit = None,
     fresh: Fresh = False,
     assume: Assume = None,
+    batch: Batched = False,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -46,6 +47,7 @@ def estimate(
     Examples:
       peira estimate capitals.py
       peira estimate capitals.py --assume calls=3 --assume output_tokens=400
+      peira estimate capitals.py --batch
     """
     out = Output(as_json)
     found = expected(
@@ -56,6 +58,7 @@ def estimate(
         limit=limit,
         fresh=fresh,
         assume=_assumed(assume or ()),
+        batch=batch,
     )
     out.document(msgspec.to_builtins(found))
     out.text(str(found))

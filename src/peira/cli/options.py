@@ -71,6 +71,9 @@ Limit = Annotated[
     int | None,
     typer.Option("--limit", metavar="N", help="At most so many trials: a balanced part of the plan."),
 ]
+Batched = Annotated[
+    bool, typer.Option("--batch", help="As for `run --batch`: at the price of calls in batches.")
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Ask everything anew, beside what there is.")]
 RetryFailed = Annotated[
     bool | None,

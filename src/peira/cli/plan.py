@@ -8,7 +8,7 @@ import typer
 
 from peira.api.planning import plan as preview
 from peira.cli.benchmarks import Data, Model, Variant, meant
-from peira.cli.options import Fresh, From, Json, Limit, Store, StudyName, Where, restricted
+from peira.cli.options import Batched, Fresh, From, Json, Limit, Store, StudyName, Where, restricted
 from peira.cli.output import Output
 
 
@@ -22,6 +22,7 @@ def plan(
     earlier: From = None,
     limit: Limit = None,
     fresh: Fresh = False,
+    batch: Batched = False,
     freeze: Annotated[
         bool, typer.Option("--freeze", help="Keep the plan: every later result says how it deviates.")
     ] = False,
@@ -56,6 +57,7 @@ def plan(
         freeze=freeze,
         note=note,
         amend=amend,
+        batch=batch,
     )
     out.document(found.to_json())
     out.text(str(found))

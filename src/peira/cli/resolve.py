@@ -16,6 +16,7 @@ from peira.cli.options import Json, Store, Wait
 from peira.cli.output import Output, command
 from peira.core.ids import short
 from peira.core.words import counted
+from peira.engine.work import GENERATE
 from peira.errors import Invalid
 from peira.spec.project import Project
 
@@ -44,7 +45,7 @@ def resolve(
 
     A call is in doubt if it was sent, may have been billed, and its answer is unknown. Without --resend or
     --discard, lists them. Sent again, a call may be billed a second time. A discarded answer stays on record;
-    the trial that asked for it is done again, with all its other answers replayed.
+    every trial that used it, of whichever study, is done again, with all its other answers replayed.
 
     \b
     Examples:
@@ -64,7 +65,8 @@ def resolve(
     settled = settle(how, keys, model=model, by=by, store=store, wait=None if wait else 0.0)
     further = [command("run", run, store) for run in settled.runs]
     said = [document(call) for call in settled.calls]
-    out.document({"how": how, "by": settled.by, "settled": said, "next": further})
+    again = [{"task": task.id, "kind": task.kind, "run": task.run} for task in settled.again]
+    out.document({"how": how, "by": settled.by, "settled": said, "again": again, "next": further})
     out.text(_told(settled, further))
 
 
@@ -107,9 +109,18 @@ def _told(settled: Settled, further: list[str]) -> str:
     if settled.how == RESEND:
         what = f"{many} may be sent again by the next run"
     else:
-        what = f"{many}: answer void; the next run asks anew, and replays all others"
+        what = f"{many}: answer void; the next run asks anew, and replays all others{_again(settled)}"
     lines = [_first(settled.calls), "", f"{what} (settled by {settled.by})", "to go on:"]
     return "\n".join([*lines, *(f"  {line}" for line in further)])
+
+
+def _again(settled: Settled) -> str:
+    """What used the answers, and is done again."""
+    trials = sum(task.kind == GENERATE for task in settled.again)
+    scores = len(settled.again) - trials
+    words = [counted(n, what) for n, what in ((trials, "trial"), (scores, "score")) if n]
+    verb = "is" if len(settled.again) == 1 else "are"
+    return f"; {' and '.join(words)} that used it {verb} to be done again" if words else ""
 
 
 def _first(calls: Sequence[ModelCall]) -> str:

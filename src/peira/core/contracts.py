@@ -87,6 +87,10 @@ class Catalogue(Protocol):
         """The tasks of a class that are queued, oldest first."""
         ...
 
+    def using(self, calls: Sequence[str]) -> list[Task]:
+        """The tasks whose results name any of these calls. Looks through all results: for rare occasions."""
+        ...
+
     def history(self) -> Iterator[Record]:
         """Every record of every run, in the order in which they were committed."""
         ...

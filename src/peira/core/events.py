@@ -104,7 +104,8 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Spent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What a run spent on one model: sends that may have been billed, answers, tokens, US dollars.
 
-    `unpriced` of the answers have no known price, and `doubtful` of the sends brought no answer."""
+    `unpriced` of the answers have no known price, and `doubtful` of the sends brought no answer: these tokens
+    and this money may have been billed for them, beside what was."""
 
     model: str
     sends: int = 0
@@ -114,6 +115,22 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     money: float = 0.0
     unpriced: int = 0
     doubtful: int = 0
+    doubtful_tokens: int = 0
+    doubtful_money: float = 0.0
+
+    @classmethod
+    def in_doubt(cls, model: str, tokens: int, money: float) -> Spent:
+        """One send that brought no answer."""
+        return cls(model, 1, doubtful=1, doubtful_tokens=tokens, doubtful_money=money)
+
+    @property
+    def most_tokens(self) -> int:
+        """With those that may have been billed: what counts against a budget."""
+        return self.input + self.output + self.doubtful_tokens
+
+    @property
+    def most_money(self) -> float:
+        return self.money + self.doubtful_money
 
     def plus(self, more: Spent) -> Spent:
         """Both together, as spent on this one's model."""
@@ -126,6 +143,8 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             self.money + more.money,
             self.unpriced + more.unpriced,
             self.doubtful + more.doubtful,
+            self.doubtful_tokens + more.doubtful_tokens,
+            self.doubtful_money + more.doubtful_money,
         )
 
 
@@ -267,7 +286,7 @@ class CallIntended(Event, frozen=True, tag="call.intended", gc=False):
     """A model is about to be asked, for the `send`-th time; `request` is a blob. Durable before the send.
 
     With a `batch` (a task of that id) it is handed in with others, and no attempt waits: whoever asked will
-    ask again when the answer is there."""
+    ask again when the answer is there. Where a budget is kept, `tokens` and `money` are set aside for it."""
 
     task: str
     epoch: int
@@ -277,6 +296,12 @@ class CallIntended(Event, frozen=True, tag="call.intended", gc=False):
     place: str
     send: int = 1
     batch: str = ""
+    tokens: int = 0
+    money: float = 0.0
+
+    def in_doubt(self) -> Spent:
+        """What it comes to if nobody hears of it."""
+        return Spent.in_doubt(self.model, self.tokens, self.money)
 
 
 class CallAnswered(Event, frozen=True, tag="call.answered", gc=False):
@@ -300,22 +325,29 @@ class CallAnswered(Event, frozen=True, tag="call.answered", gc=False):
 
 
 class CallLost(Event, frozen=True, tag="call.lost", gc=False):
-    """A send brought no answer; with `doubt` it may have been billed all the same."""
+    """A send brought no answer; with `doubt` it may have been billed all the same, for about so much."""
 
     task: str
     key: str
     why: str
     doubt: bool = False
+    tokens: int = 0
+    money: float = 0.0
+
+    def bill(self, model: str) -> Spent:
+        """What it comes to."""
+        return Spent.in_doubt(model, self.tokens, self.money) if self.doubt else Spent(model)
 
 
 class CallSettled(Event, frozen=True, tag="call.settled", gc=False):
     """Somebody decided about a call: one in doubt may be sent again (`resend`), or a recorded answer is bad
-    and void (`discard`), and the task that used it is to be done again."""
+    and void (`discard`), and the task that asked is to be done again, with the `others` that used it."""
 
     task: str
     key: str
     how: str
     by: str = ""
+    others: tuple[str, ...] = ()
 
 
 class Observed(Event, frozen=True, tag="trial.observed", gc=False):

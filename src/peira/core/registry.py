@@ -9,12 +9,14 @@ Hooks are methods of any object given to `hook`, called by name with those of th
     stage_began(run, stage)                 stage_ended(run, stage)
     trial_began(task)                       trial_ended(task, state)
     attempt_began(run, task, epoch, attempt)    attempt_ended(run, task, epoch, state)
-    call_began(run, task, epoch, key, model, request)
-    call_ended(run, task, epoch, key, model, reply, problem, status)
+    call_began(run, task, epoch, key, model, request, batch)
+    call_ended(run, task, epoch, key, model, reply, problem, status, batch)
 
-A call is told of once for each time that a model is really asked: `reply` is None if that brought none,
-`problem` says why, and `status` is what the provider answered with. A hook that raises is reported once and
-never fails a trial.
+An attempt that is put aside until what it asked for is there ends as `waiting`. A call is told of once for
+each time that a model is really asked: `reply` is None if that brought none, `problem` says why, and `status`
+is what the provider answered with. One in a `batch` begins when that is handed in and ends when it is
+collected, at epoch 0: the attempt that asked is over by then; if an earlier process handed it in, only its
+end is told. A hook that raises is reported once and never fails a trial.
 """
 
 from __future__ import annotations

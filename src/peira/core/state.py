@@ -51,6 +51,7 @@ _TOUCHES: dict[type, Callable[[Any], tuple[str, ...]]] = {
     ev.TasksReleased: attrgetter("tasks"),
     ev.TasksInterrupted: attrgetter("tasks"),
     ev.TaskReused: attrgetter("task", "source"),
+    ev.CallSettled: lambda event: (event.task, *event.others),
     **{kind: lambda event: () for kind in (*_RUN_EVENTS, ev.CallAnswered, ev.CallLost)},
 }
 _CALL_EVENTS = frozenset({ev.StepRecorded, ev.CallIntended, ev.CallAnswered, ev.CallLost, ev.CallSettled})
@@ -340,7 +341,7 @@ def _(event: ev.CallLost, view: View, record: Record) -> None:
     state = "in_doubt" if event.doubt else "lost"
     view.calls[event.key] = replace(row, state=state, why=event.why)
     if event.doubt:
-        _charge(view, record.run, Spent(row.model, 1, doubtful=1))
+        _charge(view, record.run, event.bill(row.model))
 
 
 @_means(ev.CallSettled)
@@ -349,10 +350,13 @@ def _(event: ev.CallSettled, view: View, record: Record) -> None:
     allowed = {"resend": ("intended", "in_doubt"), "discard": ("answered",)}[event.how]
     if row is None or row.state not in allowed:
         raise Fenced(f"call {event.key} is {row.state if row else 'unknown'}: nothing to {event.how}")
+    if not all(task in view.tasks for task in event.others):
+        raise Fenced(f"call {event.key} was used by none but those that are known")
     if event.how == "resend":
         view.calls[event.key] = replace(row, state="lost", why=f"settled by {event.by}")
         return
     view.calls[event.key] = replace(row, state="void", why=f"discarded by {event.by}")
-    task = view.tasks.get(event.task)
-    if task is not None and task.state in TERMINAL:
-        view.tasks[task.id] = replace(task, state=State.queued, owner="", not_before=0.0, result=NO_RESULT)
+    again: dict[str, Any] = {"state": State.queued, "owner": "", "not_before": 0.0, "reused_from": ""}
+    for task in filter(None, map(view.tasks.get, (event.task, *event.others))):
+        if task.state in TERMINAL:
+            view.tasks[task.id] = replace(task, **again, result=NO_RESULT)

@@ -20,6 +20,7 @@ from peira.core.events import TERMINAL, CallIntended, TasksClaimed, TaskSpec, Ta
 from peira.core.failpoints import reach
 from peira.core.ids import compose, digest_bytes, short
 from peira.core.models import BatchState, CallFailed, Named, Request
+from peira.core.registry import registry
 from peira.core.state import Call, Run, Task
 from peira.engine.buying import Buyer
 from peira.engine.collecting import SEARCHES, Collector
@@ -110,7 +111,16 @@ class OpenBatches:
             self._end(opened, dict.fromkeys(opened.calls, CallFailed(str(refusal), free=True)))
             return
         reach("batch.after_intent")
-        await self._submit(opened, {key: _read_request(request) for key, request in requests.items()})
+        read = {key: _read_request(request) for key, request in requests.items()}
+        self._tell(opened, read)
+        await self._submit(opened, read)
+
+    def _tell(self, opened: Opened, requests: Mapping[str, Request]) -> None:
+        """Whoever listens is told that these calls are about to be made."""
+        if registry.listening:
+            facts = {"run": self._run, "epoch": 0, "model": opened.named.model.name, "batch": opened.id}
+            for key, handed in opened.calls.items():
+                registry.call("call_began", task=handed.task, key=key, request=requests[key], **facts)
 
     async def _submit(self, opened: Opened, requests: Mapping[str, Request]) -> None:
         named, many = opened.named.name, f"{len(requests):,} call{'' if len(requests) == 1 else 's'}"

@@ -18,7 +18,7 @@ from peira.core.contracts import Store
 from peira.core.models import CallFailed, Named
 from peira.core.state import Call
 from peira.engine.batches import OpenBatches
-from peira.engine.budget import Account, Reserve, Share
+from peira.engine.budget import Account, Reserve, Share, may_cost
 from peira.engine.buying import Asked, Buyer
 from peira.engine.slips import Ending, Endings, Handed, Told, batches_of
 from peira.errors import Exhausted, Parked
@@ -135,15 +135,17 @@ class Batcher:
         if share is None:
             self._want(asked.attempt.spec.id)
             raise Parked(math.inf, f"{named.name}: waits for what is set aside for others")
-        return share
+        return may_cost(named, expected, share, part)
 
     def _want(self, task: str) -> None:
         self._wanting.add(task)
         if self._change is None or self._change.done():
-            self._change = asyncio.get_running_loop().create_task(self._when_changed())
+            # Asked for now, not when the errand begins: what is settled in between would be missed.
+            changed = self._reserve.change()
+            self._change = asyncio.get_running_loop().create_task(self._when_changed(changed))
 
-    async def _when_changed(self) -> None:
-        await self._reserve.change()
+    async def _when_changed(self, changed: asyncio.Future[None]) -> None:
+        await changed
         wanting, self._wanting = self._wanting, set()
         self._wake(wanting)
 

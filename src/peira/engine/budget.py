@@ -73,6 +73,12 @@ class Account:
         self._calls += sign * share.calls
 
 
+def may_cost(named: Named, expected: Usage, share: Share, part: float = 1.0) -> Share:
+    """What is set aside for a call, with its tokens, and its price at `part`, also where no limit asked."""
+    money = share.money or (named.price.cost(expected) or 0.0 if named.price else 0.0) * part
+    return Share(money, share.tokens or expected.total)
+
+
 def _shown(limit: str, most: float) -> str:
     return f"${most:.4g}" if limit == "money" else f"{most:,}"
 
@@ -122,8 +128,9 @@ class Reserve:
             for name, allowance in budget.per_model.items()
         }
         self._trial = budget.per_trial
-        bounded = budget.bounded or budget.per_trial.bounded
-        self._bounded = bounded or any(account.bounded for account in self._models.values())
+        self.kept = self._run.bounded or any(account.bounded for account in self._models.values())
+        """Whether anything is counted from one run to the next."""
+        self._bounded = self.kept or budget.per_trial.bounded
         self._experience: dict[str, Experience] = {}
         self._waiting: list[asyncio.Future[None]] = []
         self.used_up = ""
@@ -196,11 +203,11 @@ class Reserve:
         if account in (self._run, *self._models.values()) and why not in self.reached:
             self.reached.append(why)
 
-    async def change(self) -> None:
-        """Wait until something is settled."""
+    def change(self) -> asyncio.Future[None]:
+        """Done once something is settled, from this moment on."""
         changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(changed)
-        await changed
+        return changed
 
     def settle(self, named: Named, trial: Account | None, share: Share, took: Share | None) -> None:
         """The call took this much in the end; None if nothing."""
@@ -220,5 +227,5 @@ class Reserve:
 def _shares(spent: Iterable[Spent]) -> Share:
     money, tokens, calls = 0.0, 0, 0
     for one in spent:
-        money, tokens, calls = money + one.money, tokens + one.input + one.output, calls + one.sends
+        money, tokens, calls = money + one.most_money, tokens + one.most_tokens, calls + one.sends
     return Share(money, tokens, calls)

@@ -22,7 +22,7 @@ from peira.core.ids import compose, digest
 from peira.core.mailbox import Mailbox
 from peira.core.models import Answer, CallFailed, Named, Reply, Request, Usage
 from peira.core.registry import registry
-from peira.engine.budget import UNCOUNTED, Account, Reserve, Share
+from peira.engine.budget import NOTHING, UNCOUNTED, Account, Reserve, Share, may_cost
 from peira.engine.gate import Gate
 from peira.engine.journal import Journal
 from peira.engine.payload import payload
@@ -153,16 +153,17 @@ class Buyer:
         try:
             sent_at = await gate.enter(expected.total)
             try:
-                outcome = await self._send(named, asked, key, send)
+                await self._write(self._intent(named, asked, key, send, share), (asked.body,))
+                reach("ledger.after_intent")
+                took = share  # from here on it may be billed, whatever comes
+                outcome = await self._send(named, asked, key, share)
                 if isinstance(outcome, CallFailed):
                     gate.failed(outcome, sent_at)
                     took = share if outcome.doubt else None
-                    if outcome.doubt:
-                        self.doubted(named)
                     return outcome
                 task, size = asked.attempt.spec.id, len(asked.body)
                 reply, usage, cost = await self.record(named, task, key, size, outcome)
-                self._tell(asked, named, key, reply)
+                self.tell(*asked.attempt.key, named, key, reply)
                 tokens = usage.total
                 took = Share(share.money if cost is None else cost, tokens)
                 gate.answered(tokens - expected.total, outcome.wait)
@@ -191,25 +192,33 @@ class Buyer:
         if self._reserve.used_up:
             self._halt(self._reserve.used_up)
 
-    async def _send(self, named: Named, asked: Asked, key: str, send: int) -> Answer | CallFailed:
+    def _intent(self, named: Named, asked: Asked, key: str, send: int, share: Share) -> CallIntended:
+        """What is set aside for it is kept with it only if a later run will count it."""
         (task, epoch), name = asked.attempt.key, named.model.name
-        await self._write(
-            CallIntended(task, epoch, key, name, asked.digest, asked.place, send), (asked.body,)
-        )
-        reach("ledger.after_intent")
+        aside = (share.tokens, share.money) if self._reserve.kept else ()
+        return CallIntended(task, epoch, key, name, asked.digest, asked.place, send, "", *aside)
+
+    async def _send(self, named: Named, asked: Asked, key: str, share: Share) -> Answer | CallFailed:
+        (task, epoch), name = asked.attempt.key, named.model.name
         if registry.listening:
             facts = {"run": self._run, "task": task, "epoch": epoch, "key": key, "model": name}
-            registry.call("call_began", request=asked.request, **facts)
+            registry.call("call_began", request=asked.request, batch="", **facts)
         try:
             return await named.model.send(asked.request)
         except CallFailed as problem:
             reach("ledger.after_loss")
-            self._tell(asked, named, key, problem)
-            await self._write(CallLost(task, key, str(problem), problem.doubt))
+            self.tell(task, epoch, named, key, problem)
+            may = self._may_cost(named, asked, share) if problem.doubt else NOTHING
+            await self._write(CallLost(task, key, str(problem), problem.doubt, may.tokens, may.money))
+            if problem.doubt:
+                self.doubted(named, may)
             return problem
         except BaseException:  # cut off, or broken: nobody will know whether it was billed
-            self.doubted(named)
+            self.doubted(named, self._may_cost(named, asked, share))
             raise
+
+    def _may_cost(self, named: Named, asked: Asked, share: Share) -> Share:
+        return may_cost(named, self._reserve.expected(named, len(asked.body), asked.request), share)
 
     async def record(
         self, named: Named, task: str, key: str, size: int, answer: Answer, share: float = 1.0
@@ -240,16 +249,18 @@ class Buyer:
             reply = msgspec.structs.replace(reply, cost=cost, served=named.name, call=key)
         return reply, usage, cost
 
-    def doubted(self, named: Named) -> None:
-        """A send brought no answer, and may have been billed."""
-        self._add(Spent(named.model.name, sends=1, doubtful=1))
+    def doubted(self, named: Named, may: Share) -> None:
+        """A send brought no answer, and may have been billed for so much."""
+        self._add(Spent.in_doubt(named.model.name, may.tokens, may.money))
 
     def _add(self, more: Spent) -> None:
         self._spent[more.model] = self._spent.get(more.model, Spent(more.model)).plus(more)
 
-    def _tell(self, asked: Asked, named: Named, key: str, outcome: Reply | CallFailed) -> None:
+    def tell(
+        self, task: str, epoch: int, named: Named, key: str, outcome: Reply | CallFailed, batch: str = ""
+    ) -> None:
+        """Whoever listens is told how a call ended."""
         if registry.listening:
-            task, epoch = asked.attempt.key
             failed = isinstance(outcome, CallFailed)
             registry.call(
                 "call_ended",
@@ -261,6 +272,7 @@ class Buyer:
                 reply=None if failed else outcome,
                 problem=str(outcome) if failed else "",
                 status=outcome.status if isinstance(outcome, CallFailed) else 0,
+                batch=batch,
             )
 
     async def _bear(self, problem: CallFailed, tried: int, busy: int) -> None:

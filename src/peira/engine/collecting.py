@@ -15,7 +15,7 @@ import msgspec
 from peira.core.contracts import Op
 from peira.core.events import AnyEvent, CallLost, State, StepRecorded, TaskFinished, TasksReleased
 from peira.core.ids import canonical, short
-from peira.core.models import Answer, BatchState, CallFailed
+from peira.core.models import Answer, BatchState, CallFailed, Reply
 from peira.engine.budget import Share
 from peira.engine.buying import Buyer
 from peira.engine.slips import Ending, Endings, Handed, Opened, Told, batches_of, step_key
@@ -95,10 +95,14 @@ class Collector:
         """The provider does not work on it, or nobody knows whether it does."""
         state = State.in_doubt if problem.doubt else State.failed
         calls = {key: handed for key, handed in opened.calls.items() if key not in opened.lost}
-        lost = [CallLost(h.task, key, str(problem), problem.doubt) for key, h in calls.items()]
+        doubted = calls if problem.doubt else {}
+        aside = {key: (handed.tokens, handed.money) for key, handed in doubted.items()}
+        lost = [CallLost(h.task, k, str(problem), problem.doubt, *aside.get(k, ())) for k, h in calls.items()]
         await self.write(*lost, TaskFinished(opened.id, opened.epoch, state))
-        for _ in calls if problem.doubt else ():
-            self._out.doubted(opened.named)
+        for handed in doubted.values():
+            self._out.doubted(opened.named, handed.share)
+        for key, handed in calls.items():
+            self._tell(opened, key, handed, problem)
         self._told.counted(state)
         self._say(opened, f"given up: {problem}")
         return dict.fromkeys(opened.calls, problem)
@@ -133,13 +137,18 @@ class Collector:
         if isinstance(outcome, CallFailed):
             if key not in opened.lost:
                 await self.write(CallLost(task, key, str(outcome)))
+                self._tell(opened, key, handed, outcome)
             return outcome
         part = named.price.batch if named.price else 1.0
         try:
-            _, usage, cost = await self._out.record(named, task, key, handed.size, outcome, part)
+            reply, usage, cost = await self._out.record(named, task, key, handed.size, outcome, part)
         except Abandoned as refusal:
             raise StoreDamaged(f"an answer of a batch was refused: {refusal}") from None
+        self._tell(opened, key, handed, reply)
         return Share(handed.money if cost is None else cost, usage.total)
+
+    def _tell(self, opened: Opened, key: str, handed: Handed, outcome: Reply | CallFailed) -> None:
+        self._out.tell(handed.task, 0, opened.named, key, outcome, opened.id)
 
     def _say(self, opened: Opened, text: str) -> None:
         self._told.say(f"{opened.named.name}: batch {short(opened.id)}: {text}")

@@ -182,6 +182,7 @@ class Execution:
         problem = unwrapped(problem)
         if isinstance(problem, Parked):
             active.channel.close()
+            self._hooks.put_aside(attempt)
             self.back([attempt], problem.seconds)
             return self.clock.monotonic() - active.began
         return self._close(active, outcome, problem)

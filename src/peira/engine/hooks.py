@@ -11,15 +11,24 @@ class Hooks:
     def __init__(self, run: str, unit: str) -> None:
         self._run, self._unit = run, unit
         self._stages: set[str] = set()
+        self._waiting: set[str] = set()
 
     def began(self, attempt: Attempt, tries: int) -> None:
         task, kind = attempt.spec.id, attempt.spec.kind
         if kind not in self._stages:
             self._stages.add(kind)
             registry.call("stage_began", run=self._run, stage=kind)
-        if kind == self._unit and tries == 1:
+        if task in self._waiting:
+            self._waiting.discard(task)
+        elif kind == self._unit and tries == 1:
             registry.call("trial_began", task=task)
         registry.call("attempt_began", run=self._run, task=task, epoch=attempt.epoch, attempt=attempt)
+
+    def put_aside(self, attempt: Attempt) -> None:
+        """It is over, and its trial is not: that began once."""
+        if registry.listening:
+            self._waiting.add(attempt.spec.id)
+            self.ended(attempt, State.waiting)
 
     def ended(self, attempt: Attempt, state: State) -> None:
         if registry.listening:

@@ -127,7 +127,7 @@ def _handed_in(store: Readable, runs: Container[str]) -> Iterator[Spent]:
             for key, call in store.find("call", list(slip.calls)).items():
                 if in_batch(call) and call.batch == task.id:
                     handed = slip.calls[key]
-                    yield Spent(call.model, 1, input=handed.tokens, money=handed.money, doubtful=1)
+                    yield Spent.in_doubt(call.model, handed.tokens, handed.money)
 
 
 def _spent(store: Readable, run: Run) -> Sequence[Spent]:
@@ -138,23 +138,26 @@ def call_by_call(store: Readable, run: str) -> list[Spent]:
     """What a run spent that did not come to its end. What it sent and did not hear of is doubtful; what it
     handed in as a batch counts where it is answered."""
     spent: list[Spent] = []
-    sent: dict[str, str] = {}
-    handed: dict[str, str] = {}
+    sent: dict[str, CallIntended] = {}
+    handed: dict[str, CallIntended] = {}
     after = 0
     while records := store.events(run, after):
         after = records[-1].seq
         for event in (record.event for record in records):
             if isinstance(event, CallIntended):
-                (handed if event.batch else sent)[event.key] = event.model
-            elif isinstance(event, CallAnswered):
+                if (cut_off := sent.pop(event.key, None)) is not None:
+                    spent.append(cut_off.in_doubt())
+                (handed if event.batch else sent)[event.key] = event
+            elif isinstance(event, (CallAnswered, CallLost)):
                 spent.append(event.bill(_asked(event.key, sent, handed, store)))
-            elif isinstance(event, CallLost):
-                model = _asked(event.key, sent, handed, store)
-                spent += [Spent(model, 1, doubtful=1)] if event.doubt else []
-    return [*spent, *(Spent(model, 1, doubtful=1) for model in sent.values())]
+    return [*spent, *(event.in_doubt() for event in sent.values())]
 
 
-def _asked(key: str, sent: dict[str, str], handed: dict[str, str], store: Readable) -> str:
+_Intents = dict[str, CallIntended]
+
+
+def _asked(key: str, sent: _Intents, handed: _Intents, store: Readable) -> str:
     """The model that was asked, here or in a batch of an earlier run."""
-    model = sent.pop(key, "") or handed.pop(key, "")
-    return model or str(store.find("call", [key])[key].model)
+    if (event := sent.pop(key, None) or handed.pop(key, None)) is not None:
+        return event.model
+    return str(store.find("call", [key])[key].model)

@@ -22,8 +22,8 @@ def over_budget(estimate: Estimate, budget: Budget, before: Iterable[Spent]) -> 
     """A line for each limit of the study that is expected to be reached, after what earlier runs used."""
     earlier = list(before)
     used = {
-        "money": sum(one.money for one in earlier),
-        "tokens": sum(one.input + one.output for one in earlier),
+        "money": sum(one.most_money for one in earlier),
+        "tokens": sum(one.most_tokens for one in earlier),
         "calls": sum(one.sends for one in earlier),
     }
     expected = {"money": estimate.cost, "tokens": estimate.tokens, "calls": estimate.calls}

@@ -31,7 +31,8 @@ class Part(msgspec.Struct, frozen=True):
 
 class Estimate(msgspec.Struct, frozen=True):
     """What a run will take: `new` trials (those that failed before among them) and `scores`, and all parts
-    together. `cost` is in US dollars, `seconds` go from beginning to end with `parallel` at once."""
+    together. `cost` is in US dollars, `seconds` go from beginning to end with `parallel` at once. `batch`
+    says that calls are handed in as batches, and priced so."""
 
     new: int
     reused: int
@@ -45,6 +46,7 @@ class Estimate(msgspec.Struct, frozen=True):
     seconds: Range | None
     unknown: tuple[str, ...]
     basis: tuple[str, ...]
+    batch: bool = False
 
     @property
     def asks(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from peira.plan.amounts import Range, total
 from peira.plan.assumptions import Assumptions
+from peira.plan.batched import said_of
 from peira.plan.estimate import Estimate, Part
 from peira.plan.expand import Plan
 from peira.plan.experience import EVALUATE, GENERATE, Experience
@@ -50,7 +51,8 @@ def estimate(
         cost=total(part.cost for part in parts),
         seconds=wall_time(loads, parallel, known.overhead),
         unknown=tuple(dict.fromkeys(why for part in parts for why in part.unknown)),
-        basis=_basis(plan, work, loads, said, known.replays),
+        basis=_basis(plan, work, loads, said, known.replays, asked.batch),
+        batch=asked.batch,
     )
 
 
@@ -85,9 +87,10 @@ def _part(stage: str, model: str, needs: Sequence[Need], replays: bool) -> Part:
 
 
 def _basis(
-    plan: Plan, work: Workload, loads: Sequence[Load], said: Assumptions, replays: bool
+    plan: Plan, work: Workload, loads: Sequence[Load], said: Assumptions, replays: bool, batch: bool
 ) -> tuple[str, ...]:
-    lines = [f"said: {said}"] if str(said) and loads else []
+    lines = [said_of(load.models for load in loads)] if batch and loads else []
+    lines += [f"said: {said}"] if str(said) and loads else []
     lines += [line for load in loads for line in load.need.basis]
     if replays and loads:
         lines.append(REPLAYED)

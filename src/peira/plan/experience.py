@@ -14,6 +14,7 @@ import msgspec
 from peira.core.contracts import RunQuery
 from peira.core.events import CallIntended, Record, Result, State, TaskFinished, TasksClaimed
 from peira.core.state import Run
+from peira.plan.batched import in_batches
 from peira.plan.conditions import agents_of
 from peira.plan.expand import Plan
 from peira.plan.history import Readable
@@ -32,7 +33,8 @@ MOST_TRACED = 20_000
 
 class Did(msgspec.Struct, frozen=True, gc=False):
     """What a finished trial or score took. `under` is the key of a trial's condition, or the evaluator that
-    made a score; "" where that is not known. `cost` is None where a price was not known."""
+    made a score; "" where that is not known. `cost` is None where a price was not known, and `batched` is the
+    share of the calls that were answered in batches."""
 
     stage: str
     under: str
@@ -42,6 +44,7 @@ class Did(msgspec.Struct, frozen=True, gc=False):
     cost: float | None
     seconds: float
     served: frozenset[str]
+    batched: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def experience(plan: Plan, store: Readable | None) -> Experience:
         assert store is not None
         manifests.append(read(run.manifest, store.get))
         records = store.events(run.id, max(0, (run.next_seq - RECORDS) // 2), RECORDS)
-        more = _done(records, manifests[-1], plan)
+        more = _done(records, manifests[-1], plan, store)
         overheads[len(more)] = _overhead(records, more)
         done += more
         if len(done) >= ENOUGH:
@@ -109,7 +112,7 @@ def _overhead(records: Sequence[Record], done: Sequence[Did]) -> float:
     return max(0.0, (went_by - sum(one.seconds for one in done)) / len(done))
 
 
-def _done(records: Iterable[Record], manifest: Manifest, plan: Plan) -> list[Did]:
+def _done(records: Iterable[Record], manifest: Manifest, plan: Plan, store: Readable) -> list[Did]:
     kinds: dict[str, str] = {}
     judges: dict[str, str] = {}
     ends: dict[str, Result] = {}
@@ -121,15 +124,16 @@ def _done(records: Iterable[Record], manifest: Manifest, plan: Plan) -> list[Did
         elif isinstance(event, TaskFinished) and event.state is State.succeeded:
             ends[event.task] = event.result
     asks = any(result.metrics.get("calls") for result in ends.values())
+    batched = in_batches(ends, store)
     under = {GENERATE: _traced(ends if asks else {}, manifest, plan), EVALUATE: judges}
     return [
-        _did(kind, under[kind].get(task, ""), result)
+        _did(kind, under[kind].get(task, ""), result, batched.get(task, 0.0))
         for task, result in ends.items()
         if (kind := kinds.get(task, "")) in under
     ]
 
 
-def _did(stage: str, under: str, result: Result) -> Did:
+def _did(stage: str, under: str, result: Result, batched: float) -> Did:
     said = result.metrics
     calls = said.get("calls", 0.0)
     return Did(
@@ -141,6 +145,7 @@ def _did(stage: str, under: str, result: Result) -> Did:
         said.get("cost", None if calls else 0.0),
         result.took,
         frozenset(filter(None, result.about.get("served", "").split(", "))),
+        batched,
     )
 
 

@@ -27,10 +27,12 @@ MEASURED = 200
 
 @dataclass(frozen=True)
 class Asked:
-    """The models that are known to be asked: under a condition (by its key), by an evaluator (its digest)."""
+    """The models that are known to be asked: under a condition (by its key), by an evaluator (its digest); in
+    batches, or each call by itself."""
 
     conditions: Mapping[str, Sequence[Named]]
     evaluators: Mapping[str, Sequence[Named]]
+    batch: bool = False
 
     def __bool__(self) -> bool:
         return any(self.conditions.values()) or any(self.evaluators.values())
@@ -47,10 +49,10 @@ def trial_loads(plan: Plan, work: Workload, known: Experience, asked: Asked, sai
         n, models = sum(trials[key] for key in keys), asked.conditions.get(keys[0], ())
         seen, alike = past.like(keys[0], models)
         if seen and (said.calls is None or any(one.calls for one in seen)):
-            need = _from_history(as_before(n, seen, models, alike, said), known.trials, "trial")
+            need = _from_history(as_before(n, seen, models, alike, said, asked.batch), known.trials, "trial")
         else:
             lengths = (trials[key] * _length(plan, work.conditions[key]) for key in keys)
-            need = as_assumed(n, sum(lengths) / n if models else 0.0, models, said)
+            need = as_assumed(n, sum(lengths) / n if models else 0.0, models, said, asked.batch)
         loads.append(Load(GENERATE, need, models))
     return loads
 
@@ -95,20 +97,24 @@ def score_loads(plan: Plan, scores: Mapping[str, float], known: Experience, aske
     for digest, n in scores.items():
         if n:
             models = asked.evaluators.get(digest, ())
-            loads.append(Load(EVALUATE, _score_need(plan, digest, n, known, models), models))
+            need = _score_need(plan, digest, n, known, models, asked.batch)
+            loads.append(Load(EVALUATE, need, models))
     return loads
 
 
-def _score_need(plan: Plan, digest: str, n: float, known: Experience, models: Sequence[Named]) -> Need:
+def _score_need(
+    plan: Plan, digest: str, n: float, known: Experience, models: Sequence[Named], batch: bool
+) -> Need:
     name = plan.evaluators[digest].name
     seen = [one for one in known.scores if one.under == name and one.calls]
     if seen:
         alike = not models or all(one.served <= names_of(models) for one in seen)
-        return _from_history(as_before(n, seen, models, alike, Assumptions()), seen, "score", f"by {name}")
+        need = as_before(n, seen, models, alike, Assumptions(), batch)
+        return _from_history(need, seen, "score", f"by {name}")
     if models:
         case = max(map(_mean_length, plan.layout.case_sets.values()))
         answer = OUTPUT.expected * CHARACTERS.expected
-        return as_assumed(n, case + answer, models, Assumptions())
+        return as_assumed(n, case + answer, models, Assumptions(), batch)
     if name in known.evaluators:
         quick = [one.seconds for one in known.scores if not one.calls]
         return no_calls(n, predicted(quick, n) if quick else NOTHING)

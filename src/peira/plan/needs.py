@@ -19,6 +19,7 @@ from peira.plan.assumptions import (
     guessed_seconds,
     guessed_tokens,
 )
+from peira.plan.batched import WAITS
 from peira.plan.experience import Did
 
 UNSEEN = "no model is named, and no finished trial shows any calls"
@@ -45,24 +46,36 @@ def no_calls(n: float, seconds: Range, *basis: str) -> Need:
     return Need(n, "", NOTHING, NOTHING, NOTHING, NOTHING, seconds, basis=basis)
 
 
-def as_before(n: float, seen: Sequence[Did], models: Sequence[Named], alike: bool, said: Assumptions) -> Need:
-    """As much as finished work took. It tells what the work costs only if it asked the same models (`alike`),
-    and if nothing else is said of its calls."""
+def as_before(
+    n: float,
+    seen: Sequence[Did],
+    models: Sequence[Named],
+    alike: bool,
+    said: Assumptions,
+    batch: bool = False,
+) -> Need:
+    """As much as finished work took. It tells what the work costs only if it asked the same models (`alike`)
+    in the same way (in batches, or not), and if nothing else is said of its calls; and how long it takes only
+    if it did not sleep while a batch was answered."""
+    awake = [one.seconds for one in seen if not one.batched]
     usual = Need(
         n,
         label(model.name for model in models) or label(name for one in seen for name in one.served),
         calls=predicted([one.calls for one in seen], n),
         input=predicted([one.input for one in seen], n),
         output=predicted([one.output for one in seen], n),
-        seconds=predicted([one.seconds for one in seen], n),
+        seconds=predicted(awake, n) if awake else None,
     )
-    costs = [one.cost for one in seen if one.cost is not None]
+    way = [one.cost for one in seen if one.batched == float(batch) or not one.calls]
+    costs = [cost for cost in way if cost is not None]
     if len(costs) == len(seen) and alike and not said.of_calls:
-        return _timed(msgspec.structs.replace(usual, cost=predicted(costs, n)), said)
-    return _timed(_priced(_with_calls(usual, said), models), said)
+        return _timed(msgspec.structs.replace(usual, cost=predicted(costs, n)), said, batch)
+    return _timed(_priced(_with_calls(usual, said), models, batch), said, batch)
 
 
-def as_assumed(n: float, characters: float, models: Sequence[Named], said: Assumptions) -> Need:
+def as_assumed(
+    n: float, characters: float, models: Sequence[Named], said: Assumptions, batch: bool = False
+) -> Need:
     """One call to each model, of the characters of the case and the levels."""
     calls = Range.of(n * len(models)) if models else None
     asked = calls or Range.of(n)
@@ -77,7 +90,7 @@ def as_assumed(n: float, characters: float, models: Sequence[Named], said: Assum
     usual = _with_calls(usual, said)
     if usual.calls is None:
         return _timed(Need(n, "", unknown=(UNSEEN,)), said)
-    return _timed(_priced(usual, models), said)
+    return _timed(_priced(usual, models, batch), said, batch)
 
 
 def label(names: Iterable[str]) -> str:
@@ -98,10 +111,12 @@ def _with_calls(need: Need, said: Assumptions) -> Need:
     return msgspec.structs.replace(need, calls=calls, input=inputs, output=outputs, seconds=seconds)
 
 
-def _timed(need: Need, said: Assumptions) -> Need:
-    """With its time: as is said, as it was, or as calls are assumed to take."""
+def _timed(need: Need, said: Assumptions, batch: bool = False) -> Need:
+    """With its time: as is said, as it was, or as calls are assumed to take; of batches nobody knows."""
     if said.seconds is not None:
         return msgspec.structs.replace(need, seconds=Range.of(said.seconds * need.pieces))
+    if batch and not (need.calls and not need.calls.high):
+        return msgspec.structs.replace(need, seconds=None, unknown=(*need.unknown, WAITS))
     if need.seconds is not None:
         return need
     if need.calls is None or need.output is None:
@@ -110,7 +125,7 @@ def _timed(need: Need, said: Assumptions) -> Need:
     return msgspec.structs.replace(need, seconds=seconds, basis=(*need.basis, ASSUMED_OF_TIME))
 
 
-def _priced(need: Need, models: Sequence[Named]) -> Need:
+def _priced(need: Need, models: Sequence[Named], batch: bool) -> Need:
     """With its cost at the prices of now, calls shared evenly between the models."""
     if need.calls is not None and not need.calls.high:
         return msgspec.structs.replace(need, cost=NOTHING)
@@ -119,7 +134,7 @@ def _priced(need: Need, models: Sequence[Named]) -> Need:
         unknown = [NO_MODEL]
     if unknown:
         return msgspec.structs.replace(need, unknown=(*need.unknown, *unknown))
-    sides = [_cost(need, models, side) for side in ("low", "expected", "high")]
+    sides = [_cost(need, models, side, batch) for side in ("low", "expected", "high")]
     if None in sides:
         return msgspec.structs.replace(need, unknown=(*need.unknown, f"the price of {need.model} is unknown"))
     sources = [f"price of {model.name}: {model.price.source}" for model in models if model.price]
@@ -127,11 +142,12 @@ def _priced(need: Need, models: Sequence[Named]) -> Need:
     return msgspec.structs.replace(need, cost=cost, basis=(*need.basis, *sources))
 
 
-def _cost(need: Need, models: Sequence[Named], side: str) -> float | None:
+def _cost(need: Need, models: Sequence[Named], side: str, batch: bool) -> float | None:
     """Of as many calls as are expected, with the tokens of this side."""
     assert need.calls is not None
     calls = need.calls.expected
     usage = Usage(*(round(getattr(tokens, side) / calls) for tokens in (need.input, need.output)))
-    costs = [model.price.cost(usage) for model in models if model.price]
-    known = [cost for cost in costs if cost is not None]
+    prices = [model.price for model in models if model.price]
+    costs = [(price.cost(usage), price.batch if batch else 1.0) for price in prices]
+    known = [cost * part for cost, part in costs if cost is not None]
     return sum(known) * calls / len(models) if len(known) == len(models) else None

@@ -79,7 +79,8 @@ class Preview:
         if self.refusals > MOST_SHOWN:
             lines.append(f"  ... and {self.refusals - MOST_SHOWN:,} more inadmissible conditions")
         lines.append(f"estimated: {self._estimated}")
-        lines += [f"  {line}" for line in self.estimate.basis[:1] if self.estimate.asks]
+        first = self.estimate.basis[: 1 + self.estimate.batch]
+        lines += [f"  {line}" for line in first if self.estimate.asks]
         lines += [f"warning: {warning}" for warning in self.warnings]
         lines.append(f"design: {self.design}; order: {self._order}; generation {self.generation}")
         lines += [f"transform: {self.transform}"] if self.transform else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from peira.analysis.money import Bill
+from peira.analysis.money import Bill, in_doubt
 from peira.analysis.results import Results
 from peira.analysis.trials import TrialResult
 from peira.core.events import Spent, State
@@ -25,7 +25,8 @@ def spending(results: Results, trials: Sequence[TrialResult], cost: Bill) -> Spe
 def _row(one: Spent) -> tuple[str, ...]:
     unknown = f" and {one.unpriced:,} of unknown price" if one.unpriced else ""
     price = "unknown" if one.unpriced and one.unpriced >= one.answers else f"{dollars(one.money)}{unknown}"
-    return (one.model, f"{one.sends:,}", f"{one.input:,}", f"{one.output:,}", price)
+    doubt = f" and {in_doubt(one.doubtful, one.doubtful_money)}" if one.doubtful else ""
+    return (one.model, f"{one.sends:,}", f"{one.input:,}", f"{one.output:,}", f"{price}{doubt}")
 
 
 def _lines(results: Results, trials: Sequence[TrialResult], cost: Bill) -> Iterator[str]:

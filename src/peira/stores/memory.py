@@ -116,6 +116,10 @@ class MemoryStore:
         with self._lock:
             return [t for t in self._rows.tasks.values() if t.state is State.queued and t.cls == cls]
 
+    def using(self, calls: Sequence[str]) -> list[Task]:
+        with self._lock:
+            return [t for t in self._rows.tasks.values() if not set(calls).isdisjoint(t.result.calls)]
+
     def history(self) -> Iterator[Record]:
         return iter(list(self._log))
 

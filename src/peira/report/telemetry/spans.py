@@ -2,12 +2,14 @@
 
 They begin and end on different threads, so parents are found by what they are about and never by the
 current context. A span is of what really happened: a trial that is reused or an answer that is replayed has
-none.
+none. A call in a batch outlives the attempt that asked, and lies in the run; its span is made when it is
+collected, and goes back to when it was handed in, if that was in this process.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,8 @@ CAPTURING = ("true", "span_only", "span_and_event")
 OTHER = "_OTHER"
 """The conventions' word for an error of no known kind."""
 Key = tuple[str, ...]
+QUIET = (State.succeeded, State.waiting)
+"""How an attempt may end without being an error: one that waits is made again."""
 
 
 class OpenTelemetry:
@@ -41,6 +45,7 @@ class OpenTelemetry:
         self._tracer = (provider or provider_in_use()).get_tracer("peira", version("peira"))
         self._content = os.environ.get(CAPTURE, "").strip().lower() in CAPTURING
         self._open: dict[Key, Span] = {}
+        self._handed: dict[Key, tuple[int, Request | None]] = {}
         self._newest = ""
 
     def run_began(self, run: str) -> None:
@@ -52,6 +57,8 @@ class OpenTelemetry:
         for key in list(self._open):  # at once: other runs may be under way
             if key[0] == run and len(key) > 1:
                 self._end(key, error="abandoned")
+        for key in [key for key in list(self._handed) if key[0] == run]:
+            del self._handed[key]  # left for a later process, which will tell
         error = "" if status == Status.completed else status
         self._end((run,), {"peira.run.status": status}, error)
 
@@ -61,33 +68,72 @@ class OpenTelemetry:
         self._begin((run, task), name, {**known, "peira.task.id": task, "peira.attempt": epoch})
 
     def attempt_ended(self, task: str, state: str, run: str = "") -> None:
-        error = "" if state == State.succeeded else state
+        error = "" if state in QUIET else state
         self._end((run or self._newest, task), {"peira.state": state}, error)
 
     def call_began(
-        self, task: str, key: str, model: str, run: str = "", request: Request | None = None
+        self,
+        task: str,
+        key: str,
+        model: str,
+        run: str = "",
+        request: Request | None = None,
+        batch: str = "",
+    ) -> None:
+        place = run or self._newest, task, key
+        if batch:
+            self._handed[place] = time.time_ns(), request
+        else:
+            self._asked(place, model, request)
+
+    def _asked(
+        self, place: Key, model: str, request: Request | None, batch: str = "", since: int = 0
     ) -> None:
         from opentelemetry.trace import SpanKind
 
         name, known = of_call(model, request, self._content)
-        self._begin((run or self._newest, task, key), name, {**known, "peira.call.key": key}, SpanKind.CLIENT)
+        known |= {"peira.call.key": place[-1], **({"peira.batch.id": batch} if batch else {})}
+        inside = place[:1] if batch else place[:-1]
+        self._begin(place, name, known, SpanKind.CLIENT, inside, since)
 
     def call_ended(
-        self, task: str, key: str, reply: Reply | None, problem: str, run: str = "", status: int = 0
+        self,
+        task: str,
+        key: str,
+        reply: Reply | None,
+        problem: str,
+        run: str = "",
+        status: int = 0,
+        model: str = "",
+        batch: str = "",
     ) -> None:
         """`status` is what the provider answered with, if it answered."""
+        place = run or self._newest, task, key
         found = {} if reply is None else of_reply(reply, self._content)
+        if batch:
+            since, request = self._handed.pop(place, (0, None))
+            self._asked(place, model, request, batch, since)
+            found |= {} if since else {"peira.batch.earlier": True}
         error = "" if reply is not None else str(status or OTHER)
-        self._end((run or self._newest, task, key), found, error, problem)
+        self._end(place, found, error, problem)
 
-    def _begin(self, key: Key, name: str, attributes: Mapping[str, Any], kind: Any = None) -> None:
+    def _begin(
+        self,
+        key: Key,
+        name: str,
+        attributes: Mapping[str, Any],
+        kind: Any = None,
+        inside: Key | None = None,
+        since: int = 0,
+    ) -> None:
         from opentelemetry.trace import SpanKind, set_span_in_context
 
         self._end(key, error="abandoned")  # of an earlier attempt that nobody ended
-        parent = self._open.get(key[:-1])
+        parent = self._open.get(key[:-1] if inside is None else inside)
         context = None if parent is None else set_span_in_context(parent)
+        known = {"peira.run.id": key[0], **attributes}
         self._open[key] = self._tracer.start_span(
-            name, context, kind or SpanKind.INTERNAL, {"peira.run.id": key[0], **attributes}
+            name, context, kind or SpanKind.INTERNAL, known, start_time=since or None
         )
 
     def _end(

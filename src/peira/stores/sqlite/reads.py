@@ -18,6 +18,8 @@ from peira.stores.sqlite.rows import CALL, RUN, SEQ_BITS, TASK, call_value, plac
 
 ROOMS = (8, 32, 128, 500)
 CHUNK = ROOMS[-1]
+AT_ONCE = 100
+"""Calls that are looked for in one pass over all results."""
 
 
 def _in(db: apsw.Connection, sql: str, keys: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
@@ -112,6 +114,18 @@ def queued(db: apsw.Connection, cls: str) -> list[Task]:
     run_id = _run_ids(db)
     rows = db.execute(f"SELECT {TASK} FROM task WHERE state = 0 AND class = ? ORDER BY n", (cls,))
     return [task_value(row, run_id) for row in rows]
+
+
+def using(db: apsw.Connection, calls: Sequence[str]) -> list[Task]:
+    """No index says who used a call: it would cost every result, and is asked for once in a blue moon. SQLite
+    passes over the results as bytes, and only those are read that hold a key."""
+    run_id, found = _run_ids(db), dict[str, Task]()
+    for start in range(0, len(calls), AT_ONCE):
+        some = calls[start : start + AT_ONCE]
+        holds = " OR ".join(["instr(result, ?)"] * len(some))
+        rows = db.execute(f"SELECT {TASK} FROM task WHERE {holds}", [key.encode() for key in some])
+        found.update((task.id, task) for task in (task_value(row, run_id) for row in rows))
+    return [task for task in found.values() if not set(calls).isdisjoint(task.result.calls)]
 
 
 def every_row(db: apsw.Connection) -> Iterator[Task | Call | Run]:

@@ -212,6 +212,10 @@ class SqliteStore:
         with self._reading():
             return reads.queued(self._reader, cls)
 
+    def using(self, calls: Sequence[str]) -> list[Task]:
+        with self._reading():
+            return reads.using(self._reader, calls)
+
     def history(self) -> Iterator[Record]:
         return reads.history(self._connect(create=False))
 

@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from peira.core import events as ev
+from peira.core.codec import encode
 from peira.core.contracts import CallQuery, Tally
 from peira.core.ids import digest
 from peira.core.queries import CALL_STATES
-from peira.core.state import Call
+from peira.core.state import NO_RESULT, Call
 from peira.stores.verify import verify
 from peira.testing.stores.acts import (
     AnyStore,
@@ -21,6 +22,7 @@ from peira.testing.stores.acts import (
     claimed,
     find_call,
     find_run,
+    find_task,
     plan_run,
     recorded,
     refuse,
@@ -35,8 +37,8 @@ def answered(task: str, key: str, **more: Any) -> ev.CallAnswered:
     return ev.CallAnswered(digest(task), digest(key), msgspec.Raw(b'{"said":"yes"}'), **more)
 
 
-def lost(task: str, key: str, doubt: bool = False) -> ev.CallLost:
-    return ev.CallLost(digest(task), digest(key), "reset by peer", doubt)
+def lost(task: str, key: str, doubt: bool = False, tokens: int = 0, money: float = 0.0) -> ev.CallLost:
+    return ev.CallLost(digest(task), digest(key), "reset by peer", doubt, tokens, money)
 
 
 def settled(task: str, key: str, how: str) -> ev.CallSettled:
@@ -98,6 +100,45 @@ class Calls:
         assert find_call(store, "c").state == "void"
         assert verify(store) == []
 
+    def test_who_used_an_answer_is_found_by_its_result(self, store: AnyStore) -> None:
+        run = plan_run(store)
+        keys = {name: digest(f"{run} {name}") for name in "cde"}
+        results = {
+            "one": ev.Result(calls=(keys["c"], keys["d"])),
+            "two": ev.Result(calls=(keys["d"],)),
+            "tells of it": ev.Result(output=msgspec.Raw(encode(keys["c"]))),
+            "none": ev.Result(took=1.0),
+        }
+        for name, result in results.items():
+            accept(store, run, claimed(f"{run} {name}"))
+            accept(store, run, ev.TaskFinished(digest(f"{run} {name}"), 1, ev.State.succeeded, result))
+        accept(store, run, claimed(f"{run} under way"))
+
+        def users(*names: str) -> list[str]:
+            found = {task.id for task in store.using([keys[name] for name in names])}
+            return [name for name in results if digest(f"{run} {name}") in found]
+
+        assert (users("c"), users("d"), users("e"), users()) == (["one"], ["one", "two"], [], [])
+        assert users("c", "d", "e") == ["one", "two"]
+        many = [*map(digest, map(str, range(250))), keys["c"]]
+        assert [task.id for task in store.using(many)] == [digest(f"{run} one")]
+
+    def test_a_discarded_answer_puts_back_all_that_used_it_and_are_over(self, store: AnyStore) -> None:
+        run = plan_run(store)
+        done = [("asked", ev.State.failed), ("used", ev.State.succeeded)]
+        accept(store, run, claimed("asked"), claimed("used"), claimed("under way"))
+        accept(store, run, intended("asked", "c"), answered("asked", "c"))
+        result = ev.Result(calls=(digest("c"),))
+        for name, state in done:
+            accept(store, run, ev.TaskFinished(digest(name), 1, state, result))
+        void = ev.CallSettled(digest("asked"), digest("c"), "discard", "somebody", (digest("used"),))
+        refuse(store, run, msgspec.structs.replace(void, others=(*void.others, digest("never seen"))))
+        accept(store, run, msgspec.structs.replace(void, others=(*void.others, digest("under way"))))
+        assert [find_task(store, name).state for name, _ in done] == [ev.State.queued] * 2
+        assert [find_task(store, name).result for name, _ in done] == [NO_RESULT] * 2
+        assert find_task(store, "under way").state is ev.State.running
+        assert verify(store) == []
+
     def test_a_call_in_a_batch_needs_no_attempt_and_knows_its_batch(self, store: AnyStore) -> None:
         run = plan_run(store)
         handed = msgspec.structs.replace(intended("t", "c"), epoch=0, batch=digest("b"))
@@ -121,10 +162,10 @@ class Calls:
             store, run, ev.RunFinished(ev.Status.interrupted, {"planned": 1, "work.left": 1}, spent=(spent,))
         )
         accept(store, run, answered("t", "d", input=5, output=1, cost=0.5), answered("t", "e"))
-        accept(store, run, lost("t", "f", doubt=True))
+        accept(store, run, lost("t", "f", doubt=True, tokens=9, money=0.125))
         assert find_run(store, run).spent == (
             ev.Spent("m:a", 2, 2, 12, 3, 0.75),
-            ev.Spent("m:b", 2, 1, unpriced=1, doubtful=1),
+            ev.Spent("m:b", 2, 1, unpriced=1, doubtful=1, doubtful_tokens=9, doubtful_money=0.125),
         )
         assert verify(store) == []
 
