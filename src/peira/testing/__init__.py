@@ -11,7 +11,7 @@ A new store, runner or agent is proven by a class and one fixture:
                 yield store
 
 What an implementation can do beyond the common part is declared as an attribute of the class. The suites
-need pytest (and StoreSuite hypothesis), which are imported when a suite is asked for; the fakes need nothing.
+need pytest (some also hypothesis), which are imported when a suite is asked for; the fakes need nothing.
 """
 
 from __future__ import annotations
