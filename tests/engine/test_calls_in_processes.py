@@ -73,7 +73,7 @@ def leaving(case):
         time.sleep(0.01)
     return ask(MODEL, "y").text
 
-@study(cases=["deaf", "other"], order="given", policy={"timeout": 6})
+@study(cases=["deaf", "other"], order="given", policy={"timeout": 8})
 def deaf(case):
     if case.input == "deaf":
         current_trial().channel.call(MODEL, Request(messages=({"role": "user", "content": "much"},)), "")
@@ -119,7 +119,7 @@ def output(results: peira.Results) -> Any:
 def test_calls_of_one_attempt_are_at_the_endpoint_at_the_same_time(
     endpoint: Any, conducted: Conducted, agent: str, runner: str
 ) -> None:
-    endpoint.always({"delay": 1.0})
+    endpoint.always({"delay": 1.5})
     results = conducted(agent, runner)
     assert output(results) == ASKED
     assert (endpoint.peak(), endpoint.bills()) == (len(ASKED), len(ASKED))
@@ -130,7 +130,7 @@ def test_a_loop_in_another_process_goes_on_while_a_model_is_waited_for(
     endpoint: Any, conducted: Conducted
 ) -> None:
     """And what it records meanwhile is in the log in the order in which it was said, before the answer."""
-    endpoint.always({"delay": 2.0})
+    endpoint.always({"delay": 3.0})
     results = conducted("ticking")
     assert output(results) == [True, "slow"]
     assert results.trials[0].metrics["ticks"] == 3

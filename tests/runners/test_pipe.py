@@ -15,7 +15,8 @@ from peira.core.models import Reply, Request
 from peira.errors import Abandoned, AttemptFailed
 from peira.runners.pipe import Answer, Ask, Done, Setup
 from peira.runners.pipe_answers import Bell, Window
-from peira.runners.pipe_channel import Line, PipeChannel
+from peira.runners.pipe_channel import PipeChannel
+from peira.runners.pipe_line import Line
 from peira.testing import MemoryChannel
 
 HELLO = Request(messages=({"role": "user", "content": "hello"},))

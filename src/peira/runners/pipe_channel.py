@@ -1,20 +1,14 @@
 """The channel of an attempt in a child process: each call is asked of the parent.
 
-Requests are numbered and answered in any order: whoever waits for a model stops nobody else. One attempt, one
-channel: what an attempt left behind (a thread, a forked process) can ask nothing once the attempt has ended,
-and never in the name of the next.
+Whoever waits for a model stops nobody else. One attempt, one channel: what an attempt left behind (a thread,
+a forked process) can ask nothing once the attempt has ended, and never in the name of the next.
 """
 
 from __future__ import annotations
 
-import os
-import queue
-import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from itertools import count
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,81 +17,16 @@ import msgspec
 from peira.core.ids import Json, normalise
 from peira.core.models import CallFailed, Reply, Request
 from peira.errors import Abandoned, AttemptFailed, Exhausted, InDoubt, Invalid, Parked, PeiraError
-from peira.runners.pipe import Answer, Ask, Do, Setup, receive_in_child, send
+from peira.runners.pipe import Answer, Ask
+from peira.runners.pipe_line import OVER, Line
 
 PROBLEMS: dict[str, Callable[[str], PeiraError]] = {
     "InDoubt": InDoubt,
     "CallFailed": CallFailed,
     "": AttemptFailed,
 }
-OVER = "this attempt has ended: it may do nothing more"
 _reply = msgspec.json.Decoder(Reply).decode
 Value = TypeVar("Value")
-
-
-class Line:
-    """The child's end of the pipe. Work and answers are kept apart: nobody takes what is another's."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._owner = os.getpid()
-        self._talking = threading.RLock()
-        first = receive_in_child(connection)
-        assert isinstance(first, Setup)
-        self.setup = first
-        self.work: queue.SimpleQueue[Do] = queue.SimpleQueue()
-        self._numbers = count(1)
-        # Whoever takes a request out settles it. Who listens takes no lock for that: one who talks may hold
-        # it until the parent reads, and the parent may be waiting for what it sends to be read here.
-        self._asked: dict[int, Future[Answer]] = {}
-
-    def listen(self, at_end: Callable[[], None]) -> None:
-        """Sort what arrives, until the pipe ends."""
-        while True:
-            try:
-                message = receive_in_child(self._connection)
-            except (EOFError, OSError):
-                at_end()
-                return
-            if isinstance(message, Do):
-                self.work.put(message)
-            elif isinstance(message, Answer):
-                self._settle(message)
-
-    def _settle(self, answer: Answer) -> None:
-        asked = self._asked.pop(answer.number, None)
-        if asked is not None:  # or its attempt is over
-            with suppress(InvalidStateError):  # whoever asked waits no more
-                asked.set_result(answer)
-
-    def send(self, message: msgspec.Struct) -> None:
-        self.only_here()
-        with self._talking:
-            send(self._connection, message)
-
-    def ask(self, question: Callable[[int], Ask]) -> Future[Answer]:
-        """Send what `question` makes of a number of its own; others may talk until it is answered."""
-        self.only_here()
-        asked: Future[Answer] = Future()
-        with self._talking:
-            message = question(next(self._numbers))
-            self._asked[message.number] = asked
-            send(self._connection, message)
-        return asked
-
-    def forget(self) -> None:
-        """Nobody gets an answer to what was asked so far."""
-        while self._asked:
-            with suppress(KeyError, InvalidStateError):  # it has just come, or is waited for no more
-                self._asked.popitem()[1].set_exception(Abandoned(OVER))
-
-    def exclusively(self) -> threading.RLock:
-        return self._talking
-
-    def only_here(self) -> None:
-        """A process that user code forked has a copy of the pipe and no business on it: it ends."""
-        if os.getpid() != self._owner:
-            os._exit(0)
 
 
 class PipeChannel:

@@ -24,6 +24,7 @@ from peira.stores.memory import MemoryStore
 from peira.testing.channel import MemoryChannel
 from peira.testing.clock import ManualClock
 from peira.testing.desk import ScriptedDesk
+from peira.testing.held import HeldReplies
 from peira.testing.script import scripted, scripted_async, scripted_attempt
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentSuite",
     "EvaluatorSuite",
+    "HeldReplies",
     "ManualClock",
     "MemoryChannel",
     "MemoryStore",
