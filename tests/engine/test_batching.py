@@ -202,6 +202,22 @@ def test_agents_in_other_processes_wait_for_batches(provider, store, tmp_path) -
 
 
 @either
+def test_what_another_process_asks_in_the_same_breath_is_in_one_batch(provider, store, tmp_path) -> None:
+    file = tmp_path / "other.py"
+    file.write_text(
+        "import asyncio\n"
+        "from peira import ask_async, study\n"
+        f"@study(cases={CASES!r})\n"
+        "async def s(case):\n"
+        f"    asked = (ask_async({provider.name!r}, f'{{case.input}}{{n}}') for n in range(3))\n"
+        "    return [reply.text for reply in await asyncio.gather(*asked)]\n"
+    )
+    results = run(str(file), store=store, progress=False, batch=True, runner="process", parallel=2)
+    assert outputs(results) == [[f"{n}{case[::-1]}" for n in range(3)] for case in CASES]
+    assert provider.batches() == [[f"{case}{n}" for case in CASES for n in range(3)]]
+
+
+@either
 def test_more_than_workers_are_gathered(provider, handed) -> None:
     cases = [f"case {n}" for n in range(150)]
     results = handed(twice(provider), cases=cases, parallel=3)

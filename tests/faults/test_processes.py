@@ -7,9 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
+import psutil
 import pytest
 
 import peira
@@ -47,6 +50,22 @@ def slow(case):
 if __name__ == "__main__":
     run(slow, store="slow.db", parallel=4)
 """
+ASKING = """
+import asyncio, os
+from pathlib import Path
+from peira import ask_async, run, study
+
+@study(cases=["x"])
+async def asking(case):
+    asked = [asyncio.ensure_future(ask_async(os.environ["PEIRA_TEST_MODEL"], f"q{i}")) for i in range(6)]
+    await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+    Path(f"began {os.getpid()}").touch()
+    return [(await one).text for one in asked]
+
+if __name__ == "__main__":
+    run(asking, store="asking.db", runner="process")
+"""
+QUESTIONS = [f"q{i}" for i in range(6)]
 
 
 @pytest.fixture
@@ -63,6 +82,11 @@ def start(folder: Path, source: str, name: str = "script.py") -> subprocess.Pope
 def wait_for(there: Path) -> None:
     while not list(there.parent.glob(there.name)):
         time.sleep(0.01)
+
+
+def wait_gone(pid: int) -> None:
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(pid).wait(timeout=20)
 
 
 def test_a_trial_that_kills_its_process_fails_in_the_end_and_no_other(folder) -> None:
@@ -89,6 +113,27 @@ def test_a_trial_that_kills_its_process_kills_only_a_child_in_the_process_runner
     assert (failure.trial.input, failure.failure.type) == (5, "ProcessDied")
     assert "signal 9" in failure.failure.message
     assert results.counts["succeeded"] == 11
+
+
+def test_a_child_with_calls_under_way_ends_with_its_parent_and_the_next_run_goes_on(
+    folder, endpoint, monkeypatch
+) -> None:
+    monkeypatch.setenv("PEIRA_TEST_MODEL", f"openai:{endpoint.model}")
+    endpoint.script({"text": "first"}, *({"text": "lost", "delay": 30} for _ in QUESTIONS[1:]))
+    parent = start(folder, ASKING)
+    wait_for(folder / "began *")
+    [began] = folder.glob("began *")
+    while endpoint.sends() < len(QUESTIONS):
+        time.sleep(0.01)
+    parent.kill()
+    parent.wait()
+    wait_gone(int(began.name.split()[1]))
+    results = peira.run("script.py", store="asking.db", runner="process", progress=False)
+    [trial] = results.trials
+    heard = f"q{trial.output.index('first')}"
+    assert ["first" if q == heard else q for q in QUESTIONS] == trial.output
+    billed = Counter(endpoint.billed())
+    assert billed == {q: 1 if q == heard else 2 for q in QUESTIONS}
 
 
 def test_a_second_process_is_refused_at_once_and_does_nothing(folder) -> None:

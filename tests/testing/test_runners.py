@@ -10,7 +10,7 @@ from peira.runners.process import ProcessRunner
 from peira.runners.threads import ThreadRunner
 from peira.sandbox import tree
 from peira.spec.modules import reference
-from peira.testing import RunnerSuite, scripted
+from peira.testing import RunnerSuite, scripted, scripted_async
 
 
 class TestThreadRunner(RunnerSuite):
@@ -29,9 +29,15 @@ class TestLoopRunner(RunnerSuite):
 
 class TestProcessRunner(RunnerSuite):
     kills = True
+    agent = staticmethod(scripted)
 
     @pytest.fixture
     def runner(self) -> Iterator[ProcessRunner]:
         label = f"test-{uuid4().hex}"
-        yield ProcessRunner({"scripted": reference(scripted)}, label)
+        yield ProcessRunner({"scripted": reference(self.agent)}, label)
         tree.end(label)
+
+
+class TestProcessRunnerOfWhatIsAwaited(TestProcessRunner):
+    asynchronous = True
+    agent = staticmethod(scripted_async)

@@ -30,6 +30,8 @@ from peira.engine.payload import INLINE, payload
 from peira.engine.work import TOOL
 from peira.errors import Abandoned, Invalid
 
+_opening = threading.Lock()  # of all: most attempts need none of their own
+
 
 class AttemptChannel:
     # Most attempts use none of these, and there are very many attempts.
@@ -78,9 +80,7 @@ class AttemptChannel:
 
     def call(self, model: str, request: Request, key: str) -> Future[Reply]:
         self._check()
-        if self._ordinals is None or self._asked is None:
-            self._ordinals, self._asked, self._counting = {}, set(), threading.Lock()
-            self._account = self._ledger.reserve.trial()
+        asked_so_far = self._asked if self._asked is not None else self._first()
         work, body = self._attempt.work, canonical(msgspec.to_builtins(request))
         content = digest_bytes(body)
         ordinal = f"key={digest(key)}" if key else self._ordinal(f"{model} {content}")
@@ -88,14 +88,24 @@ class AttemptChannel:
             ordinal = f"{ordinal} draw={self._attempt.draw}"
         asked = Asked(self._attempt, work.scope(), work.stage, ordinal, request, body, content, self._account)
         reply = self._ledger.ask(model, asked)
-        self._asked.add(reply)
+        asked_so_far.add(reply)
         reply.add_done_callback(self._count)
         return reply
 
+    def _first(self) -> set[Future[Reply]]:
+        """Of several threads that ask, one opens the trial's account, and the others wait for it."""
+        with _opening:
+            if self._asked is None:
+                self._ordinals, self._counting = {}, threading.Lock()
+                self._account = self._ledger.reserve.trial()
+                self._asked = set()  # last: whoever sees it looks no further
+            return self._asked
+
     def _ordinal(self, same: str) -> str:
-        """Which one it is among equal requests of this attempt."""
+        """Which one it is among equal requests of this attempt, whichever of its threads asks."""
         assert self._ordinals is not None
-        nth = self._ordinals[same] = self._ordinals.get(same, 0) + 1
+        with self._counting:
+            nth = self._ordinals[same] = self._ordinals.get(same, 0) + 1
         return str(nth)
 
     def settle(self) -> None:

@@ -25,7 +25,8 @@ from peira.core.models import output_of
 from peira.core.registry import registry
 from peira.errors import Abandoned, Invalid, carried, message_of, unwrapped
 from peira.runners.pipe import Broken, Do, Done, Ready, Setup
-from peira.runners.pipe_channel import Line, PipeChannel
+from peira.runners.pipe_channel import PipeChannel
+from peira.runners.pipe_line import Line
 from peira.sandbox import tree
 from peira.spec.modules import resolve_reference
 from peira.spec.study import Study

@@ -44,7 +44,7 @@ class LoopRunner:
                 busy = min(self._free, len(attempts))
                 self._free -= busy
                 self._hall.given += len(attempts)
-                self._hall.call(self._hall.begin, attempts, busy)
+                self._hall.begin(attempts, busy)
 
     def _wait_for_room(self) -> int:
         """How many attempts the loop has room for: at free places, and waiting for one."""
@@ -84,7 +84,7 @@ class LoopRunner:
             self._hall.given = len(waiting)
             busy = min(self._workers, len(waiting))
             self._free = self._workers - busy
-            self._hall.call(self._hall.begin, waiting, busy)
+            self._hall.begin(waiting, busy)
             self._places.notify_all()
 
     def stop(self) -> None:
@@ -96,7 +96,7 @@ class LoopRunner:
 
 
 class _Hall:
-    """One event loop and the attempts in it. All but `call`, `close` and `end` runs in the loop."""
+    """One event loop and the attempts in it. All but `call`, `begin`, `close` and `end` runs in the loop."""
 
     def __init__(self, desk: Desk, leave: Callable[[_Hall], None], begun: Callable[[_Hall], None]) -> None:
         self._desk, self._leave, self._begun = desk, leave, begun
@@ -118,7 +118,11 @@ class _Hall:
         self._loop.call_soon_threadsafe(function, *arguments)
 
     def begin(self, attempts: list[Attempt], places: int) -> None:
+        # Not by the loop itself: what is given to a blocked one must be found when it is closed.
         self._waiting.extend(attempts)
+        self.call(self._open, places)
+
+    def _open(self, places: int) -> None:
         for _ in range(places):
             self._occupy()
 
@@ -131,13 +135,19 @@ class _Hall:
         """One place: attempt after attempt, as long as there are any."""
         here = asyncio.current_task()
         assert here is not None
-        while self._waiting and here not in self._lost:
-            attempt = self._waiting.popleft()
+        while here not in self._lost and (attempt := self._next()) is not None:
             self._taken += 1
             self._begun(self)
             await self._work(attempt, here)
         if here not in self._lost:
             self._leave(self)
+
+    def _next(self) -> Attempt | None:
+        """Whoever gets one has it alone, also while this is being closed."""
+        try:
+            return self._waiting.popleft()
+        except IndexError:
+            return None
 
     async def _work(self, attempt: Attempt, here: asyncio.Task[None]) -> None:
         channel = self._desk.begin(attempt)
@@ -164,9 +174,7 @@ class _Hall:
 
     def close(self) -> list[Attempt]:
         """Begin nothing more here; returns what had not begun."""
-        waiting = list(self._waiting)
-        self._waiting.clear()
-        return waiting
+        return list(iter(self._next, None))
 
     def end(self) -> None:
         """Let what was cancelled come to its end, briefly; a blocked loop is left behind."""

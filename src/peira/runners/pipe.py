@@ -27,8 +27,9 @@ class Do(msgspec.Struct, frozen=True, tag="do"):
 
 
 class Answer(msgspec.Struct, frozen=True, tag="answer"):
-    """To the child: what its last request came to."""
+    """To the child: what its request of this number came to."""
 
+    number: int
     value: Any = None
     abandoned: bool = False
     problem: str = ""
@@ -36,11 +37,12 @@ class Answer(msgspec.Struct, frozen=True, tag="answer"):
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask"):
-    """From the child: a method of the channel, called there."""
+    """From the child: a method of the channel, called there. Its number is like no other's of this child."""
 
     method: str
     arguments: list[Any]
     attempt: int
+    number: int
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):

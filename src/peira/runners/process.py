@@ -12,15 +12,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from concurrent.futures import Future
-from multiprocessing.connection import Connection
 from typing import Any
 
-import msgspec
-
-from peira.core.codec import encode
 from peira.core.contracts import Attempt, Channel, Desk
-from peira.core.models import Reply, Request
 from peira.errors import (
     Abandoned,
     AttemptFailed,
@@ -28,10 +22,10 @@ from peira.errors import (
     InDoubt,
     Invalid,
     Parked,
-    PeiraError,
     ProcessDied,
 )
-from peira.runners.pipe import Answer, Ask, Broken, Do, Ready, Setup, receive, send
+from peira.runners.pipe import Ask, Broken, Do, Ready, Setup
+from peira.runners.pipe_answers import Window
 from peira.sandbox import tree
 
 BATCH = 8
@@ -136,10 +130,10 @@ class _Child:
                 env=tree.labelled({"PYTHONHASHSEED": "0", **os.environ}, setup.label),
                 start_new_session=True,  # a Ctrl-C in the terminal is for the parent to handle
             )
-        self._line = Connection(ours.detach())
+        self._window = Window(ours)
         try:
-            send(self._line, setup)
-            receive(self._line)  # Ready
+            self._window.send(setup)
+            self._window.receive()  # Ready
         except (EOFError, OSError):
             pass  # it died while starting; the attempt that meets it will say so
 
@@ -151,11 +145,12 @@ class _Child:
         """The attempt's output; raises why there is none."""
         try:
             self._number += 1
-            send(self._line, Do(dict(attempt.work.portable()), attempt.epoch, self._number))
-            while isinstance(message := receive(self._line), Ask):
-                # What an earlier attempt left behind may still ask; it is not this attempt's.
-                mine = message.attempt == self._number
-                send(self._line, _answer(message, channel) if mine else Answer(abandoned=True))
+            self._window.send(Do(dict(attempt.work.portable()), attempt.epoch, self._number))
+            while isinstance(message := self._window.receive(), Ask):
+                if message.attempt == self._number:
+                    self._window.answer(message, channel)
+                else:  # what an earlier attempt left behind may still ask; it is not this attempt's
+                    self._window.refuse(message)
         except (EOFError, OSError):
             raise ProcessDied(self._death()) from None
         if isinstance(message, Ready) or message.attempt != self._number:
@@ -183,29 +178,7 @@ class _Child:
         """Kill it and let go of what is left; only by the worker that speaks to it, and once is enough."""
         self.kill()
         self._process.wait()
-        self._line.close()
-
-
-def _answer(ask: Ask, channel: Channel) -> Answer:
-    try:
-        value = getattr(channel, ask.method)(*_arguments(ask))
-        if isinstance(value, Future):
-            value = value.result()
-        if isinstance(value, Reply):
-            value = encode(value)
-    except Abandoned as signal:
-        wait = getattr(signal, "seconds", None)
-        return Answer(wait, abandoned=True, problem=str(signal), kind=type(signal).__name__)
-    except PeiraError as problem:
-        return Answer(problem=str(problem), kind=type(problem).__name__)
-    return Answer(value if value is None or isinstance(value, bytes) else str(value))
-
-
-def _arguments(ask: Ask) -> list[Any]:
-    if ask.method != "call":
-        return ask.arguments
-    model, request, key = ask.arguments
-    return [model, msgspec.convert(request, Request), key]
+        self._window.close()
 
 
 def _rebuilt(broken: Broken) -> BaseException:

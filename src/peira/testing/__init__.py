@@ -11,7 +11,7 @@ A new store, runner or agent is proven by a class and one fixture:
                 yield store
 
 What an implementation can do beyond the common part is declared as an attribute of the class. The suites
-need pytest (and StoreSuite hypothesis), which are imported when a suite is asked for; the fakes need nothing.
+need pytest (some also hypothesis), which are imported when a suite is asked for; the fakes need nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from peira.stores.memory import MemoryStore
 from peira.testing.channel import MemoryChannel
 from peira.testing.clock import ManualClock
 from peira.testing.desk import ScriptedDesk
+from peira.testing.held import HeldReplies
 from peira.testing.script import scripted, scripted_async, scripted_attempt
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentSuite",
     "EvaluatorSuite",
+    "HeldReplies",
     "ManualClock",
     "MemoryChannel",
     "MemoryStore",

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from peira.core.ids import Json, digest_bytes
 from peira.core.models import Reply, Request
 from peira.errors import Abandoned, Invalid
+
+Value = TypeVar("Value")
+Replies = Sequence[Reply] | Callable[[Request], Reply | Future[Reply]]
+ABANDONED = "this attempt was abandoned: it may do nothing more"
 
 
 class MemoryChannel:
     """Everything said through it, in the order in which it was said.
 
     `steps` may be given, for a replay, and `replies`, which models give in this order, or a function that
-    knows the reply to each request."""
+    knows the reply to each request, now or later."""
 
     def __init__(
         self,
         steps: Mapping[str, bytes] | None = None,
-        replies: Sequence[Reply] | Callable[[Request], Reply] = (),
+        replies: Replies = (),
     ) -> None:
         self._reply = replies if callable(replies) else None
         self.replies = [] if callable(replies) else list(replies)
         self.asked: list[tuple[str, Request, str]] = []
+        self._awaited: list[Future[Reply]] = []
         self.steps: dict[str, bytes] = dict(steps or {})
         self.observed: list[tuple[str, Json]] = []
         self.metrics: dict[str, float] = {}
@@ -41,18 +48,17 @@ class MemoryChannel:
     def record(self, key: str, name: str, value: bytes) -> Future[None]:
         self._check()
         self.steps[key] = value
-        done: Future[None] = Future()
-        done.set_result(None)
-        return done
+        return _resolved(None)
 
     def call(self, model: str, request: Request, key: str) -> Future[Reply]:
         self._check()
         if not self.replies and self._reply is None:
             raise Invalid(f"model {model!r} was asked, and this channel has no reply for it")
         self.asked.append((model, request, key))
-        done: Future[Reply] = Future()
-        done.set_result(self._reply(request) if self._reply else self.replies.pop(0))
-        return done
+        reply = self._reply(request) if self._reply else self.replies.pop(0)
+        awaited = reply if isinstance(reply, Future) else _resolved(reply)
+        self._awaited.append(awaited)
+        return awaited
 
     def observe(self, name: str, data: Json) -> None:
         self._check()
@@ -75,11 +81,20 @@ class MemoryChannel:
         return Path(self._folder.name)
 
     def close(self) -> None:
-        """From now on whoever uses it is told that the attempt was abandoned."""
+        """From now on whoever uses it, or waits here, is told that the attempt was abandoned."""
         self._open = False
+        for awaited in self._awaited:
+            with suppress(InvalidStateError):  # it was answered
+                awaited.set_exception(Abandoned(ABANDONED))
         if self._folder is not None:
             self._folder.cleanup()
 
     def _check(self) -> None:
         if not self._open:
-            raise Abandoned("this attempt was abandoned: it may do nothing more")
+            raise Abandoned(ABANDONED)
+
+
+def _resolved(value: Value) -> Future[Value]:
+    done: Future[Value] = Future()
+    done.set_result(value)
+    return done

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from peira.core.contracts import Attempt, Runner
-from peira.testing.channel import MemoryChannel
+from peira.testing.channel import MemoryChannel, Replies
 
 PATIENCE = 30.0
 LOOK_AGAIN = 0.02
@@ -23,12 +23,15 @@ class Left:
 
 
 class ScriptedDesk:
-    """`refused` attempts may not begin; what abandoned ones leave is `late`.
+    """`refused` attempts may not begin; what abandoned ones leave is `late`; models give `replies`.
 
     Waiting for something that does not happen raises TimeoutError.
     """
 
-    def __init__(self, attempts: Sequence[Attempt] = (), refused: Sequence[Attempt] = ()) -> None:
+    def __init__(
+        self, attempts: Sequence[Attempt] = (), refused: Sequence[Attempt] = (), replies: Replies = ()
+    ) -> None:
+        self._replies = replies
         self._waiting = list(attempts)
         self._refused = {attempt.key for attempt in refused}
         self._closed = False
@@ -53,7 +56,7 @@ class ScriptedDesk:
                 self.turned_away.append(attempt)
                 return None
             self._under_way[attempt.key] = attempt
-            return self.begun.setdefault(attempt.key, MemoryChannel())
+            return self.begun.setdefault(attempt.key, MemoryChannel(replies=self._replies))
 
     def end(self, attempt: Attempt, outcome: object, failure: BaseException | None) -> None:
         with self._changed:

@@ -8,6 +8,9 @@ A script is a list of acts, each a list of a verb and its arguments; the value o
     ["write", text]           in a file of its private folder; gives back what it reads there
     ["exit", code]            ["kill"]                  its process, where that is one of its own
     ["spawn"]                 starts a process that would live on; gives back its pid
+    ["ask", question]         a model; gives back its answer, or what went wrong
+    ["leave", question]       asks, and does not wait for the answer
+    ["together", script, script, ...]     at the same time; gives back the values of all their acts
 """
 
 from __future__ import annotations
@@ -18,36 +21,49 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, NoReturn
 
 from peira.agents import FunctionAgent
+from peira.core.asking import ask, ask_async
 from peira.core.context import SeenCase, Trial, current_trial
 from peira.core.contracts import Attempt
 from peira.core.events import TaskSpec
 from peira.core.ids import Json, digest
+from peira.core.models import Request
 from peira.core.steps import step
 from peira.engine.work import Generate
+from peira.errors import PeiraError
 
+Acts = list[list[Any]]
 KIND = "scripted"
+MODEL = "scripted:"
 PAUSE = 0.01
 
 
 def scripted(case: SeenCase) -> Json:
-    value: Json = None
-    for verb, *arguments in case.input:
-        if verb == "hang":
-            _hang()
-        value = VERBS[verb](current_trial(), *arguments)
-    return value
+    return _last(_perform(case.input))
+
+
+def _perform(acts: Acts) -> list[Json]:
+    return [VERBS[verb](current_trial(), *arguments) for verb, *arguments in acts]
 
 
 async def scripted_async(case: SeenCase) -> Json:
-    value: Json = None
-    for verb, *arguments in case.input:
-        if verb == "hang":
-            await asyncio.Event().wait()
-        value = VERBS[verb](current_trial(), *arguments)
-    return value
+    return _last(await _perform_async(case.input))
+
+
+async def _perform_async(acts: Acts) -> list[Json]:
+    values = []
+    for verb, *arguments in acts:
+        value = AWAITED.get(verb, VERBS[verb])(current_trial(), *arguments)
+        values.append(await value if verb in AWAITED else value)
+    return values
+
+
+def _last(values: list[Json]) -> Json:
+    return values[-1] if values else None
 
 
 def scripted_attempt(name: str, *acts: Json, asynchronous: bool = False, epoch: int = 1) -> Attempt:
@@ -58,10 +74,42 @@ def scripted_attempt(name: str, *acts: Json, asynchronous: bool = False, epoch: 
     return Attempt(TaskSpec(task, KIND, KIND), epoch, work)
 
 
-def _hang() -> NoReturn:
+def _hang(_: Trial) -> NoReturn:
     while True:  # until the channel says that the attempt was abandoned: no thread outlives a test
         current_trial().channel.recall(digest("hang"))
         time.sleep(PAUSE)
+
+
+async def _hang_async(_: Trial) -> None:
+    await asyncio.Event().wait()
+
+
+def _together(_: Trial, *scripts: Acts) -> list[list[Json]]:
+    with ThreadPoolExecutor(len(scripts)) as threads:
+        under_way = [threads.submit(copy_context().run, _perform, acts) for acts in scripts]
+        return [one.result() for one in under_way]
+
+
+async def _together_async(_: Trial, *scripts: Acts) -> list[list[Json]]:
+    return await asyncio.gather(*map(_perform_async, scripts))
+
+
+def _ask(_: Trial, question: str) -> str:
+    try:
+        return ask(MODEL, question).text
+    except PeiraError as problem:
+        return f"{type(problem).__name__}: {problem}"
+
+
+async def _ask_async(_: Trial, question: str) -> str:
+    try:
+        return (await ask_async(MODEL, question)).text
+    except PeiraError as problem:
+        return f"{type(problem).__name__}: {problem}"
+
+
+def _leave(trial: Trial, question: str) -> None:
+    trial.channel.call(MODEL, Request(({"role": "user", "content": question},)), "")
 
 
 def _raise(_: Trial, message: str) -> None:
@@ -91,7 +139,16 @@ def _spawn(_: Trial) -> int:
     return subprocess.Popen(["sleep", "600"], **apart).pid  # type: ignore[call-overload, no-any-return]
 
 
+AWAITED: dict[str, Callable[..., Any]] = {
+    "hang": _hang_async,
+    "ask": _ask_async,
+    "together": _together_async,
+}
 VERBS: dict[str, Callable[..., Any]] = {
+    "hang": _hang,
+    "ask": _ask,
+    "leave": _leave,
+    "together": _together,
     "return": lambda _, value: value,
     "raise": _raise,
     "step": lambda _, name, value: step(name, _same, value),

@@ -4,55 +4,24 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import psutil
-import pytest
 
-from peira.core.contracts import Attempt, Runner
-from peira.core.ids import Json, seed_of
-from peira.errors import ProcessDied
+from peira.core.contracts import Runner
+from peira.core.ids import seed_of
 from peira.testing.desk import Left, ScriptedDesk
-from peira.testing.script import scripted_attempt
+from peira.testing.runners.calls import Calls
+from peira.testing.runners.processes import Processes
+
+__all__ = ["RunnerSuite"]
 
 
-class RunnerSuite:
+class RunnerSuite(Calls, Processes):
     """Override the fixture `runner` with a runner that was not started.
 
     A runner that loads agents by name finds this suite's at `peira/testing/script.py`, under the label
     "scripted": the function `scripted`, or `scripted_async` if the runner is declared `asynchronous`.
     """
-
-    asynchronous = False
-    """It executes work that is awaited."""
-    kills = False
-    """It can end an attempt's process, with everything that process started."""
-
-    @pytest.fixture
-    def runner(self) -> Runner:
-        raise NotImplementedError("override the fixture `runner`")
-
-    @pytest.fixture
-    def killing(self) -> None:
-        if not self.kills:
-            pytest.skip("its attempts have no process of their own")
-
-    def attempt(self, name: str, *acts: Json) -> Attempt:
-        return scripted_attempt(name, *acts, asynchronous=self.asynchronous)
-
-    def returning(self, count: int) -> list[Attempt]:
-        return [self.attempt(f"returns {i}", ["return", i]) for i in range(count)]
-
-    @contextmanager
-    def at_work(self, runner: Runner, desk: ScriptedDesk, workers: int = 1) -> Iterator[None]:
-        runner.start(desk, workers)
-        try:
-            yield
-        finally:
-            desk.close()
-            desk.abandon_all(runner)
-            runner.stop()
 
     def test_every_attempt_is_performed_once(self, runner: Runner) -> None:
         attempts = self.returning(40)
@@ -177,48 +146,3 @@ class RunnerSuite:
             known, drawn = desk.wait_ended(who, draws)
         assert known.value == [who.spec.id, "who", 1]
         assert drawn.value == random.Random(seed_of(draws.spec.id)).random()
-
-    @pytest.mark.usefixtures("killing")
-    @pytest.mark.parametrize(
-        ("act", "death"),
-        [(["exit", 3], "ended with exit code 3"), (["kill"], "was killed by signal 9")],
-        ids=["exits", "killed"],
-    )
-    def test_the_death_of_a_process_is_how_its_attempt_ended(
-        self, runner: Runner, act: Json, death: str
-    ) -> None:
-        dies, later = self.attempt("dies", act), self.attempt("returns", ["return", "next"])
-        desk = ScriptedDesk([dies, later])
-        with self.at_work(runner, desk):
-            died, returned = desk.wait_ended(dies, later)
-        assert isinstance(died.failure, ProcessDied)
-        assert death in str(died.failure)
-        assert returned == Left("next", None)
-
-    @pytest.mark.usefixtures("killing")
-    def test_what_an_attempt_started_ends_with_it(self, runner: Runner) -> None:
-        starts = self.attempt("starts", ["spawn"])
-        stuck = self.attempt("starts and hangs", ["spawn"], ["log", "started", True], ["hang"])
-        desk = ScriptedDesk([starts, stuck])
-        with self.at_work(runner, desk):
-            [started] = desk.wait_ended(starts)
-            desk.wait_said(stuck)
-            assert isinstance(started.value, int)
-            assert not _alive(started.value)
-            left = _started_by_children()
-            assert left
-            desk.abandon(stuck, runner)
-            assert not any(map(_alive, left))
-
-
-def _started_by_children() -> list[int]:
-    """The pids of all processes below this one that are not its own children."""
-    me = psutil.Process()
-    return [p.pid for p in me.children(recursive=True) if p.ppid() != me.pid]
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
