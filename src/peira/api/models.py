@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import peira.models as shelf
 from peira.api.recordings import is_store, recorded_answers
 from peira.core.models import Limits, Model, Named
 from peira.core.registry import nearest, registry
 from peira.engine.budget import stated_output
 from peira.errors import Invalid, Unknown
 from peira.models.names import parse
-from peira.models.prices import price_of
 from peira.spec.limits import Budget
 from peira.spec.project import Project
 
@@ -48,7 +48,7 @@ def named(project: Project, name: str) -> Named:
         name,
         made,
         _limits(name, limits),
-        price_of(provider, model, price),
+        shelf.price_of(provider, model, price),
         _fallbacks(project, name, fallbacks),
         most,
     )
