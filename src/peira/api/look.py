@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import peira.analysis as analysis
+import peira.api as rooms
 from peira.analysis.aims import Aims
-from peira.analysis.collect import Collector
-from peira.analysis.origin import Origin
 from peira.analysis.results import Results
 from peira.analysis.stopping import remarks
-from peira.analysis.trials import TrialResult
 from peira.api.background import background_of
-from peira.api.calls import CallRecord, ModelCall, calls_of, find_call, record_of, tally_of
 from peira.api.memory import memory_of
-from peira.api.resolving import Settled, settle
 from peira.api.seen import UNDER_WAY, as_seen
 from peira.api.stores import AnyStore, StoreLike, locate, reading
 from peira.api.studies import find_run
@@ -32,6 +29,12 @@ from peira.plan.frozen import frozen, standing
 from peira.plan.manifest import Manifest, read
 from peira.plan.version import Version
 from peira.spec.project import Project
+
+if TYPE_CHECKING:
+    from peira.analysis.origin import Origin
+    from peira.analysis.trials import TrialResult
+    from peira.api.calls import CallRecord, ModelCall
+    from peira.api.resolving import Settled
 
 
 class Opened:
@@ -84,22 +87,22 @@ class Opened:
     def calls(self, query: CallQuery | None = None, **filters: Any) -> list[ModelCall]:
         """Calls of models, last asked first; filters are run, model, state, task, prefix, limit."""
         with self._reading() as store:
-            return calls_of(store, query or CallQuery(**filters))
+            return rooms.calls_of(store, query or CallQuery(**filters))
 
     def tally(self, query: CallQuery | None = None, **filters: Any) -> Tally:
         """What those calls come to, all of them, whatever the limit."""
         with self._reading() as store:
-            return tally_of(store, query or CallQuery(**filters))
+            return rooms.tally_of(store, query or CallQuery(**filters))
 
     def call(self, key: str) -> CallRecord:
         """Everything about the call whose key starts so: request, answer, events."""
         with self._reading() as store:
-            return record_of(store, find_call(store, key))
+            return rooms.record_of(store, rooms.find_call(store, key))
 
     def resolve(self, how: str, *keys: str, model: str = "", by: str = "") -> Settled:
         """Settle calls, for the next run: `resend` those in doubt (without keys, all of them), or `discard`
         answers that are bad. This writes, so nobody else may own the store."""
-        return settle(how, keys, model=model, by=by, store=self._where)
+        return rooms.settle(how, keys, model=model, by=by, store=self._where)
 
     def blob(self, digest: str) -> bytes:
         with self._reading() as store:
@@ -123,14 +126,14 @@ def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
 
     def load() -> Iterator[TrialResult]:
         with reading(where, Project()) as opened:
-            trials = Collector(manifest, opened, run_id)
+            trials = analysis.collect.Collector(manifest, opened, run_id)
             # What was not needed has no result, and is no loss.
             yield from (one for one in trials if one.state in TERMINAL) if spared else trials
 
     @contextmanager
     def origin() -> Iterator[Origin]:
         with reading(where, Project()) as opened:
-            yield Origin(opened, run, manifest)
+            yield analysis.origin.Origin(opened, run, manifest)
 
     return Results(
         load,

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import peira.api as rooms
 import peira.models as shelf
-from peira.api.recordings import is_store, recorded_answers
 from peira.core.models import Limits, Model, Named
 from peira.core.registry import nearest, registry
 from peira.engine.budget import stated_output
@@ -40,8 +40,8 @@ def named(project: Project, name: str) -> Named:
     limits, price = options.pop("limits", {}), options.pop("price", None)
     fallbacks = options.pop("fallbacks", ())
     provider, model = _parsed(project, name, str(options.pop("model", name)))
-    if provider == "replay" and is_store(Path(model)):
-        options["recording"] = recorded_answers(project, Path(model))
+    if provider == "replay" and rooms.is_store(Path(model)):
+        options["recording"] = rooms.recorded_answers(project, Path(model))
     made: Model = registry.make("model", provider, model=model, **options)
     most = stated_output(options.get("parameters") or {})
     return Named(

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import peira.api as rooms
 from peira.analysis.results import Results
-from peira.api.deciding import allocated
 from peira.api.estimating import estimate_of
 from peira.api.look import results_of
 from peira.api.models import by_model, models_of
@@ -170,7 +170,7 @@ def _conduct(
         plan, manifest, store, str(number), number, clock.now(), resumes, expected, wishes.evaluation
     )
     own = StudySource(plan, store, wishes.stages, wishes.resources, done=bool(recorded))
-    source = allocated(plan, read(manifest, store.get), own, store) if stops else own
+    source = rooms.allocated(plan, read(manifest, store.get), own, store) if stops else own
     execution = Execution(
         run,
         source,

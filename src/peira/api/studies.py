@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import peira.api as rooms
 from peira.analysis.results import Results
-from peira.api.earlier import earlier_of
 from peira.api.stores import beside
 from peira.core.contracts import RunQuery
 from peira.core.ids import resolve, short
@@ -92,7 +92,7 @@ def _earlier(said: Results | str | None, store: Any) -> Earlier | None:
         return None
     if isinstance(said, str) and store is None:
         raise Unknown(f"no run {said!r}: there is no store")
-    return earlier_of(find_run(store, said) if isinstance(said, str) else said, store)
+    return rooms.earlier_of(find_run(store, said) if isinstance(said, str) else said, store)
 
 
 def _of_run(
