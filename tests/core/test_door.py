@@ -18,8 +18,7 @@ from peira.core.door import late
 from peira.core.registry import Registry
 from peira.models.names import PROVIDERS
 
-DOORS = [
-    "peira.api",
+SHELVES = [
     "peira.agents",
     "peira.data",
     "peira.evaluators",
@@ -27,6 +26,7 @@ DOORS = [
     "peira.runners",
     "peira.transforms",
 ]
+DOORS = [*SHELVES, "peira.api", "peira.report.telemetry"]
 
 
 def test_a_room_opens_when_something_of_it_is_asked_for() -> None:
@@ -66,7 +66,7 @@ def test_what_checkers_see_is_what_is_there(door: ModuleType) -> None:
     assert seen == door.room_of
 
 
-@pytest.mark.parametrize("name", [name for name in DOORS if name != "peira.api"])
+@pytest.mark.parametrize("name", SHELVES)
 def test_registering_opens_no_room(name: str) -> None:
     code = (
         f"import sys, {name} as shelf\n"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import peira.api as rooms
+import peira.report.telemetry as telemetry
 from peira.analysis.results import Results
 from peira.api.estimating import estimate_of
 from peira.api.look import results_of
@@ -36,7 +37,6 @@ from peira.errors import Invalid
 from peira.plan.expand import Plan
 from peira.plan.manifest import keep, read
 from peira.report.live import display
-from peira.report.telemetry import telling
 from peira.spec.limits import Policy
 from peira.spec.modules import reference
 from peira.spec.project import Project
@@ -127,7 +127,7 @@ def execute(study: StudyLike, wishes: Wishes, begun: Begun | None = None) -> Out
             registry.make(
                 "runner", "process", agents=_places(planned), label=""
             )  # refuses what cannot travel
-    watched = telling(project.telemetry == "otel")
+    watched = telemetry.telling(True) if project.telemetry == "otel" else nullcontext()
     with watched, owned(where, project, wishes.wait, _compression(study)) as store:
         plan = planned or plan_of(study, store, project, **select)
         if planned is None:
