@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from peira.api.calls import calls_of, find_call, record_of, shown, tally_of
     from peira.api.deciding import allocated
     from peira.api.earlier import earlier_of
+    from peira.api.estimating import account_of
+    from peira.api.follow import Follower
     from peira.api.look import Opened
     from peira.api.recordings import is_store, recorded_answers, reply_of
     from peira.api.rescoring import judged_by
     from peira.api.resolving import settle
+    from peira.api.results import manifest_of, results_of
     from peira.api.running import Handle, Wishes, execute
     from peira.api.studies import StudyLike
     from peira.api.tables import Kept, read_kept, write_kept
@@ -28,11 +31,13 @@ __all__ = [
     "ANSWERS",
     "OUTPUTS",
     "SCORES",
+    "Follower",
     "Handle",
     "Kept",
     "Opened",
     "StudyLike",
     "Wishes",
+    "account_of",
     "acted",
     "again",
     "allocated",
@@ -44,11 +49,13 @@ __all__ = [
     "generate",
     "is_store",
     "judged_by",
+    "manifest_of",
     "open",
     "read_kept",
     "record_of",
     "recorded_answers",
     "reply_of",
+    "results_of",
     "run",
     "settle",
     "shown",
@@ -63,10 +70,13 @@ _ROOMS = {
     "peira.api.calls": ("calls_of", "find_call", "record_of", "shown", "tally_of"),
     "peira.api.deciding": ("allocated",),
     "peira.api.earlier": ("earlier_of",),
+    "peira.api.estimating": ("account_of",),
+    "peira.api.follow": ("Follower",),
     "peira.api.look": ("Opened",),
     "peira.api.recordings": ("is_store", "recorded_answers", "reply_of"),
     "peira.api.rescoring": ("judged_by",),
     "peira.api.resolving": ("settle",),
+    "peira.api.results": ("manifest_of", "results_of"),
     "peira.api.running": ("Handle", "Wishes", "execute"),
     "peira.api.studies": ("StudyLike",),
     "peira.api.tables": ("Kept", "read_kept", "write_kept"),

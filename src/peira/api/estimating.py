@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from peira.analysis.money import Bill, spent
+from peira.api.finding import find_run
 from peira.api.models import is_model, named
 from peira.api.preflight import models_in
 from peira.api.stores import StoreLike, reading
-from peira.api.studies import find_run
 from peira.core.models import Named
 from peira.core.state import Run
 from peira.engine.opening import call_by_call

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from peira.api.finding import find_run
 from peira.api.seen import UNDER_WAY, as_seen
 from peira.api.stores import StoreLike, reading
-from peira.api.studies import find_run
 from peira.core.events import (
     CallAnswered,
     CallIntended,

@@ -15,11 +15,12 @@ import peira.api as rooms
 import peira.report.telemetry as telemetry
 from peira.analysis.results import Results
 from peira.api.estimating import estimate_of
-from peira.api.look import results_of
+from peira.api.finding import is_run_id
 from peira.api.models import by_model, models_of
 from peira.api.preflight import check_models
+from peira.api.results import results_of
 from peira.api.stores import AnyStore, StoreLike, beside, exists, incarnation, label, locate, owned
-from peira.api.studies import StudyLike, is_run_id, plan_of
+from peira.api.studies import StudyLike, plan_of
 from peira.core.clock import SystemClock
 from peira.core.contracts import Runner
 from peira.core.registry import nearest, registry

@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import MappingProxyType
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-import msgspec
-
-from peira.analysis import layout
-from peira.analysis.table import Table
+import peira.analysis as rooms
 from peira.core.ids import Json, short
+
+if TYPE_CHECKING:
+    from peira.analysis.table import Table
 
 _documents: list[TextIO] = []
 
@@ -80,6 +80,8 @@ def note(text: str) -> None:
 
 
 def encoded(value: object, indent: int = 2) -> str:
+    import msgspec  # slow, and help encodes nothing
+
     plain = msgspec.json.encode(value, enc_hook=_plain)
     return (msgspec.json.format(plain, indent=indent) if indent else plain).decode()
 
@@ -92,8 +94,8 @@ def _plain(value: object) -> object:
 
 def grid(header: Sequence[str], rows: Iterable[Sequence[Json]], width: int | None = None) -> str:
     """Columns. In a terminal (or with a `width`) long cells are folded to fit; elsewhere they are whole."""
-    cells = [[layout.cell(value) for value in row] for row in rows]
-    text = layout.plain(header, cells)
+    cells = [[rooms.layout.cell(value) for value in row] for row in rows]
+    text = rooms.layout.plain(header, cells)
     room = width or _room()
     if room is None or max(map(len, text.splitlines())) <= room:
         return text

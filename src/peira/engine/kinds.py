@@ -1,0 +1,6 @@
+"""The kinds of a study's tasks, by the names that they have in the store."""
+
+from __future__ import annotations
+
+STAGES = GENERATE, TRANSFORM, EVALUATE = "generate", "transform", "evaluate"
+BATCH = "batch"
