@@ -19,9 +19,8 @@ from peira.api.stores import AnyStore, reading
 from peira.core.contracts import RunQuery
 from peira.core.events import TERMINAL, RunNoted
 from peira.core.state import Run
-from peira.engine.kinds import GENERATE
+from peira.engine.kinds import GENERATE, IMPORTED
 from peira.engine.progress import SPARED
-from peira.engine.recording import IMPORTED
 from peira.plan.frozen import frozen, standing
 from peira.plan.manifest import Manifest, read
 from peira.plan.version import Version
