@@ -26,7 +26,7 @@ SHELVES = [
     "peira.runners",
     "peira.transforms",
 ]
-DOORS = [*SHELVES, "peira.api", "peira.report.telemetry", "peira.sandbox", "peira.spec"]
+DOORS = [*SHELVES, "peira.api", "peira.engine", "peira.report.telemetry", "peira.sandbox", "peira.spec"]
 
 
 def test_a_room_opens_when_something_of_it_is_asked_for() -> None:

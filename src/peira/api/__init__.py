@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from peira.core.door import open_late
 
 if TYPE_CHECKING:
+    from peira.api.account import account_of
     from peira.api.acting import ANSWERS, OUTPUTS, SCORES, acted, again
     from peira.api.calls import calls_of, find_call, record_of, shown, tally_of
     from peira.api.deciding import allocated
     from peira.api.earlier import earlier_of
-    from peira.api.estimating import account_of
     from peira.api.follow import Follower
     from peira.api.look import Opened
     from peira.api.recordings import is_store, recorded_answers, reply_of
@@ -70,7 +70,7 @@ _ROOMS = {
     "peira.api.calls": ("calls_of", "find_call", "record_of", "shown", "tally_of"),
     "peira.api.deciding": ("allocated",),
     "peira.api.earlier": ("earlier_of",),
-    "peira.api.estimating": ("account_of",),
+    "peira.api.account": ("account_of",),
     "peira.api.follow": ("Follower",),
     "peira.api.look": ("Opened",),
     "peira.api.recordings": ("is_store", "recorded_answers", "reply_of"),

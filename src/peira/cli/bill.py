@@ -10,7 +10,7 @@ import msgspec
 from peira.plan.bill import against
 
 if TYPE_CHECKING:
-    from peira.api.estimating import Account
+    from peira.api.account import Account
 
 
 def money(account: Account) -> str:
