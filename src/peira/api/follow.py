@@ -24,8 +24,8 @@ from peira.core.events import (
     TasksReleased,
 )
 from peira.core.state import Run
+from peira.engine.kinds import EVALUATE, GENERATE
 from peira.engine.progress import LEFT, Progress
-from peira.engine.work import EVALUATE, GENERATE
 from peira.plan.manifest import layout_of, read
 from peira.spec.project import Project
 

@@ -46,7 +46,7 @@ def owned(
     opened = SqliteStore(where, wait=wait, compression=compression) if isinstance(where, Path) else where
     try:
         with _alone(opened, wait):
-            if isinstance(opened, SqliteStore):
+            if isinstance(opened, SqliteStore) and opened.incarnation > 1:  # the first owner follows nobody
                 _sweep(opened)
             recover(opened, incarnation(opened))
             yield opened
