@@ -36,10 +36,10 @@ __all__ = [
 
 _ROOMS = {
     "peira.models.anthropic": ("anthropic",),
-    "peira.models.post": ("Timeouts",),
     "peira.models.local": ("LocalModel",),
     "peira.models.names": ("make", "parse", "register"),
     "peira.models.openai": ("openai",),
+    "peira.models.post": ("Timeouts",),
     "peira.models.prices": ("price_of",),
     "peira.models.replay": ("ReplayModel", "record", "request_digest"),
     "peira.models.scripted": ("ScriptedModel",),
