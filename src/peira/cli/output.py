@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import os
-import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,10 +17,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
 import peira.analysis as rooms
-from peira.core.ids import Json, short
 
 if TYPE_CHECKING:
     from peira.analysis.table import Table
+    from peira.core.ids import Json
 
 _documents: list[TextIO] = []
 
@@ -133,12 +132,6 @@ def means(table: Table, width: int | None = None) -> str:
     if not table.body:
         return "\n".join(["no trials", *table.notes])
     return "\n".join([grid(*table.grid(), width), *table.notes])
-
-
-def command(name: str, run: str, store: str | None) -> str:
-    """A command to type next."""
-    words = ["peira", name, short(run), *(["--store", store] if store else [])]
-    return shlex.join(words)
 
 
 def moment(at: float) -> str:

@@ -12,7 +12,8 @@ from peira.analysis.trials import Score, TrialResult, named
 from peira.api.counts import plain_counts
 from peira.cli.bill import money
 from peira.cli.ending import tally
-from peira.cli.output import command, fitted, moment
+from peira.cli.next import command
+from peira.cli.output import fitted, moment
 from peira.core.clock import stamp
 from peira.core.events import Record, State, Status
 from peira.core.ids import canonical, short
