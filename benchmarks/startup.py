@@ -1,29 +1,49 @@
-"""CPU that `import peira` and `peira --help` cost above a bare interpreter."""
+"""CPU of fresh processes above a bare interpreter: imports, a first study and its run, commands that look."""
 
 from __future__ import annotations
 
+import os
 import resource
+from collections.abc import Mapping
+from pathlib import Path
 
 from figures import Section, times
 from workers import PYTHON, Bench, Failed, finish
 
 STARTS = 5
 BARE = "bare interpreter"
-COMMANDS = {
+NAMING = "from peira import study, run"
+STUDYING = f"""{NAMING}
+@study(cases=[{{"input": "a", "expected": "a"}}, {{"input": "b", "expected": "b"}}], evaluators=["exact"])
+def echo(case):
+    return case.input
+"""
+RUNNING = f"""{STUDYING}
+import os
+run(echo, store=f"{{os.getpid()}}.db", progress=False)
+"""
+PEIRA = str(PYTHON.with_name("peira"))
+COMMANDS: Mapping[str, list[str]] = {
     BARE: [str(PYTHON), "-c", "pass"],
     "import peira": [str(PYTHON), "-c", "import peira"],
-    "peira --help": [str(PYTHON.with_name("peira")), "--help"],
+    NAMING: [str(PYTHON), "-c", NAMING],
+    "a first study": [str(PYTHON), "study.py"],
+    "a first study, run": [str(PYTHON), "run.py"],
+    "peira --help": [PEIRA, "--help"],
+    "peira runs": [PEIRA, "runs", "--store", "looked-at.db"],
+    "peira show": [PEIRA, "show", "--store", "looked-at.db"],
 }
 
 
-def startup(_: Bench) -> Section:
+def startup(bench: Bench) -> Section:
     """Fresh processes in turns; the best of each, because all noise adds."""
+    _prepare(bench.scratch)
     spent: dict[str, list[float]] = {}
     failed: dict[str, str] = {}
     for _turn in range(STARTS):
         for label in [label for label in COMMANDS if label not in failed]:
             try:
-                cpu = _cpu_of(label)
+                cpu = _cpu_of(label, bench.scratch)
             except (Failed, FileNotFoundError) as failure:
                 failed[label] = str(failure)
             else:
@@ -37,13 +57,24 @@ def startup(_: Bench) -> Section:
             for label, cpu in best.items()
         ],
         {"cpu_seconds": spent},
-        [],
+        ["PYTHONDONTWRITEBYTECODE is set: sources that were never compiled are compiled by each process"]
+        if os.environ.get("PYTHONDONTWRITEBYTECODE")
+        else [],
         list(failed.values()),
     )
 
 
-def _cpu_of(label: str) -> float:
+def _prepare(folder: Path) -> None:
+    """The study and its run as files, where agents' code can be found, and a store to look at."""
+    (folder / "study.py").write_text(STUDYING)
+    (folder / "run.py").write_text(RUNNING)
+    looked_at = RUNNING.replace('f"{os.getpid()}.db"', '"looked-at.db"')
+    (folder / "looked_at.py").write_text(looked_at)
+    finish("a store to look at", [str(PYTHON), "looked_at.py"], cwd=folder)
+
+
+def _cpu_of(label: str, folder: Path) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    finish(label, COMMANDS[label])
+    finish(label, COMMANDS[label], cwd=folder)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from peira.analysis.chaining import cases_from
     from peira.analysis.contest import contest
     from peira.analysis.results import Results
-    from peira.api import evaluate, generate, open, run, submit, transform
     from peira.api.answers import bundle_import
     from peira.api.bundles import bundle_export
     from peira.api.comparing import diff
     from peira.api.importing import import_outputs
     from peira.api.planning import estimate, plan
+    from peira.api.verbs import evaluate, generate, open, run, submit, transform
     from peira.api.working import bundle_work
     from peira.core.asking import ask, ask_async
     from peira.core.context import current_trial
@@ -90,12 +90,12 @@ _ROOMS = {
     "peira.analysis.chaining": ("cases_from",),
     "peira.analysis.contest": ("contest",),
     "peira.analysis.results": ("Results",),
-    "peira.api": ("evaluate", "generate", "open", "run", "submit", "transform"),
     "peira.api.answers": ("bundle_import",),
     "peira.api.bundles": ("bundle_export",),
     "peira.api.comparing": ("diff",),
     "peira.api.importing": ("import_outputs",),
     "peira.api.planning": ("estimate", "plan"),
+    "peira.api.verbs": ("evaluate", "generate", "open", "run", "submit", "transform"),
     "peira.api.working": ("bundle_work",),
     "peira.core.asking": ("ask", "ask_async"),
     "peira.core.context": ("current_trial",),

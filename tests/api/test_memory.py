@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from peira import Case, Study, ask, evaluate, exact, run
 from peira.analysis.results import Results
 from peira.api.look import Opened
-from peira.api.memory import FEWEST, MOST_FILES, TableMemory, memory_of
+from peira.api.memory import FEWEST, TableMemory, memory_of
+from peira.api.tables import MOST_FILES
 from peira.errors import Unknown
 from peira.stores.memory import MemoryStore
 

@@ -135,4 +135,4 @@ class TestFunction(Suite):
 
 def test_every_built_in_is_here() -> None:
     tested = {suite.__name__.removeprefix("Test").lower() for suite in Suite.__subclasses__()}
-    assert tested == {make.__name__.replace("_", "") for make in BUILT_IN} | {"function"}
+    assert tested == {name.replace("_", "") for name in BUILT_IN} | {"function"}

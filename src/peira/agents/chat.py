@@ -8,6 +8,7 @@ from peira.core.asking import ask
 from peira.core.context import SeenCase
 from peira.core.ids import Json
 from peira.core.models import Reply
+from peira.core.registry import Registry
 from peira.core.templates import Template
 
 
@@ -30,3 +31,7 @@ def rendered(case: SeenCase, prompt: dict[str, Any]) -> str:
         "examples": others[: prompt.get("shots", 0)],
     }
     return Template(prompt["template"]).render(values)
+
+
+def register(registry: Registry) -> None:
+    registry.add("prompted", "chat", chat)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from peira.core.ids import Json
 from peira.plan.labels import Labels
 from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
 from peira.spec.values import read_value
 
-ALONE = AnalysisPlan(name="(no plan)")
+
+@cache
+def alone() -> AnalysisPlan:
+    """The plan of a hypothesis that is in none; made when one is met, because that builds its validator."""
+    return AnalysisPlan(name="(no plan)")
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Aims:
         """The hypotheses of each plan (without names: those of its outcomes), then each that no plan has."""
         found = [(plan, [h for h in self.hypotheses if plan.tests(h)]) for plan in self.plans]
         planned = {h.id for _, family in found for h in family}
-        return [*found, *((ALONE, [h]) for h in self.hypotheses if h.id not in planned)]
+        return [*found, *((alone(), [h]) for h in self.hypotheses if h.id not in planned)]
 
     def declares(self, factor: str, score: str) -> bool:
         """Whether some hypothesis is about this factor and this number."""

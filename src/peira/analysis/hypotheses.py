@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
-from peira.analysis.aims import ALONE, Aims
+from peira.analysis.aims import Aims, alone
 from peira.analysis.contrast import Contrast
 from peira.analysis.contrasts import Wish, contrast
 from peira.analysis.family import ADJUST, simultaneous
@@ -71,8 +71,8 @@ class Asked:
 
 
 def _asked(trials: list[TrialResult], aims: Aims, plan: AnalysisPlan, hypothesis: Hypothesis) -> Asked:
-    alpha = hypothesis.alpha if plan is ALONE or "alpha" in hypothesis.model_fields_set else plan.alpha
-    name = "" if plan is ALONE else plan.name
+    alpha = hypothesis.alpha if plan is alone() or "alpha" in hypothesis.model_fields_set else plan.alpha
+    name = "" if plan is alone() else plan.name
     empty = Finding(hypothesis.id, hypothesis.statement, name, alpha, plan.correction)
     if not hypothesis.factor:
         return Asked(replace(empty, reason="it names no factor, so there is nothing to compare"))

@@ -12,11 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import peira.analysis as rooms
 from peira.analysis.aims import Aims
-from peira.analysis.export import to_frame, write_csv, write_jsonl
-from peira.analysis.exporting import export
-from peira.analysis.money import Bill, cost, spent
-from peira.analysis.origin import Reopen
-from peira.analysis.remembering import Asked, Memory, Tabled
 from peira.analysis.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures
 from peira.core.events import Spent, Status
 from peira.core.ids import Json, short
@@ -36,10 +31,13 @@ if TYPE_CHECKING:
     from peira.analysis.labels import Labels
     from peira.analysis.leaderboard import Leaderboard
     from peira.analysis.mixed import Kind
+    from peira.analysis.money import Bill
+    from peira.analysis.origin import Reopen
     from peira.analysis.quantiles import Quantiles
     from peira.analysis.ratings import Ratings
     from peira.analysis.ratio import Ratios
     from peira.analysis.reliability import Reliability
+    from peira.analysis.remembering import Asked, Memory, Tabled
     from peira.analysis.slices import Slices
     from peira.analysis.standings import Standings
     from peira.analysis.strata_value import Strata
@@ -112,12 +110,12 @@ class Results:
     @property
     def cost(self) -> Bill:
         """What its trials and scores cost when their calls were bought, in whichever run."""
-        return cost(self._stream())
+        return rooms.money.cost(self._stream())
 
     @property
     def spent(self) -> Bill:
         """What was paid in this run, retries and judges included."""
-        return spent(self.spent_by_model)
+        return rooms.money.spent(self.spent_by_model)
 
     def table(
         self,
@@ -133,7 +131,7 @@ class Results:
         `interval` names another way than the one that fits (bootstrap, t, wilson, exact, clopper-pearson).
         Levels of the factor `across` count as a sample, like cases. What anchors say of drift stands below.
         """
-        asked = Asked(by, score, level, interval, across)
+        asked = rooms.remembering.Asked(by, score, level, interval, across)
         make = partial(self._tabled, asked)
         found = self._memory.table(asked, make) if self._memory and "trials" not in self.__dict__ else make()
         return replace(found.table, notes=(*found.table.notes, *self.notes, *found.drift))
@@ -144,7 +142,7 @@ class Results:
         table = rooms.means.tabulate(
             trials, asked.by, asked.score, asked.level, interval=asked.interval, across=asked.across
         )
-        return Tabled(table, tuple(rooms.drift.drift(anchors)) if anchors else ())
+        return rooms.remembering.Tabled(table, tuple(rooms.drift.drift(anchors)) if anchors else ())
 
     def reduced(self, name: str, passing: float = 1.0) -> Results:
         """The same results with all repeats of a case made into one trial: by mean, majority, best, pass@k,
@@ -322,15 +320,15 @@ class Results:
 
     def frame(self) -> Any:
         """A pandas DataFrame, one row per trial, with the columns that `to_csv` writes."""
-        return to_frame(self.trials, self.run_id)
+        return rooms.export.to_frame(self.trials, self.run_id)
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """One row per trial; the columns are described in `peira.analysis.export`."""
-        write_csv(self._stream(), self.run_id, Path(path))
+        rooms.export.write_csv(self._stream(), self.run_id, Path(path))
 
     def to_jsonl(self, path: str | PathLike[str]) -> None:
         """One JSON object per trial, with everything that is known of it."""
-        write_jsonl(self._stream(), self.run_id, Path(path))
+        rooms.export.write_jsonl(self._stream(), self.run_id, Path(path))
 
     def export(self, path: str | PathLike[str], format: str | None = None, *, force: bool = False) -> Path:
         """Write the results for other tools; the format is named, or meant by the path.
@@ -338,7 +336,7 @@ class Results:
         Formats: csv, csv-long, excel, jsonl, parquet, sqlite; the folders artifact and hf; mlflow and wandb;
         and those of plug-ins. What is there is replaced, at once and only if it is such an export, or by
         `force`. The same results give the same bytes."""
-        return export(self, path, format, force)
+        return rooms.exporting.export(self, path, format, force)
 
     def stream(self) -> Iterable[TrialResult]:
         """The trials, one after the other and not held, unless `trials` holds them already."""

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 
 from peira.analysis.results import Results
 from peira.api.bundles import CHUNK, opened_file
-from peira.api.look import results_of
 from peira.api.outside import file_digest
+from peira.api.results import results_of
 from peira.api.stores import StoreLike, incarnation, locate, owned, reading
 from peira.api.telling import Told
 from peira.core.clock import SystemClock

@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
+import peira.api as rooms
 from peira.analysis.background import Background, Exchange
-from peira.api.calls import shown
-from peira.api.recordings import reply_of
 from peira.api.stores import AnyStore, reading
 from peira.core.models import Answer
 from peira.core.state import Call, Run
@@ -42,7 +41,7 @@ def _exchanges(store: Any, keys: Sequence[str]) -> Iterator[tuple[str, Exchange]
     for at in range(0, len(keys), CHUNK):
         found = store.find("call", keys[at : at + CHUNK])
         calls = [call for call in found.values() if call.request]
-        for call, told in zip(calls, shown(store, calls), strict=True):
+        for call, told in zip(calls, rooms.shown(store, calls), strict=True):
             asked = msgspec.json.decode(store.get(call.request))
             facts = (told.input, told.output, told.cost)
             yield call.key, Exchange(call.key, call.model, told.status, asked, _said(call, store), *facts)
@@ -53,5 +52,5 @@ def _said(call: Call, store: Any) -> str:
     raw = store.get(call.blob) if call.blob else bytes(call.value)
     if not raw:
         return call.why
-    reply = reply_of(call, store)
+    reply = rooms.reply_of(call, store)
     return reply.text if reply is not None else _answer(raw).body.decode("utf-8", "replace")

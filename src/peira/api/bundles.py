@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from peira.api.finding import find_run, is_run_id
 from peira.api.outside import file_digest
 from peira.api.running import Wishes, execute
 from peira.api.stores import StoreLike, exists, owned, reading
-from peira.api.studies import StudyLike, find_run, is_run_id, plan_of
+from peira.api.studies import StudyLike, plan_of
 from peira.api.telling import Told
 from peira.core.clock import SystemClock
 from peira.core.contracts import Op

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from peira.api.finding import find_run
 from peira.api.seen import UNDER_WAY, as_seen
 from peira.api.stores import AnyStore
-from peira.api.studies import find_run
 from peira.core.contracts import CallQuery, RunQuery, Tally
 from peira.core.events import CallIntended, Record
 from peira.core.ids import Json, resolve

@@ -9,8 +9,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from peira.api.finding import find_run, is_run_id
 from peira.api.stores import StoreLike, exists, reading
-from peira.api.studies import StudyLike, find_run, is_run_id, plan_of
+from peira.api.studies import StudyLike, plan_of
 from peira.core.events import State
 from peira.core.ids import short
 from peira.errors import Unknown

@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
+from peira.api.finding import is_run_id
 from peira.api.stores import StoreLike, reading
-from peira.api.studies import StudyLike, is_run_id, plan_of
+from peira.api.studies import StudyLike, plan_of
 from peira.core.contracts import Agent
 from peira.core.ids import Json
 from peira.core.space import Point

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from peira.analysis.money import Bill, spent
 from peira.api.models import is_model, named
 from peira.api.preflight import models_in
-from peira.api.stores import StoreLike, reading
-from peira.api.studies import find_run
 from peira.core.models import Named
-from peira.core.state import Run
-from peira.engine.opening import call_by_call
 from peira.plan.assumptions import assumptions
 from peira.plan.estimate import Estimate
 from peira.plan.estimating import STAGES, estimate
@@ -23,7 +18,6 @@ from peira.plan.experience import experience
 from peira.plan.history import Found, Readable, found
 from peira.plan.layout import Condition
 from peira.plan.loads import Asked
-from peira.plan.provenance import read_provenance
 from peira.plan.workload import workload
 from peira.spec.project import Project
 
@@ -79,18 +73,3 @@ def _written(plan: Plan, agent: str, project: Project) -> list[str]:
     """The models that are written out in an agent's own code."""
     bare = Condition(agent, "", {}, "")
     return models_in(replace(plan, evaluators={}, layout=replace(plan.layout, conditions=[bare])), project)
-
-
-class Account(NamedTuple):
-    """What a run was expected to take when it was opened, if that was kept, and what it spent so far."""
-
-    estimate: Estimate | None
-    spent: Bill
-
-
-def account_of(store: StoreLike, run: str) -> Account:
-    with reading(store, Project.find()) as opened:
-        found: Run = find_run(opened, run)
-        kept = read_provenance(opened.get(found.provenance)).estimate if found.provenance else None
-        # A run that came to its end has said what it spent; of another, each call is asked.
-        return Account(kept, spent(found.spent if found.counts else call_by_call(opened, run)))

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from peira.api.finding import find_run
 from peira.api.seen import UNDER_WAY, as_seen
 from peira.api.stores import StoreLike, reading
-from peira.api.studies import find_run
 from peira.core.events import (
     CallAnswered,
     CallIntended,
@@ -24,8 +24,8 @@ from peira.core.events import (
     TasksReleased,
 )
 from peira.core.state import Run
+from peira.engine.kinds import EVALUATE, GENERATE
 from peira.engine.progress import LEFT, Progress
-from peira.engine.work import EVALUATE, GENERATE
 from peira.plan.manifest import layout_of, read
 from peira.spec.project import Project
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from peira.analysis.results import Results
-from peira.api.look import results_of
 from peira.api.outside import Wanted, sources_of
 from peira.api.recorded import Survey
+from peira.api.results import results_of
 from peira.api.running import Wishes, execute
 from peira.api.stores import StoreLike, exists, incarnation, locate, owned, reading
 from peira.api.studies import StudyLike, plan_of

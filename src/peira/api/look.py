@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from peira.analysis.aims import Aims
-from peira.analysis.collect import Collector
-from peira.analysis.origin import Origin
-from peira.analysis.results import Results
-from peira.analysis.stopping import remarks
-from peira.analysis.trials import TrialResult
-from peira.api.background import background_of
-from peira.api.calls import CallRecord, ModelCall, calls_of, find_call, record_of, tally_of
-from peira.api.memory import memory_of
-from peira.api.resolving import Settled, settle
+import peira.api as rooms
+from peira.api.finding import find_run
 from peira.api.seen import UNDER_WAY, as_seen
-from peira.api.stores import AnyStore, StoreLike, locate, reading
-from peira.api.studies import find_run
+from peira.api.stores import StoreLike, locate, reading
 from peira.core.contracts import CallQuery, RunQuery, Tally
-from peira.core.events import TERMINAL, Record, RunNoted, State, Status
+from peira.core.events import Record, Status
 from peira.core.state import Run, replace
-from peira.engine.progress import KEPT, LEFT, REUSED, SPARED
-from peira.engine.recording import IMPORTED
-from peira.engine.slips import BATCH
-from peira.engine.work import EVALUATE, GENERATE, TRANSFORM
 from peira.errors import Unknown
-from peira.plan.frozen import frozen, standing
-from peira.plan.manifest import Manifest, read
-from peira.plan.version import Version
 from peira.spec.project import Project
+
+if TYPE_CHECKING:
+    from peira.analysis.results import Results
+    from peira.api.calls import CallRecord, ModelCall
+    from peira.api.resolving import Settled
+    from peira.plan.manifest import Manifest
 
 
 class Opened:
@@ -70,11 +57,11 @@ class Opened:
 
     def results(self, run: str = "") -> Results:
         with self._reading() as store:
-            return results_of(self._where, store, self._find(store, run).id)
+            return rooms.results_of(self._where, store, self._find(store, run).id)
 
     def manifest(self, run: str = "") -> Manifest:
         with self._reading() as store:
-            return read(self._find(store, run).manifest, store.get)
+            return rooms.manifest_of(store, self._find(store, run))
 
     def events(self, run: str = "", after: int = 0, limit: int = 1000) -> list[Record]:
         with self._reading() as store:
@@ -84,22 +71,22 @@ class Opened:
     def calls(self, query: CallQuery | None = None, **filters: Any) -> list[ModelCall]:
         """Calls of models, last asked first; filters are run, model, state, task, prefix, limit."""
         with self._reading() as store:
-            return calls_of(store, query or CallQuery(**filters))
+            return rooms.calls_of(store, query or CallQuery(**filters))
 
     def tally(self, query: CallQuery | None = None, **filters: Any) -> Tally:
         """What those calls come to, all of them, whatever the limit."""
         with self._reading() as store:
-            return tally_of(store, query or CallQuery(**filters))
+            return rooms.tally_of(store, query or CallQuery(**filters))
 
     def call(self, key: str) -> CallRecord:
         """Everything about the call whose key starts so: request, answer, events."""
         with self._reading() as store:
-            return record_of(store, find_call(store, key))
+            return rooms.record_of(store, rooms.find_call(store, key))
 
     def resolve(self, how: str, *keys: str, model: str = "", by: str = "") -> Settled:
         """Settle calls, for the next run: `resend` those in doubt (without keys, all of them), or `discard`
         answers that are bad. This writes, so nobody else may own the store."""
-        return settle(how, keys, model=model, by=by, store=self._where)
+        return rooms.settle(how, keys, model=model, by=by, store=self._where)
 
     def blob(self, digest: str) -> bytes:
         with self._reading() as store:
@@ -110,69 +97,3 @@ class Opened:
         """Bytes held by a run, or by the whole store."""
         with self._reading() as store:
             return int(store.size(find_run(store, run).id if run else ""))
-
-
-def results_of(where: Path | AnyStore, store: AnyStore, run_id: str) -> Results:
-    """The results of a run; they are read from the store again when they are looked at."""
-    run = as_seen(store.find("run", [run_id])[run_id], store)
-    manifest = read(run.manifest, store.get)
-    kept = frozen(store, run.study, run.planned)
-    deviations = standing(store, kept, Version(manifest, store.get)) if kept else ()
-    spared = run.counts.get(f"{GENERATE}.{SPARED}", 0)
-    stopped = remarks(manifest.snapshot.get("stop"), run.look, spared)
-
-    def load() -> Iterator[TrialResult]:
-        with reading(where, Project()) as opened:
-            trials = Collector(manifest, opened, run_id)
-            # What was not needed has no result, and is no loss.
-            yield from (one for one in trials if one.state in TERMINAL) if spared else trials
-
-    @contextmanager
-    def origin() -> Iterator[Origin]:
-        with reading(where, Project()) as opened:
-            yield Origin(opened, run, manifest)
-
-    return Results(
-        load,
-        run_id=run_id,
-        study=run.study,
-        status=run.status.value,
-        counts=plain_counts(run.counts),
-        notes=(*manifest.notes, *imported(store, run.study), *deviations, *stopped),
-        store=where,
-        spent=run.spent,
-        aims=Aims.of(manifest.snapshot),
-        origin=origin,
-        memory=memory_of(where, run_id, run.trials),
-        look=run.look,
-        background=background_of(where, store, run, manifest, deviations),
-    )
-
-
-def imported(store: AnyStore, study: str) -> Iterator[str]:
-    """Where results of this study come from that were not made here, oldest first."""
-    runs = store.runs(RunQuery(study=study, tag=IMPORTED, limit=100))
-    events = [record.event for run in reversed(runs) for record in store.events(run.id, limit=3)]
-    said = [event.text for event in events if isinstance(event, RunNoted)]
-    yield from dict.fromkeys(text for text in said if text.startswith(f"{IMPORTED} from "))
-
-
-def plain_counts(counts: dict[str, int]) -> dict[str, int]:
-    """Counts as people read them: of trials by how they ended, of answers, of scores, and of batches."""
-    others = (f"{TRANSFORM}.", f"{EVALUATE}.", f"{BATCH}.")
-    plain = {key.removeprefix(f"{GENERATE}."): n for key, n in counts.items() if not key.startswith(others)}
-    for kind, many in ((TRANSFORM, "answers"), (EVALUATE, "scores"), (BATCH, "batches")):
-        ends = {key.removeprefix(f"{kind}."): n for key, n in counts.items() if key.startswith(f"{kind}.")}
-        if ends:
-            plain[many] = sum(ends.values())
-            plain |= {f"{many} {state}": n for state, n in ends.items() if state != "succeeded"}
-    return dict(sorted(plain.items(), key=lambda item: _rank(item[0])))
-
-
-def _rank(name: str) -> tuple[int, int]:
-    """Where a count is listed, whatever ended first: trials, then answers and scores, states in order."""
-    kinds, ends = ("answers", "scores", "batches"), ("planned", *State, REUSED, KEPT, LEFT, SPARED)
-    kind, _, end = name.partition(" ")
-    if kind not in kinds:
-        return 0, ends.index(name) if name in ends else len(ends)
-    return 1 + kinds.index(kind), ends.index(end) + 1 if end in ends else 0

@@ -8,38 +8,26 @@ made again. The folder may be deleted at any time; where it cannot be written, n
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from peira.analysis.remembering import Asked, Tabled
+import peira.api as rooms
 from peira.api.stores import AnyStore, beside, reading
 from peira.core.contracts import RunQuery
-from peira.core.ids import digest, digest_bytes
+from peira.core.ids import digest
 from peira.spec.project import Project
 from peira.stores.sqlite import SqliteStore
 
+if TYPE_CHECKING:
+    from peira.analysis.remembering import Asked, Tabled
+
 FEWEST = 20_000
 """Runs with fewer trials are read at once; nothing is left beside their store."""
-MOST_FILES = 128
 ALL = 2**31
-
-
-class Kept(msgspec.Struct, frozen=True):
-    mark: str
-    asked: Asked
-    run: str
-    tabled: Tabled
-
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Kept).decode
 
 
 class TableMemory:
@@ -57,12 +45,12 @@ class TableMemory:
     def table(self, asked: Asked, make: Callable[[], Tabled]) -> Tabled:
         mark = self._mark()
         file = self.folder / digest([self._run, repr(asked)])
-        found = _read(file)
+        found = rooms.read_kept(file)
         if found and (found.mark, found.run, found.asked) == (mark, self._run, asked):
             return found.tabled
         made = make()
         if self._mark() == mark:  # nothing was committed while it was made
-            _write(file, Kept(mark, asked, self._run, made))
+            rooms.write_kept(file, rooms.Kept(mark, asked, self._run, made))
         return made
 
     def _mark(self) -> str:
@@ -92,32 +80,3 @@ def _origins(*names: str) -> Iterator[Path]:
         found = find_spec(name)
         if found and found.origin:
             yield Path(found.origin)
-
-
-def _read(file: Path) -> Kept | None:
-    """What is kept there; None if there is nothing, or it is not whole."""
-    try:
-        data = file.read_bytes()
-        return _decode(data[64:]) if digest_bytes(data[64:]).encode() == data[:64] else None
-    except (OSError, msgspec.DecodeError):
-        return None
-
-
-def _write(file: Path, kept: Kept) -> None:
-    data = _encode(kept)
-    try:
-        file.parent.mkdir(exist_ok=True)
-        handle, draft = tempfile.mkstemp(prefix=".draft-", dir=file.parent)
-        with os.fdopen(handle, "wb") as writing:
-            writing.write(digest_bytes(data).encode() + data)
-        os.replace(draft, file)
-        _forget(file.parent)
-    except OSError:
-        return  # whoever may not write here reads again
-
-
-def _forget(folder: Path) -> None:
-    """Keep the newest."""
-    files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns, reverse=True)
-    for old in files[MOST_FILES:]:
-        old.unlink(missing_ok=True)

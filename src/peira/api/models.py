@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from peira.api.recordings import is_store, recorded_answers
+import peira.api as rooms
+import peira.models as shelf
 from peira.core.models import Limits, Model, Named
 from peira.core.registry import nearest, registry
 from peira.engine.budget import stated_output
 from peira.errors import Invalid, Unknown
 from peira.models.names import parse
-from peira.models.prices import price_of
 from peira.spec.limits import Budget
 from peira.spec.project import Project
 
@@ -40,15 +40,15 @@ def named(project: Project, name: str) -> Named:
     limits, price = options.pop("limits", {}), options.pop("price", None)
     fallbacks = options.pop("fallbacks", ())
     provider, model = _parsed(project, name, str(options.pop("model", name)))
-    if provider == "replay" and is_store(Path(model)):
-        options["recording"] = recorded_answers(project, Path(model))
+    if provider == "replay" and rooms.is_store(Path(model)):
+        options["recording"] = rooms.recorded_answers(project, Path(model))
     made: Model = registry.make("model", provider, model=model, **options)
     most = stated_output(options.get("parameters") or {})
     return Named(
         name,
         made,
         _limits(name, limits),
-        price_of(provider, model, price),
+        shelf.price_of(provider, model, price),
         _fallbacks(project, name, fallbacks),
         most,
     )

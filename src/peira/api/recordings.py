@@ -6,13 +6,13 @@ from pathlib import Path
 
 import msgspec
 
+import peira.models as shelf
 from peira.api.stores import AnyStore, reading
 from peira.core.contracts import CallQuery
 from peira.core.models import Answer, CallFailed, Model, Reply, Request
 from peira.core.registry import registry
 from peira.core.state import Call
 from peira.errors import Invalid, Unknown
-from peira.models.replay import request_digest
 from peira.spec.project import Project
 
 MAGIC = b"SQLite format 3"
@@ -38,7 +38,7 @@ def recorded_answers(project: Project, path: Path) -> dict[str, list[Reply]]:
             reply = reply_of(call, store)
             if reply is not None:
                 request = _request(store.get(call.request))
-                found.setdefault(request_digest(request), []).append(reply)
+                found.setdefault(shelf.request_digest(request), []).append(reply)
     return found
 
 

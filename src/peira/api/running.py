@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import peira.api as rooms
+import peira.report.telemetry as telemetry
 from peira.analysis.results import Results
-from peira.api.deciding import allocated
 from peira.api.estimating import estimate_of
-from peira.api.look import results_of
+from peira.api.finding import is_run_id
 from peira.api.models import by_model, models_of
 from peira.api.preflight import check_models
+from peira.api.results import results_of
 from peira.api.stores import AnyStore, StoreLike, beside, exists, incarnation, label, locate, owned
-from peira.api.studies import StudyLike, is_run_id, plan_of
+from peira.api.studies import StudyLike, plan_of
 from peira.core.clock import SystemClock
 from peira.core.contracts import Runner
 from peira.core.registry import nearest, registry
@@ -36,7 +38,6 @@ from peira.errors import Invalid
 from peira.plan.expand import Plan
 from peira.plan.manifest import keep, read
 from peira.report.live import display
-from peira.report.telemetry import telling
 from peira.spec.limits import Policy
 from peira.spec.modules import reference
 from peira.spec.project import Project
@@ -127,7 +128,7 @@ def execute(study: StudyLike, wishes: Wishes, begun: Begun | None = None) -> Out
             registry.make(
                 "runner", "process", agents=_places(planned), label=""
             )  # refuses what cannot travel
-    watched = telling(project.telemetry == "otel")
+    watched = telemetry.telling(True) if project.telemetry == "otel" else nullcontext()
     with watched, owned(where, project, wishes.wait, _compression(study)) as store:
         plan = planned or plan_of(study, store, project, **select)
         if planned is None:
@@ -171,7 +172,7 @@ def _conduct(
         plan, manifest, store, str(number), number, clock.now(), resumes, expected, wishes.evaluation
     )
     own = StudySource(plan, store, wishes.stages, wishes.resources, done=bool(recorded))
-    source = allocated(plan, read(manifest, store.get), own, store) if stops else own
+    source = rooms.allocated(plan, read(manifest, store.get), own, store) if stops else own
     execution = Execution(
         run,
         source,

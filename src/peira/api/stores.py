@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import peira.sandbox as sandbox
 from peira.core.ids import digest_bytes
 from peira.engine.recovery import recover
 from peira.errors import Invalid, StoreInUse, Unknown
-from peira.sandbox import tree
 from peira.spec.project import Project
 from peira.stores.memory import MemoryStore
 from peira.stores.sqlite import SqliteStore
@@ -46,7 +46,7 @@ def owned(
     opened = SqliteStore(where, wait=wait, compression=compression) if isinstance(where, Path) else where
     try:
         with _alone(opened, wait):
-            if isinstance(opened, SqliteStore):
+            if isinstance(opened, SqliteStore) and opened.incarnation > 1:  # the first owner follows nobody
                 _sweep(opened)
             recover(opened, incarnation(opened))
             yield opened
@@ -98,7 +98,7 @@ def label(store: AnyStore, of: int) -> str:
 
 def _sweep(store: SqliteStore) -> None:
     """End processes that a killed owner left behind; holding the lock proves it dead."""
-    tree.end(label(store, store.incarnation - 1))
+    sandbox.end(label(store, store.incarnation - 1))
 
 
 def beside(store: AnyStore, name: str) -> Path:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
+import peira.api as rooms
 from peira.analysis.results import Results
-from peira.api.earlier import earlier_of
+from peira.api.finding import find_run, is_run_id
 from peira.api.stores import beside
-from peira.core.contracts import RunQuery
-from peira.core.ids import resolve, short
-from peira.core.registry import nearest
-from peira.core.state import Run
+from peira.core.ids import short
 from peira.errors import Invalid, Unknown
 from peira.plan.earlier import Earlier
 from peira.plan.expand import Plan, expand
@@ -22,35 +19,6 @@ from peira.plan.rebuild import rebuild
 from peira.spec.load import load
 from peira.spec.project import Project
 from peira.spec.study import Study
-
-MOST_RUNS = 10_000
-RUN_ID = re.compile(r"[0-9a-f]{4,64}(@[\w.-]+)?")
-
-
-def is_run_id(text: object) -> bool:
-    return isinstance(text, str) and RUN_ID.fullmatch(text) is not None
-
-
-def find_run(store: Any, prefix: str) -> Run:
-    """The run whose id starts so; with @NAME after it, the newest evaluation of that name of its study."""
-    if not is_run_id(prefix):
-        raise Unknown(f"{prefix!r} is not a run id: use four or more of its digits (see `peira runs`)")
-    prefix, _, name = prefix.partition("@")
-    runs = {run.id: run for run in store.runs(RunQuery(prefix=prefix, limit=10))}
-    found: Run = runs[resolve(prefix, runs, "run")]
-    return _evaluation(store, found, name) if name else found
-
-
-def _evaluation(store: Any, run: Run, name: str) -> Run:
-    runs = store.runs(RunQuery(study=run.study, limit=MOST_RUNS))
-    named = [one for one in runs if one.evaluation and one.generation == run.generation]
-    found: list[Run] = [one for one in named if one.evaluation == name]
-    if not found:
-        raise Unknown(
-            f"no evaluation {name!r} of {run.study}{nearest(name, {one.evaluation for one in named})}"
-        )
-    return found[0]
-
 
 StudyLike = Study | Plan | str | Path
 """A study, the file that holds one, the id of a stored run, or a plan made already."""
@@ -92,7 +60,7 @@ def _earlier(said: Results | str | None, store: Any) -> Earlier | None:
         return None
     if isinstance(said, str) and store is None:
         raise Unknown(f"no run {said!r}: there is no store")
-    return earlier_of(find_run(store, said) if isinstance(said, str) else said, store)
+    return rooms.earlier_of(find_run(store, said) if isinstance(said, str) else said, store)
 
 
 def _of_run(

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from peira.analysis.trials import TrialResult
-from peira.api.look import results_of
+from peira.api.finding import find_run
+from peira.api.results import results_of
 from peira.api.stores import StoreLike, locate, reading
-from peira.api.studies import find_run
 from peira.core.events import Observed, Record, StepRecorded, TaskFinished, TaskRetried
 from peira.core.ids import resolve, seed_of
 from peira.core.state import touched

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import version
 from keyword import iskeyword
 from typing import Annotated, Any
 
@@ -92,6 +91,8 @@ def _command(name: str, function: Callable[..., Any]) -> Any:
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version  # slow, and not needed for anything else
+
         print(f"peira {version('peira')}")
         raise typer.Exit
 

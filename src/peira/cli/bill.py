@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from peira.api.estimating import Account
 from peira.plan.bill import against
+
+if TYPE_CHECKING:
+    from peira.api.account import Account
 
 
 def money(account: Account) -> str:

@@ -11,8 +11,9 @@ from peira.api.answers import Taken, bundle_import
 from peira.api.bundles import Exported, bundle_export
 from peira.api.working import Worked, bundle_work
 from peira.cli import ending, errors
+from peira.cli.next import command
 from peira.cli.options import Json, Limit, Parallel, Progress, Store, Where, chosen, restricted
-from peira.cli.output import Output, command, note
+from peira.cli.output import Output, note
 from peira.core.ids import short
 from peira.core.words import counted
 from peira.engine.work import EVALUATE, GENERATE

@@ -13,8 +13,9 @@ from peira.api.models import named
 from peira.api.running import Wishes, execute
 from peira.cli.asked import Level, only_factor
 from peira.cli.ending import headline, summary
+from peira.cli.next import command
 from peira.cli.options import Json, Limit, Parallel, Progress, RunName, Store, Wait
-from peira.cli.output import Output, command, note
+from peira.cli.output import Output, note
 from peira.errors import Invalid
 from peira.spec.project import Project
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from peira.api.finding import is_run_id
 from peira.api.look import Opened
 from peira.api.stores import StoreLike
-from peira.api.studies import is_run_id
 from peira.cli.benchmarks import Data, known
 from peira.cli.options import Json, Store, chosen, stored
 from peira.cli.output import Output, encoded, fitted, grid

@@ -16,7 +16,8 @@ from typing import Any
 
 from peira.api.running import Begun
 from peira.api.stores import beside
-from peira.cli.output import Output, command
+from peira.cli.next import command
+from peira.cli.output import Output
 from peira.core.ids import short
 from peira.engine.execution import Execution
 

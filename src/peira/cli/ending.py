@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from peira.analysis.results import Results
-from peira.analysis.table import Table
-from peira.api.estimating import account_of
+import peira.api as api
 from peira.api.look import Opened
-from peira.api.running import Outcome
 from peira.cli.bill import money, money_document
 from peira.cli.output import means
 from peira.core.ids import short
 from peira.core.words import counted
+
+if TYPE_CHECKING:
+    from peira.analysis.results import Results
+    from peira.analysis.table import Table
+    from peira.api.running import Outcome
 
 MOST_ROWS = 24
 NOT_DONE_HERE = ("reused", "kept", "left", "spared")
@@ -44,7 +46,7 @@ def summary(results: Results) -> dict[str, Any]:
         "store": str(results.store),
         "counts": dict(results.counts),
         "notes": list(results.notes),
-        **money_document(account_of(results.store, results.run_id)),
+        **money_document(api.account_of(results.store, results.run_id)),
     }
 
 
@@ -61,7 +63,7 @@ def headline(results: Results, reason: str = "") -> str:
     lines = [
         f"{results.study}: {results.status}{why}, run {short(results.run_id)}",
         tally(results.counts),
-        money(account_of(results.store, results.run_id)),
+        money(api.account_of(results.store, results.run_id)),
     ]
     return "\n".join(filter(None, lines))
 

@@ -8,9 +8,10 @@ import typer
 
 from peira.api.importing import Imported, import_outputs
 from peira.cli import ending, errors
+from peira.cli.next import command
 from peira.cli.options import Json, Progress, Store, chosen
 from peira.cli.otherwise import Evaluator, Transform, otherwise
-from peira.cli.output import Output, command, note
+from peira.cli.output import Output, note
 from peira.core.words import counted
 from peira.errors import Invalid
 

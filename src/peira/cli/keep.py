@@ -10,8 +10,9 @@ from peira.api.control import Cancelled
 from peira.api.control import cancel as stop
 from peira.api.stores import locate, reading
 from peira.cli import errors
+from peira.cli.next import command
 from peira.cli.options import Json, Store
-from peira.cli.output import Output, command
+from peira.cli.output import Output
 from peira.cli.told import run_document
 from peira.core.ids import short
 from peira.core.words import counted

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from peira.api.estimating import account_of
-from peira.api.follow import Follower
+import peira.api as api
 from peira.api.look import Opened
 from peira.cli.bill import money_document
 from peira.cli.options import Json, RunName, Store
@@ -25,6 +24,9 @@ from peira.core.words import counted, lasting
 from peira.engine.log import recorded
 from peira.errors import Invalid
 from peira.report.live import display
+
+if TYPE_CHECKING:
+    from peira.api.follow import Follower
 
 POLL = 0.25
 CHUNK = 1000
@@ -92,7 +94,7 @@ def status(run: RunName = "", store: Store = None, as_json: Json = False) -> Non
       peira status 3f2a91
     """
     out, opened = Output(as_json), Opened(store)
-    follower = Follower(store, opened.run(run).id)
+    follower = api.Follower(store, opened.run(run).id)
     size = opened.size(follower.run.id)
     out.document(_document(follower, size, store))
     out.text(described(follower, size, store))
@@ -100,7 +102,7 @@ def status(run: RunName = "", store: Store = None, as_json: Json = False) -> Non
 
 def _document(follower: Follower, size: int, store: str | None) -> dict[str, Any]:
     run, progress = follower.run, standing(follower)
-    account = money_document(account_of(store, run.id))
+    account = money_document(api.account_of(store, run.id))
     return {**run_document(run), "progress": progress, "bytes": size, **account}
 
 
@@ -165,7 +167,7 @@ def watch(run: RunName = "", store: Store = None, as_json: Json = False) -> int:
       peira watch 3f2a91
     """
     out, opened = Output(as_json), Opened(store)
-    follower = Follower(store, opened.run(run).id)
+    follower = api.Follower(store, opened.run(run).id)
     _follow(follower)
     size = opened.size(follower.run.id)
     out.document(_document(follower, size, store))

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from peira.api.finding import is_run_id
 from peira.api.look import Opened
 from peira.api.stores import StoreLike, exists, locate
-from peira.api.studies import is_run_id
 from peira.cli.where import joined
 from peira.core.registry import nearest
 from peira.errors import Invalid, Unknown

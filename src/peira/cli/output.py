@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import io
 import os
-import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import MappingProxyType
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-import msgspec
+import peira.analysis as rooms
 
-from peira.analysis import layout
-from peira.analysis.table import Table
-from peira.core.ids import Json, short
+if TYPE_CHECKING:
+    from peira.analysis.table import Table
+    from peira.core.ids import Json
 
 _documents: list[TextIO] = []
 
@@ -80,6 +79,8 @@ def note(text: str) -> None:
 
 
 def encoded(value: object, indent: int = 2) -> str:
+    import msgspec  # slow, and help encodes nothing
+
     plain = msgspec.json.encode(value, enc_hook=_plain)
     return (msgspec.json.format(plain, indent=indent) if indent else plain).decode()
 
@@ -92,8 +93,8 @@ def _plain(value: object) -> object:
 
 def grid(header: Sequence[str], rows: Iterable[Sequence[Json]], width: int | None = None) -> str:
     """Columns. In a terminal (or with a `width`) long cells are folded to fit; elsewhere they are whole."""
-    cells = [[layout.cell(value) for value in row] for row in rows]
-    text = layout.plain(header, cells)
+    cells = [[rooms.layout.cell(value) for value in row] for row in rows]
+    text = rooms.layout.plain(header, cells)
     room = width or _room()
     if room is None or max(map(len, text.splitlines())) <= room:
         return text
@@ -131,12 +132,6 @@ def means(table: Table, width: int | None = None) -> str:
     if not table.body:
         return "\n".join(["no trials", *table.notes])
     return "\n".join([grid(*table.grid(), width), *table.notes])
-
-
-def command(name: str, run: str, store: str | None) -> str:
-    """A command to type next."""
-    words = ["peira", name, short(run), *(["--store", store] if store else [])]
-    return shlex.join(words)
 
 
 def moment(at: float) -> str:

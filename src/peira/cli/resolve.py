@@ -12,8 +12,9 @@ from peira.api.calls import ModelCall
 from peira.api.resolving import DISCARD, RESEND, Settled, doubtful, settle
 from peira.api.stores import reading
 from peira.cli.ledger import document, table
+from peira.cli.next import command
 from peira.cli.options import Json, Store, Wait
-from peira.cli.output import Output, command
+from peira.cli.output import Output
 from peira.core.ids import short
 from peira.core.words import counted
 from peira.engine.work import GENERATE

@@ -12,6 +12,7 @@ from peira.api.running import Begun, Outcome, Wishes, execute
 from peira.api.stores import exists, locate
 from peira.cli import detach, ending, errors
 from peira.cli.benchmarks import Data, Model, Variant, meant
+from peira.cli.next import command
 from peira.cli.options import (
     Fresh,
     From,
@@ -29,7 +30,7 @@ from peira.cli.options import (
     restricted,
 )
 from peira.cli.otherwise import Evaluator, Named, Transform, otherwise
-from peira.cli.output import Output, command, note
+from peira.cli.output import Output, note
 from peira.core.ids import short
 from peira.core.registry import nearest
 from peira.core.words import counted

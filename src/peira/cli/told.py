@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+import peira.api as api
 from peira.analysis.trials import Score, TrialResult, named
-from peira.api.estimating import account_of
-from peira.api.follow import Follower
-from peira.api.look import plain_counts
+from peira.api.counts import plain_counts
 from peira.cli.bill import money
 from peira.cli.ending import tally
-from peira.cli.output import command, fitted, moment
+from peira.cli.next import command
+from peira.cli.output import fitted, moment
 from peira.core.clock import stamp
 from peira.core.events import Record, State, Status
 from peira.core.ids import canonical, short
@@ -23,6 +23,9 @@ from peira.core.words import lasting
 from peira.engine.log import recorded
 from peira.errors import Invalid
 from peira.report.live import describe
+
+if TYPE_CHECKING:
+    from peira.api.follow import Follower
 
 
 def status_of(text: str) -> str:
@@ -78,7 +81,7 @@ def described(follower: Follower, size: int, store: str | None) -> str:
         "rule": str(run.look) if run.look else "",
         "begun": moment(run.planned),
         "took": lasting(progress.elapsed) if run.started else "-",
-        "money": money(account_of(store, run.id)),
+        "money": money(api.account_of(store, run.id)),
         "tags": ", ".join(run.tags),
         "kept": f"{size:,} bytes",
         "next": _next(run, store),

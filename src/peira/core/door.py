@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -36,3 +37,13 @@ def open_late(package: str, rooms: Mapping[str, tuple[str, ...]]) -> None:
     module = sys.modules[package]
     module.__dict__["room_of"] = {name: room for room, names in rooms.items() for name in names}
     module.__class__ = Door
+
+
+@cache
+def late(package: str, maker: str) -> Callable[..., Any]:
+    """What makes the same as `maker` of the package, its room being opened when something is first made."""
+    return partial(_make, package, maker)
+
+
+def _make(package: str, maker: str, /, *args: Any, **options: Any) -> Any:
+    return getattr(import_module(package), maker)(*args, **options)

@@ -79,7 +79,8 @@ class Registry:
     def promise(self, kind: str, names: Iterable[str], room: str) -> None:
         """The module `room` has a `register` that adds these; it is imported when one is first looked up."""
         for name in names:
-            if (kind, name) in self._made or self._promised.setdefault((kind, name), room) != room:
+            taken = (kind, name) in self._made and (kind, name) not in self._promised
+            if taken or self._promised.setdefault((kind, name), room) != room:
                 raise Invalid(f"two plug-ins offer the {kind} {name!r}")
 
     def hook(self, listener: object) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from peira.core.events import State
 from peira.core.looks import Look
-from peira.engine.work import EVALUATE
+from peira.engine.kinds import EVALUATE
 
 
 @dataclass(frozen=True)

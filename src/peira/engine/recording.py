@@ -33,6 +33,7 @@ from peira.core.events import (
 from peira.core.failpoints import reach
 from peira.core.ids import Json, canonical, compose, short
 from peira.core.state import Task
+from peira.engine import kinds
 from peira.engine.opening import planned_on
 from peira.engine.payload import INLINE, payload
 from peira.engine.progress import LEFT, REUSED
@@ -45,7 +46,7 @@ from peira.plan.manifest import Manifest, layout_of
 GROUP, MOST_BYTES = 500, 4 << 20
 MOST_RUNS = 10_000
 ENDED = (Status.completed, Status.failures)
-IMPORTED = "imported"
+IMPORTED = kinds.IMPORTED
 """The tag of such runs, and what their results have in `about`."""
 
 

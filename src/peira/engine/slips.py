@@ -12,10 +12,11 @@ from peira.core.events import State
 from peira.core.ids import compose
 from peira.core.models import Batches, CallFailed, Named
 from peira.core.state import Call
+from peira.engine import kinds
 from peira.engine.budget import Share
 from peira.errors import Invalid
 
-BATCH = "batch"
+BATCH = kinds.BATCH
 """The kind of task that a batch is, and its class."""
 
 

@@ -14,10 +14,11 @@ from peira.core.contracts import Agent, Ended, Evaluator, Store
 from peira.core.ids import Json, own_copy
 from peira.core.models import Usage
 from peira.core.transforms import NoAnswer, Transform, from_json, to_json
+from peira.engine import kinds
 from peira.evaluators.scores import score_value
 from peira.plan.layout import Place
 
-GENERATE, TRANSFORM, EVALUATE = STAGES = "generate", "transform", "evaluate"
+GENERATE, TRANSFORM, EVALUATE = STAGES = kinds.STAGES
 TOOL = "tool_calls."
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from peira.core.door import open_late
+from peira.core.door import late, open_late
 from peira.core.registry import Registry
 
 if TYPE_CHECKING:
@@ -133,20 +131,11 @@ BUILT_IN = tuple(sorted(name for names in _ROOMS.values() for name in names if n
 """The names of all that are offered."""
 
 
-@cache
-def _late(name: str) -> Any:
-    return partial(_make, name)
-
-
-def _make(maker: str, /, **options: Any) -> Any:
-    return getattr(sys.modules[__name__], maker)(**options)
-
-
 def register(registry: Registry) -> None:
     """Offer the built-in evaluators, as any plug-in would."""
-    registry.add("evaluator", "function", _late("from_function"))
+    registry.add("evaluator", "function", late(__name__, "from_function"))
     for name in BUILT_IN:
-        registry.add("evaluator", name, _late(name))
+        registry.add("evaluator", name, late(__name__, name))
 
 
 open_late(__name__, _ROOMS)

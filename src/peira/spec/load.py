@@ -7,9 +7,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import peira.spec as rooms
 from peira.core.registry import nearest
 from peira.errors import Invalid
-from peira.spec.benchmark import Benchmark, find_benchmark
 from peira.spec.files import FORMATS, read_document, write_document
 from peira.spec.modules import is_reference, load_file, resolve_reference
 from peira.spec.study import Study
@@ -29,7 +29,7 @@ def load(ref: str | Path, base: Path | None = None) -> Study:
         return _sole(load_file(path), path.name)
     if path.suffix in FORMATS:
         return _from_document(path)
-    if (meant := find_benchmark(text)) is not None:
+    if (meant := rooms.find_benchmark(text)) is not None:
         return meant.compile()
     raise Invalid(f"{text!r} is no study; use file.py, file.py:name, or one of {', '.join(FORMATS)}")
 
@@ -38,7 +38,7 @@ def _named(text: str, base: Path) -> Study:
     found = resolve_reference(text, base)
     if isinstance(found, Study):
         return found
-    if isinstance(found, Benchmark):
+    if isinstance(found, rooms.Benchmark):
         return found.compile()
     file, _, name = text.rpartition(":")
     studies = _studies(load_file(base / file))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -13,8 +13,10 @@ from peira.core.registry import Registry, registry
 from peira.errors import Invalid
 from peira.spec.files import read_document
 from peira.spec.limits import Policy
-from peira.spec.study import MAX_SEED, Study
-from peira.spec.values import Name, Table, Texts, Value, join, read_value
+from peira.spec.values import MAX_SEED, Name, Table, Texts, Value, join, read_value
+
+if TYPE_CHECKING:
+    from peira.spec.study import Study
 
 FILE = "peira.toml"
 STORE = ".peira/peira.db"

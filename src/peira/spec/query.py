@@ -18,12 +18,11 @@ from peira.core.templates import Template, is_template
 from peira.errors import Invalid
 from peira.spec.case import Case
 from peira.spec.rows import READERS
-from peira.spec.values import Name, Texts, Value
+from peira.spec.values import MAX_SEED, Name, Texts, Value
 
 SOURCES = ("file", "folder", "dataset", "rows")
 DATA_FILES = (*READERS, ".parquet")
 FIELDS = ("input", "expected", "id", "cluster", "slice")
-MAX_SEED = 2**53 - 1
 
 
 def _files(value: object) -> object:

@@ -27,9 +27,7 @@ from peira.spec.read import KEYS, Reader
 from peira.spec.rules import broken_rules
 from peira.spec.stopping import Stop
 from peira.spec.transforms import as_transform
-from peira.spec.values import Name, Table, Texts, Value, translate
-
-MAX_SEED = 2**53 - 1
+from peira.spec.values import MAX_SEED, Name, Table, Texts, Value, translate
 
 
 class Study(Value, Decorated):

@@ -17,6 +17,8 @@ from peira.core.ids import Json, normalise
 from peira.core.registry import nearest
 from peira.errors import Invalid
 
+MAX_SEED = 2**53 - 1
+
 
 class Value(BaseModel):
     """A frozen part of a study, made by position or by name; `Invalid` holds every problem of a bad one."""
