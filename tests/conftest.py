@@ -22,6 +22,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from .warm import Warm, beginning
+
 settings.register_profile("local", deadline=None, max_examples=40)
 settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True, print_blob=True)
 settings.register_profile("thorough", deadline=None, max_examples=500)
@@ -126,6 +128,13 @@ def server() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def batch_server() -> Iterator[str]:
     yield from _serving("batch_server.py", CANARY)
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Warm]:
+    """Starts programs that find peira imported."""
+    with beginning() as started:
+        yield started
 
 
 _numbers = count()
