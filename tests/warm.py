@@ -71,7 +71,7 @@ class Process:
         if self.stdin is not None:
             self.stdin.close()
         said: dict[int, Any] = {}
-        files = [file for file in (self.stdout, self.stderr) if file is not None]
+        files = [file for file in (self.stdout, self.stderr) if file and not file.closed]
         readers = [threading.Thread(target=_read, args=(file, said), daemon=True) for file in files]
         for reader in readers:
             reader.start()
