@@ -8,6 +8,9 @@ READY := .venv/.ready
 MODEL := .venv/.model
 SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
 
+# The tests start many processes: each would compile all of peira again if none might keep what it compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo model test check bench calibrate torture docs clean
 

@@ -24,6 +24,9 @@ from hypothesis import settings
 
 from .warm import Warm, beginning
 
+# Matrices are small here, and tests run side by side: threads of BLAS would only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 settings.register_profile("local", deadline=None, max_examples=40)
 settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True, print_blob=True)
 settings.register_profile("thorough", deadline=None, max_examples=500)
