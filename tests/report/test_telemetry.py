@@ -417,20 +417,17 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.fixture
-def peira(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def peira(tmp_path: Path, warm: Any) -> Callable[..., subprocess.CompletedProcess[str]]:
     """`peira run`, in a project with telemetry, in a process of its own."""
     (tmp_path / "echo.py").write_text(STUDY)
     (tmp_path / "peira.toml").write_text('telemetry = "otel"\n')
 
-    def start(*before: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *(before or ("-m", "peira.cli")), "run", "echo.py", "--json"],
-            cwd=tmp_path,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def start(*python: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        command = [*((sys.executable, *python) if python else ("peira",)), "run", "echo.py", "--json"]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        process = warm.start(command, cwd=tmp_path, env={**os.environ, **environment}, **pipes)
+        out, err = process.communicate(timeout=50)
+        return subprocess.CompletedProcess(command, process.returncode, out, err)
 
     return start
 
