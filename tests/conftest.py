@@ -32,6 +32,12 @@ settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What may take longer than others begins first, so that nobody waits for it alone at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+
+
 Turn = dict[str, Any]
 CANARY = "canary-7f3a91c2-key-0b5d"
 
