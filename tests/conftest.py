@@ -38,6 +38,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
 
 
+def pytest_collection_finish() -> None:
+    """Bytecode is that of a file by its size and second, and tests write the same module twice in one: what
+    they and their processes compile is not kept."""
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+
+
 Turn = dict[str, Any]
 CANARY = "canary-7f3a91c2-key-0b5d"
 
