@@ -8,6 +8,10 @@ READY := .venv/.ready
 MODEL := .venv/.model
 SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
 
+# Tests start many processes, and each would compile peira again: what is compiled is kept, whoever says not to.
+unexport PYTHONDONTWRITEBYTECODE
+COMPILED = $(BIN)/python -m compileall -q -j 0 src
+
 .DEFAULT_GOAL := help
 .PHONY: help demo model test check bench calibrate torture docs clean
 
@@ -20,6 +24,7 @@ demo: $(READY) $(MODEL) ## run the demonstration study, on a real model inside t
 model: $(READY) $(MODEL) ## fetch the embedded models
 
 test: $(READY) ## run the tests
+	@$(COMPILED)
 	@$(BIN)/pytest -q -n logical $(ARGS)
 
 check: $(READY) ## formatting, lint, types, and the law of the house
@@ -35,6 +40,7 @@ calibrate: $(READY) ## simulate how often intervals and tests are right, and kee
 	@$(BIN)/python benchmarks/calibration/run.py --write docs/calibration.md $(ARGS)
 
 torture: $(READY) ## run the long fault sweeps, then every property on many examples
+	@$(COMPILED)
 	@$(BIN)/pytest -q -n logical -m torture --timeout 7200 $(ARGS)
 	@$(BIN)/pytest -q -n logical --hypothesis-profile thorough --timeout 7200 $(ARGS)
 

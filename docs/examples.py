@@ -7,9 +7,9 @@ Each page is played from top to bottom, in an empty folder of its own:
 
 - a `python` or `toml` block whose first line is a comment with a file's name is written to that file;
 - a `python` block of prompts (`>>> `) is typed into one Python session, which the whole page shares;
-- in a `console` block every line that begins with `$ ` is run by bash. Both streams are shown, as in a
-  terminal. A command that ends with another exit code than 0 must be followed by `$ echo $?`, so that the
-  page says so.
+- in a `console` block every line that begins with `$ ` is run by bash, or without a shell where it has no
+  use for one. Both streams are shown, as in a terminal. A command that ends with another exit code than 0
+  must be followed by `$ echo $?`, so that the page says so.
 
 Blocks of any other language are shown only, and what asks a real model is executed only when it is written.
 Two executions are compared after `plain`, which says what may differ. Run ids and process numbers differ,
@@ -25,11 +25,12 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,12 @@ VOLATILE = re.compile(
     r"|(?P<size>\b[\d,]+ bytes\b)"
     r"|(?P<temporary>/tmp/[\w./-]+)"
 )
+SHELL = frozenset("|&;<>()$`\\*?[]{}#~!\n")
+"""What only a shell understands."""
+
+Start = Callable[..., Any]
+"""Starts a program: subprocess.Popen, or what takes the same and gives the same."""
+
 PROGRESS = re.compile(r"^\w+: \d+/\d+ trials.*\n", re.MULTILINE)
 
 
@@ -112,6 +119,7 @@ class Player:
 
     folder: Path
     writing: bool = False
+    start: Start = subprocess.Popen
     problems: list[str] = field(default_factory=list)
     _code: int = 0
     _names: dict[str, str] = field(default_factory=dict)
@@ -131,7 +139,7 @@ class Player:
         return block.body
 
     def _type(self, block: Block) -> str:
-        self._session = self._session or Session(self.folder)
+        self._session = self._session or Session(self.folder, self.start)
         shown = ""
         for example in doctest.DocTestParser().get_examples(block.body):
             typed = example.source.splitlines()
@@ -153,18 +161,23 @@ class Player:
         return shown
 
     def _run(self, command: str) -> str:
-        done = subprocess.run(
-            ["bash", "-c", f"(exit {self._code})\n{self._now(command)}"],
+        process = self.start(
+            self._words(self._now(command)),
             cwd=self.folder,
             env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            check=False,
         )
-        self._code = done.returncode
-        return done.stdout
+        said, _ = process.communicate()
+        self._code = process.returncode
+        return str(said)
+
+    def _words(self, command: str) -> list[str]:
+        if command.startswith("peira ") and not SHELL & set(command):
+            return shlex.split(command)
+        return ["bash", "-c", f"(exit {self._code})\n{command}"]
 
     def _kept(self, shown: str, actual: str, block: Block) -> str:
         """What is shown, if that is still true; else what is. Learns which run each shown id stands for."""
@@ -220,8 +233,8 @@ def environment() -> dict[str, str]:
 class Session:
     """A Python prompt in a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        self._process = subprocess.Popen(
+    def __init__(self, folder: Path, start: Start) -> None:
+        self._process = start(
             [sys.executable, __file__, "--session"],
             cwd=folder,
             env=environment(),
@@ -262,10 +275,10 @@ def _execute(source: str, names: dict[str, Any]) -> None:
 # Checking and writing
 
 
-def played(page: Path, writing: bool = False) -> tuple[str, list[str]]:
+def played(page: Path, writing: bool = False, start: Start = subprocess.Popen) -> tuple[str, list[str]]:
     """The page as it would be written now, and what is wrong with it apart from that."""
     text, folder = page.read_text(encoding="utf-8"), Path(tempfile.mkdtemp(prefix="peira-docs-")).resolve()
-    player = Player(folder, writing)
+    player = Player(folder, writing, start)
     try:
         return FENCE.sub(lambda found: _replayed(found, text, player), text), [
             *player.problems,
@@ -297,9 +310,9 @@ def _mentions(block: Block, name: str) -> bool:
     )
 
 
-def stale(page: Path) -> list[str]:
+def stale(page: Path, start: Start = subprocess.Popen) -> list[str]:
     """Every line of a page that is not what its examples now show."""
-    now, problems = played(page)
+    now, problems = played(page, start=start)
     before = page.read_text(encoding="utf-8")
     return problems if now == before else [*problems, *_differences(before, now)]
 

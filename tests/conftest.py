@@ -22,10 +22,28 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from .warm import Warm, beginning
+
+# Matrices are small here, and tests run side by side: threads of BLAS would only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 settings.register_profile("local", deadline=None, max_examples=40)
 settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True, print_blob=True)
 settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What may take longer than others begins first, so that nobody waits for it alone at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Bytecode is that of a file by its size and second, and tests write the same module twice in one: what
+    they and their processes compile is not kept."""
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+
 
 Turn = dict[str, Any]
 CANARY = "canary-7f3a91c2-key-0b5d"
@@ -126,6 +144,13 @@ def server() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def batch_server() -> Iterator[str]:
     yield from _serving("batch_server.py", CANARY)
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Warm]:
+    """Starts programs that find peira imported."""
+    with beginning() as started:
+        yield started
 
 
 _numbers = count()

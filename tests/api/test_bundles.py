@@ -292,7 +292,7 @@ def test_anything_can_work_it_off(tmp_path: Path) -> None:
     assert {t.output for t in came.results} == {f"CAPITAL OF {land.upper()}?" for land in LANDS}
 
 
-def test_work_goes_on_after_a_kill_and_tries_again_what_failed(tmp_path: Path) -> None:
+def test_work_goes_on_after_a_kill_and_tries_again_what_failed(tmp_path: Path, warm: Any) -> None:
     (tmp_path / "slow.py").write_text(
         "import os, pathlib\n"
         "from peira import study\n"
@@ -304,12 +304,12 @@ def test_work_goes_on_after_a_kill_and_tries_again_what_failed(tmp_path: Path) -
         "        raise ValueError('not yet')\n"
         "    return case.input\n"
     )
-    python = [sys.executable, "-m", "peira.cli", "bundle"]
 
     def peira(*arguments: str, failpoint: str = "") -> int:
         environment = {**os.environ, "PEIRA_FAILPOINT": failpoint}
-        command = [*python, *arguments, "--quiet"]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True).returncode
+        command = ["peira", "bundle", *arguments, "--quiet"]
+        process = warm.start(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+        return int(process.wait(50))
 
     assert peira("export", "slow.py", "-o", "w") == 0
     work = ("work", "w", "-o", "a", "--study", "slow.py", "--parallel", "1")

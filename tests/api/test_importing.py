@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,6 @@ from peira.api.importing import Imported, import_outputs
 from peira.core.events import State
 from peira.errors import Invalid
 from peira.stores.memory import MemoryStore
-from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import verify
 from peira.transforms import number_after
 
@@ -383,57 +379,3 @@ def solutions() -> Iterator[dict[str, Any]]:
                     "output": one["solution"],
                     "metrics": {"published": float(one["is_correct"])},
                 }
-
-
-# Durability and size
-
-SCRIPT = """
-import resource, sys
-from peira.api.importing import import_outputs
-base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-done = import_outputs(sys.argv[1], name="big", store=sys.argv[2], progress=False)
-print(done.recorded, done.same, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base) // 1024)
-"""
-
-
-def start(path: Path, store: Path, failpoint: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, **({"PEIRA_FAILPOINT": failpoint} if failpoint else {})}
-    return subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(path), str(store)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-@pytest.mark.parametrize(
-    "place",
-    ["store.before_commit:3", "store.after_commit:4", "engine.before_end:2", "engine.before_finish:1"],
-)
-def test_killed_in_the_middle_nothing_is_lost_or_doubled(tmp_path: Path, place: str) -> None:
-    path, store = tmp_path / "x.jsonl", tmp_path / "x.db"
-    rows = [{"case": n, "output": f"said {n}" * 400} for n in range(1500)]
-    path.write_text("".join(json.dumps(one) + "\n" for one in rows))
-    assert start(path, store, place).returncode == -9
-    done = start(path, store)
-    assert done.returncode == 0, done.stderr
-    recorded, same, _ = map(int, done.stdout.split())
-    assert recorded + same == 1500
-    with closing(SqliteStore(store, readonly=True)) as opened:
-        assert verify(opened) == []
-    found = look_at(store).results()
-    assert {t.case_id: t.output for t in found} == {str(one["case"]): one["output"] for one in rows}
-
-
-def test_a_large_file_is_never_held(tmp_path: Path) -> None:
-    path = tmp_path / "big.jsonl"
-    with path.open("w") as file:
-        for n in range(500):
-            file.write(json.dumps({"case": n % 100, "output": f"{n} " * 25_000}) + "\n")
-    assert path.stat().st_size > 45_000_000
-    done = start(path, tmp_path / "x.db")
-    recorded, _, grown = map(int, done.stdout.split())
-    assert recorded == 500
-    assert grown < 60  # MiB, beyond what the program itself takes

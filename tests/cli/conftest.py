@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -89,14 +88,13 @@ def peira(folder: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., Done
 
 
 @pytest.fixture
-def spawn(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def spawn(folder: Path, warm: Any) -> Iterator[Callable[..., Any]]:
     """`peira ...` in a process of its own, ended at the end of the test if it is still there."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[Any] = []
 
-    def start(*arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-P", "-m", "peira.cli", *arguments]
+    def start(*arguments: str) -> Any:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        started.append(subprocess.Popen(command, cwd=folder, text=True, **pipes))
+        started.append(warm.start(["peira", *arguments], cwd=folder, text=True, **pipes))
         return started[-1]
 
     yield start
@@ -106,7 +104,7 @@ def spawn(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 @pytest.fixture
-def ended(spawn: Callable[..., subprocess.Popen[str]]) -> Callable[..., Done]:
+def ended(spawn: Callable[..., Any]) -> Callable[..., Done]:
     """`peira ...` in a process of its own, to its end."""
 
     def call(*arguments: str) -> Done:

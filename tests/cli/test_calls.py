@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -358,12 +355,12 @@ def cut(case):
 """
 
 
-def test_a_call_whose_process_was_killed_is_in_doubt(folder, peira):
+def test_a_call_whose_process_was_killed_is_in_doubt(folder, peira, ended, monkeypatch):
     (folder / "peira.toml").unlink()  # no other process knows the teller
     (folder / "cut.py").write_text(CUT_OFF)
-    env = {**os.environ, "PEIRA_FAILPOINT": "ledger.after_intent"}
-    command = [sys.executable, "-P", "-m", "peira.cli", "run", "cut.py", "--quiet"]
-    assert subprocess.run(command, cwd=folder, env=env, capture_output=True).returncode == -9
+    with monkeypatch.context() as there:
+        there.setenv("PEIRA_FAILPOINT", "ledger.after_intent")
+        assert ended("run", "cut.py", "--quiet").code == -9
     [call] = peira("resolve", "--json").document["in_doubt"]
     assert (call["state"], call["status"]) == ("intended", "cut off")
     assert peira("calls").out.splitlines()[-2] == "1 call: 1 sent without an answer yet"

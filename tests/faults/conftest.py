@@ -13,9 +13,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,6 +93,7 @@ class Bench:
     """One store, the processes that work on it, and their notes."""
 
     folder: Path
+    begin: Callable[..., Any]
     interruptions: int = 3
 
     def __post_init__(self) -> None:
@@ -105,15 +108,15 @@ class Bench:
     def store(self) -> Path:
         return self.folder / "answers.db"
 
-    def start(self, failpoint: str = "") -> subprocess.Popen[bytes]:
+    def start(self, failpoint: str = "", begin: Callable[..., Any] | None = None) -> Any:
         env = {**os.environ, "OUTSIDE": str(self.folder), "PEIRA_FAILPOINT": failpoint}
         command = [sys.executable, str(self.script), str(self.store), str(self.interruptions)]
-        return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return (begin or self.begin)(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-    def finish(self, process: subprocess.Popen[bytes]) -> int:
+    def finish(self, process: Any) -> int:
         _, problem = process.communicate(timeout=50)
         assert process.returncode in (0, -9), problem.decode()
-        return process.returncode
+        return int(process.returncode)
 
     def kill_at(self, failpoint: str) -> int:
         """Run until the plug is pulled there; the process's return code."""
@@ -122,7 +125,7 @@ class Bench:
     def kill_after(self, acknowledged: int, seconds: float) -> int:
         """Kill from outside, so long after that many more acknowledgements."""
         aim = len(self.acks) + acknowledged
-        process = self.start()
+        process = self.start(begin=None if acknowledged else subprocess.Popen)  # what begins, begins cold
         while acknowledged and process.poll() is None and len(self.lines("acknowledged")) < aim:
             time.sleep(0.001)
         time.sleep(seconds)
@@ -208,9 +211,9 @@ def outputs(results: peira.Results) -> dict[str, object]:
 
 
 @pytest.fixture(scope="session")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
+def reference(tmp_path_factory: pytest.TempPathFactory, warm: Any) -> Reference:
     """The undisturbed run, once a session."""
-    bench = Bench(tmp_path_factory.mktemp("undisturbed"))
+    bench = Bench(tmp_path_factory.mktemp("undisturbed"), warm.start)
     assert bench.finish(bench.start()) == 0
     results = peira.open(bench.store).results()
     assert results.status == "completed"
@@ -219,8 +222,8 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    bench = Bench(tmp_path / "bench")
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: Any) -> Bench:
+    bench = Bench(tmp_path / "bench", warm.start)
     monkeypatch.setenv("OUTSIDE", str(bench.folder))  # the recovering run notes there, too
     monkeypatch.chdir(tmp_path)
     return bench

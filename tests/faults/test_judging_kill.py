@@ -64,7 +64,7 @@ def texts(seen: list[Record]) -> dict[str, str]:
     "place", ["ledger.after_answer:25", "ledger.before_answer:40", "ledger.after_intent:60"]
 )
 def test_killed_in_the_middle_of_scoring(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Any
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Any, warm: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
     grader = {"model": f"openai:{endpoint.model}", "base_url": f"{endpoint.base}/v1"}
@@ -72,8 +72,9 @@ def test_killed_in_the_middle_of_scoring(
     Path("asked.py").write_text(SCRIPT)
     endpoint.always({"text": json.dumps({"reason": "so", "grade": 4}), "delay": 0.02})
     environment = {**os.environ, "PEIRA_FAILPOINT": place}
-    killed = subprocess.run([sys.executable, "asked.py"], env=environment, capture_output=True, timeout=50)
-    assert killed.returncode == -9, killed.stderr.decode()
+    killed = warm.start([sys.executable, "asked.py"], env=environment, stderr=subprocess.PIPE)
+    _, said = killed.communicate(timeout=50)
+    assert killed.returncode == -9, said.decode()
 
     before = records()
     asked = texts(before)

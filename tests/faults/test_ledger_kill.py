@@ -61,6 +61,7 @@ class Bench:
 
     folder: Path
     endpoint: Any
+    begin: Callable[..., Any]
     told: dict[str, Any]
     started: ExitStack
     kills: int = 0
@@ -77,18 +78,18 @@ class Bench:
     def calls(self) -> int:
         return 3 * int(self.told["cases"])
 
-    def start(self, failpoint: str = "") -> subprocess.Popen[bytes]:
+    def start(self, failpoint: str = "") -> Any:
         env = {**os.environ, "PEIRA_FAILPOINT": failpoint}
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-        process = subprocess.Popen([sys.executable, "asks.py"], cwd=self.folder, env=env, **quiet)
+        process = self.begin([sys.executable, "asks.py"], cwd=self.folder, env=env, **quiet)
         self.started.callback(_end, process)
         return process
 
-    def finish(self, process: subprocess.Popen[bytes]) -> int:
+    def finish(self, process: Any) -> int:
         _, said = process.communicate(timeout=50)
         assert process.returncode in (0, -9), said.decode()
         self.kills += process.returncode == -9
-        return process.returncode
+        return int(process.returncode)
 
     def kill_at(self, failpoint: str) -> None:
         assert self.finish(self.start(failpoint)) == -9
@@ -100,7 +101,7 @@ class Bench:
         process.kill()
         self.finish(process)
 
-    def started_until(self, bills: int) -> subprocess.Popen[bytes]:
+    def started_until(self, bills: int) -> Any:
         """A process that has run up that many more bills."""
         aim = self.endpoint.bills() + bills
         process = self.start()
@@ -185,13 +186,15 @@ class Bench:
         store.close()
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: Any) -> None:
     process.kill()
     process.communicate()
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Any) -> Iterator[Callable[..., Bench]]:
+def bench(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Any, warm: Any
+) -> Iterator[Callable[..., Bench]]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOLD", "")
     endpoint.always({"delay": 0.02})
@@ -204,7 +207,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Any) -> Ite
         fast |= {"price": price} if price else {}
         (tmp_path / "peira.toml").write_text(tomli_w.dumps({"models": {"fast": fast}}))
         told = {"policy": {}, "budget": {}, **told}
-        return Bench(tmp_path, endpoint, {"cases": cases, "agent": agent, **told}, started)
+        return Bench(tmp_path, endpoint, warm.start, {"cases": cases, "agent": agent, **told}, started)
 
     with ExitStack() as started:  # no process outlives its test
         yield made

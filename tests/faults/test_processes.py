@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import apsw
 import psutil
@@ -74,9 +76,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def start(folder: Path, source: str, name: str = "script.py") -> subprocess.Popen[bytes]:
-    (folder / name).write_text(source)
-    return subprocess.Popen([sys.executable, name], cwd=folder, stderr=subprocess.DEVNULL)
+@pytest.fixture
+def start(folder: Path, warm: Any) -> Callable[[str], Any]:
+    """A script in a process of its own."""
+
+    def start(source: str) -> Any:
+        (folder / "script.py").write_text(source)
+        return warm.start([sys.executable, "script.py"], cwd=folder, stderr=subprocess.DEVNULL)
+
+    return start
 
 
 def wait_for(there: Path) -> None:
@@ -89,11 +97,11 @@ def wait_gone(pid: int) -> None:
         psutil.Process(pid).wait(timeout=20)
 
 
-def test_a_trial_that_kills_its_process_fails_in_the_end_and_no_other(folder) -> None:
+def test_a_trial_that_kills_its_process_fails_in_the_end_and_no_other(folder, start) -> None:
     codes = []
     while not codes or codes[-1] == -9:
         assert len(codes) < 6, "it kills its process for ever"
-        codes.append(start(folder, DEADLY).wait(timeout=50))
+        codes.append(start(DEADLY).wait(timeout=50))
     assert codes == [-9, -9, -9, 0]
     results = peira.open("deadly.db").results()
     assert results.status == "completed with failures"
@@ -116,11 +124,11 @@ def test_a_trial_that_kills_its_process_kills_only_a_child_in_the_process_runner
 
 
 def test_a_child_with_calls_under_way_ends_with_its_parent_and_the_next_run_goes_on(
-    folder, endpoint, monkeypatch
+    folder, start, endpoint, monkeypatch
 ) -> None:
     monkeypatch.setenv("PEIRA_TEST_MODEL", f"openai:{endpoint.model}")
     endpoint.script({"text": "first"}, *({"text": "lost", "delay": 30} for _ in QUESTIONS[1:]))
-    parent = start(folder, ASKING)
+    parent = start(ASKING)
     wait_for(folder / "began *")
     [began] = folder.glob("began *")
     while endpoint.sends() < len(QUESTIONS):
@@ -136,8 +144,8 @@ def test_a_child_with_calls_under_way_ends_with_its_parent_and_the_next_run_goes
     assert billed == {q: 1 if q == heard else 2 for q in QUESTIONS}
 
 
-def test_a_second_process_is_refused_at_once_and_does_nothing(folder) -> None:
-    first = start(folder, SLOW)
+def test_a_second_process_is_refused_at_once_and_does_nothing(folder, start) -> None:
+    first = start(SLOW)
     wait_for(folder / "began *")
     before = peira.open("slow.db").events()
     since = time.monotonic()
@@ -152,8 +160,8 @@ def test_a_second_process_is_refused_at_once_and_does_nothing(folder) -> None:
     assert peira.open("slow.db").run().status is Status.completed
 
 
-def test_a_run_that_is_alive_is_running_and_after_a_kill_interrupted(folder) -> None:
-    process = start(folder, SLOW)
+def test_a_run_that_is_alive_is_running_and_after_a_kill_interrupted(folder, start) -> None:
+    process = start(SLOW)
     wait_for(folder / "began *")
     assert peira.open("slow.db").run().status is Status.running
     process.kill()
@@ -174,8 +182,8 @@ def test_a_store_cut_off_while_it_was_made_is_an_empty_store(folder) -> None:
     assert peira.run("script.py", store="slow.db", progress=False).status == "completed"
 
 
-def test_ctrl_c_lets_running_trials_finish_and_the_next_run_goes_on(folder) -> None:
-    process = start(folder, SLOW.replace("range(4)", "range(40)"))
+def test_ctrl_c_lets_running_trials_finish_and_the_next_run_goes_on(folder, start) -> None:
+    process = start(SLOW.replace("range(4)", "range(40)"))
     wait_for(folder / "began *")
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
@@ -191,8 +199,8 @@ def test_ctrl_c_lets_running_trials_finish_and_the_next_run_goes_on(folder) -> N
     assert (again.status, again.counts["reused"]) == ("completed", len(done))
 
 
-def test_a_second_ctrl_c_cancels_what_runs(folder) -> None:
-    process = start(folder, SLOW)
+def test_a_second_ctrl_c_cancels_what_runs(folder, start) -> None:
+    process = start(SLOW)
     wait_for(folder / "began *")
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)

@@ -37,24 +37,24 @@ RULES = ['"when decided"', '{"rule": "racing", "by": "m"}']
 
 
 @pytest.fixture(scope="module", params=RULES, ids=["decided", "racing"])
-def undisturbed(request, tmp_path_factory):
+def undisturbed(request, tmp_path_factory, warm):
     """A rule, and what it says of a run that nobody disturbs."""
-    look = _finished(tmp_path_factory.mktemp("reference"), request.param).look
+    look = _finished(warm, tmp_path_factory.mktemp("reference"), request.param).look
     assert look.answer
     return request.param, look
 
 
 @pytest.mark.parametrize("trials", [30, 120])
-def test_killed_and_resumed(tmp_path, undisturbed, trials):
+def test_killed_and_resumed(tmp_path, undisturbed, trials, warm):
     rule, reference = undisturbed
     folder = _written(tmp_path / "killed", rule)
-    process = _start(folder)
+    process = _start(warm, folder)
     while process.poll() is None and len(_notes(folder)) < trials:
         time.sleep(0.001)
     process.kill()
     process.communicate(timeout=30)
     done = _succeeded(folder)
-    results = _finished(folder, rule)
+    results = _finished(warm, folder, rule)
     assert results.look == reference
     later = _notes(folder)
     assert not {trial for trial in later if later.count(trial) > 1} & done
@@ -67,10 +67,10 @@ def _written(folder, rule):
     return folder
 
 
-def _start(folder):
+def _start(warm, folder):
     env = {**os.environ, "NOTES": str(folder / "notes")}
     command = [sys.executable, str(folder / "coins.py"), str(folder / "coins.db")]
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return warm.start(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def _notes(folder):
@@ -86,8 +86,8 @@ def _succeeded(folder):
     return {trial.id for trial in results if trial.state == "succeeded"}
 
 
-def _finished(folder, rule):
-    _, problem = _start(_written(folder, rule)).communicate(timeout=50)
+def _finished(warm, folder, rule):
+    _, problem = _start(warm, _written(folder, rule)).communicate(timeout=50)
     assert not problem, problem.decode()
     return peira.open(folder / "coins.db").results()
 

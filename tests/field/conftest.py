@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,13 +32,13 @@ def written(folder: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def spawned(folder: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def spawned(folder: Path, warm: Any) -> Iterator[Callable[..., Any]]:
     """A Python file run in a process of its own."""
-    processes: list[subprocess.Popen[bytes]] = []
+    processes: list[Any] = []
 
-    def spawn(name: str = "s.py", **env: str) -> subprocess.Popen[bytes]:
+    def spawn(name: str = "s.py", **env: str) -> Any:
         command = [sys.executable, name]
-        process = subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL, env={**os.environ, **env})
+        process = warm.start(command, cwd=folder, stderr=subprocess.DEVNULL, env={**os.environ, **env})
         processes.append(process)
         return process
 

@@ -12,6 +12,7 @@ from peira.analysis.results import Results
 from peira.analysis.trials import Score, TrialResult
 from peira.core.events import Failure, State
 from peira.report.build import build
+from peira.report.html import html
 from peira.report.value import Report
 from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
 
@@ -83,6 +84,11 @@ def gsm8k(gsm8k_solutions: list[dict[str, Any]]) -> Results:
 @pytest.fixture(scope="session")
 def built(hostile: Results) -> Report:
     return build(hostile)
+
+
+@pytest.fixture(scope="session")
+def page(built: Report) -> bytes:
+    return html(built)
 
 
 @pytest.fixture(scope="session")

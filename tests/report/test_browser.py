@@ -47,8 +47,10 @@ class Page:
 
 
 @pytest.fixture(scope="module")
-def written(hostile: Results, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return hostile.report(tmp_path_factory.mktemp("report") / "report.html")
+def written(page: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    file.write_bytes(page)
+    return file
 
 
 OPEN_ALL = "document.querySelectorAll('details').forEach(found => { found.open = true })"
