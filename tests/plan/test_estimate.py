@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from peira.core.models import Named
@@ -50,6 +50,7 @@ said = st.builds(
 priced = st.sampled_from([(), (model("x"),), (model("x", None),), (model("x"), model("y"))])
 
 
+@example([did(calls=1.6e-308)], 1.0, (model("x"),), False, NOTHING_SAID)
 @given(finished, st.floats(1, 1e4), priced, st.booleans(), said)
 def test_what_is_needed_as_before_is_ordered(
     seen: list[Did], n: float, models: Sequence[Named], alike: bool, said: Assumptions

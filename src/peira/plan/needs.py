@@ -25,6 +25,8 @@ from peira.plan.experience import Did
 UNSEEN = "no model is named, and no finished trial shows any calls"
 NO_MODEL = "which model is asked is not known"
 NO_TIME = "no finished trial shows how long one takes"
+FEWEST = 1e-6
+"""Tokens are priced by the call: by how many, must be something to divide by."""
 
 
 class Need(msgspec.Struct, frozen=True):
@@ -145,7 +147,7 @@ def _priced(need: Need, models: Sequence[Named], batch: bool) -> Need:
 def _cost(need: Need, models: Sequence[Named], side: str, batch: bool) -> float | None:
     """Of as many calls as are expected, with the tokens of this side."""
     assert need.calls is not None
-    calls = need.calls.expected
+    calls = max(need.calls.expected, FEWEST)
     usage = Usage(*(round(getattr(tokens, side) / calls) for tokens in (need.input, need.output)))
     prices = [model.price for model in models if model.price]
     costs = [(price.cost(usage), price.batch if batch else 1.0) for price in prices]
