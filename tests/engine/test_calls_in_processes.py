@@ -148,7 +148,7 @@ def test_answers_to_a_process_that_died_are_not_bought_again(endpoint: Any, cond
 def test_an_attempt_ends_without_the_thread_that_still_waits(
     endpoint: Any, conducted: Conducted, folder: Path
 ) -> None:
-    endpoint.script({"text": "too late", "delay": 3.0})
+    endpoint.always({"delay": 1.0})
     results = conducted("leaving")
     assert [trial.output for trial in results.trials] == [0, "y"]
     assert "has ended" in (folder / "told x").read_text()
