@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from peira import Case, Study, evaluate, match, run
 from peira.api import open as look_at
-from peira.api.importing import Imported, import_outputs
+from peira.api.importing import import_outputs
+from peira.api.taken import Taken
 from peira.core.events import State
 from peira.errors import Invalid
 from peira.stores.memory import MemoryStore
@@ -49,11 +50,11 @@ def capitals(**changes: Any) -> Study:
     return Study(**{**said, **changes})
 
 
-def imported(rows: Any, study: Any = None, **wishes: Any) -> Imported:
+def imported(rows: Any, study: Any = None, **wishes: Any) -> Taken:
     return import_outputs(rows, study, progress=False, **wishes)
 
 
-def outputs(done: Imported) -> dict[tuple[Any, ...], Any]:
+def outputs(done: Taken) -> dict[tuple[Any, ...], Any]:
     return {
         (*(t.condition.values()), t.case_id, t.repeat): t.output
         for t in done.results

@@ -8,11 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from peira.analysis.results import Results
 from peira.api.bundles import CHUNK, opened_file
 from peira.api.outside import file_digest
 from peira.api.results import results_of
 from peira.api.stores import StoreLike, incarnation, locate, owned, reading
+from peira.api.taken import Taken, taken
 from peira.api.telling import Told
 from peira.core.clock import SystemClock
 from peira.core.contracts import RunQuery
@@ -43,21 +43,6 @@ from peira.spec.rows import Problems
 EVERY = 1_000_000
 
 
-@dataclass(frozen=True)
-class Taken:
-    """What came of taking answers in. `recorded` and `failed` are new, `same` were there already; what was
-    `refused` is told line by line, the first of it."""
-
-    results: Results
-    stage: str
-    recorded: int
-    failed: int
-    same: int
-    refused: int
-    problems: tuple[str, ...]
-    origin: str
-
-
 def bundle_import(answers: str | Path, *, store: StoreLike = None, progress: bool | None = None) -> Taken:
     """Take in the answers to a bundle that was exported from this store.
 
@@ -78,17 +63,7 @@ def bundle_import(answers: str | Path, *, store: StoreLike = None, progress: boo
             taking = _Taking(header, path.name, pending, origin, problems)
             recorder = taking.take(file, opened, told)
             results = results_of(where, opened, recorder.run or _former(header, opened))
-    ended = recorder.ended
-    return Taken(
-        results,
-        header.stage,
-        ended[State.succeeded],
-        ended[State.failed],
-        recorder.same,
-        problems.count,
-        tuple(problems.lines()),
-        str(origin),
-    )
+    return taken(results, header.stage, recorder, problems, origin)
 
 
 def _known(header: Header, store: Any, name: str) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from peira.analysis.results import Results
 from peira.api.outside import Wanted, sources_of
 from peira.api.recorded import Survey
 from peira.api.results import results_of
 from peira.api.running import Wishes, execute
 from peira.api.stores import StoreLike, exists, incarnation, locate, owned, reading
 from peira.api.studies import StudyLike, plan_of
+from peira.api.taken import Taken, taken
 from peira.api.telling import Told
 from peira.core.clock import SystemClock
 from peira.core.events import Failure, State
@@ -48,20 +48,6 @@ MOST_MESSAGE = 2000
 Named = Callable[[Recorded], str | None]
 
 
-@dataclass(frozen=True)
-class Imported:
-    """What came of an import. `recorded` and `failed` are new, `same` were there already; what was `refused`
-    is told line by line, the first of it."""
-
-    results: Results
-    recorded: int
-    failed: int
-    same: int
-    refused: int
-    problems: tuple[str, ...]
-    origin: str
-
-
 def import_outputs(
     source: Source | Sequence[Source],
     study: StudyLike | None = None,
@@ -74,7 +60,7 @@ def import_outputs(
     factors: Sequence[str] | None = None,
     store: StoreLike = None,
     progress: bool | None = None,
-) -> Imported:
+) -> Taken:
     """Take in outputs that were made elsewhere: rows, or files of them (JSONL, CSV, Parquet), logs of Inspect
     (`.eval`), sample files of the LM evaluation harness (`samples_*.jsonl`).
 
@@ -112,7 +98,7 @@ def _as_study(
     store: StoreLike,
     project: Project,
     progress: bool | None,
-) -> Imported:
+) -> Taken:
     survey = Survey(Problems())
     survey.take(wanted.outputs(survey.problems), cases=cases is None)
     given = None if cases is None else read_cases(Path(cases))
@@ -134,7 +120,7 @@ def _name(source: Source) -> str:
     return Path(source).stem if isinstance(source, str | Path) else "recorded"
 
 
-def _judged(done: Imported, where: Path | Any, project: Project) -> bool:
+def _judged(done: Taken, where: Path | Any, project: Project) -> bool:
     """Whether nothing is new, and what there is was judged before."""
     if done.recorded or done.failed:
         return False
@@ -157,7 +143,7 @@ def _planning(where: Path | Any, project: Project) -> Iterator[Any]:
 
 def _import(
     wanted: Wanted, plan: Plan, named: Named, where: Path | Any, project: Project, progress: bool | None
-) -> Imported:
+) -> Taken:
     problems, origin = Problems(), wanted.origin
     matched = _matched(wanted.outputs(problems), plan, named, origin, problems)
     chunks = grouped(matched)
@@ -186,16 +172,7 @@ def _import(
         if recorder.run:
             recorder.finish(standing(read(manifest, store.get), store, run))
         results = results_of(where, store, run)
-    ended, same = recorder.ended, recorder.same
-    return Imported(
-        results,
-        ended[State.succeeded],
-        ended[State.failed],
-        same,
-        problems.count,
-        tuple(problems.lines()),
-        str(origin),
-    )
+    return taken(results, GENERATE, recorder, problems, origin)
 
 
 def _matched(

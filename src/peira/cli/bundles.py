@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from peira.api.answers import Taken, bundle_import
+from peira.api.answers import bundle_import
 from peira.api.bundles import Exported, bundle_export
+from peira.api.taken import Taken
 from peira.api.working import Worked, bundle_work
 from peira.cli import ending, errors
 from peira.cli.next import command

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from peira.api.importing import Imported, import_outputs
+from peira.api.importing import import_outputs
+from peira.api.taken import Taken
 from peira.cli import ending, errors
 from peira.cli.next import command
 from peira.cli.options import Json, Progress, Store, chosen
@@ -100,7 +101,7 @@ def _pairs(said: list[str] | tuple[str, ...]) -> dict[str, str]:
     return {name: field for name, _, field in pairs}
 
 
-def _document(done: Imported) -> dict[str, Any]:
+def _document(done: Taken) -> dict[str, Any]:
     return {
         **ending.summary(done.results),
         "imported_from": done.origin,
@@ -113,7 +114,7 @@ def _document(done: Imported) -> dict[str, Any]:
     }
 
 
-def _said(done: Imported) -> str:
+def _said(done: Taken) -> str:
     facts = {
         f"{counted(done.recorded, 'output')} recorded": True,
         f"{counted(done.failed, 'failure')} recorded": done.failed,
@@ -124,5 +125,5 @@ def _said(done: Imported) -> str:
     return f"imported from {done.origin}: {said}"
 
 
-def _shown(done: Imported, table: bool) -> str:
+def _shown(done: Taken, table: bool) -> str:
     return ending.text(done.results, "") if table else ending.headline(done.results)
