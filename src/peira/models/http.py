@@ -124,8 +124,8 @@ def telling(headers: Mapping[str, str]) -> dict[str, str]:
 
 def kept(headers: Mapping[str, str], secrets: tuple[str, ...]) -> dict[str, str]:
     """Those of them that are kept with an answer."""
-    found = {n: v[:200] for n, v in headers.items() if n != "date"} if headers else {}
-    return {n: v for n, v in found.items() if not any(s in v for s in secrets)} if found else {}
+    found = {n: v[:200] for n, v in headers.items() if n != "date"}
+    return {n: v for n, v in found.items() if not any(s in v for s in secrets)}
 
 
 def _why(problem: BaseException, post: Post) -> str:

@@ -43,10 +43,10 @@ class Line(ResponseHandler):
         transport.set_protocol(self)
         self.connection_made(transport)
 
-    async def ask(self, post: Post, sent: Sent, start: bytes, now: float) -> None:
+    async def ask(self, post: Post, sent: Sent, start: bytes, began: float) -> None:
         """Send, and wait for the head of the answer."""
-        self.status, self._seen, self._heard = 0, 0, now
-        self._due, self._silence = now + post.timeouts.total, post.timeouts.first_byte
+        self.status, self._seen, self._heard = 0, 0, self._loop.time()
+        self._due, self._silence = began + post.timeouts.total, post.timeouts.first_byte
         self.set_response_params(read_until_eof=True, read_bufsize=BUFFER)
         assert self.transport is not None
         self.transport.write(_written(post, sent, start))

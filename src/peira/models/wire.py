@@ -71,8 +71,10 @@ class Wire:
     def __init__(self) -> None:
         import aiohttp  # slow, and not needed before the first call
 
+        from peira.models.line import KEEP_ALIVE
+
         # The engine limits concurrency for each model: connections themselves never make a call wait.
-        self._connector = aiohttp.TCPConnector(limit=0)
+        self._connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE)
         self._loop = asyncio.get_running_loop()
         self._targets: dict[str, Target] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -85,14 +87,15 @@ class Wire:
         if proxy := _proxy(post.url):
             return await self._through(proxy, post, sent)
         target = self._targets.get(post.url) or self._target(post)
-        if (line := target.line(self._loop.time())) is None:
+        began = self._loop.time()
+        if (line := target.line(began)) is None:
             line = await self._connect(target, post.timeouts)
         self._busy[line] = target
         if self._timer is None:
             self._timer = self._loop.call_later(LOOK, self._look)
         leave = partial(self._leave, line)
         try:
-            await line.ask(post, sent, target.start, self._loop.time())
+            await line.ask(post, sent, target.start, began)
         except BaseException:
             leave(False)
             raise
