@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 COMPILED = $(BIN)/python -m compileall -q -j 0 src
 
 .DEFAULT_GOAL := help
-.PHONY: help demo model test check bench calibrate torture docs clean
+.PHONY: help demo model test newest check bench calibrate torture docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -27,11 +27,15 @@ test: $(READY) ## run the tests
 	@$(COMPILED)
 	@$(BIN)/pytest -q -n logical $(ARGS)
 
-check: $(READY) ## formatting, lint, types, and the law of the house
+newest: $(READY) ## try the newest release of aiohttp; a failure if calls work neither directly nor by sessions
+	@.ci/newest-aiohttp
+
+check: $(READY) ## formatting, lint, types, the order of packages, and names
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy --strict
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/pytest -q tests/test_house.py
 
 bench: $(READY) ## measure the speed, as ratios
 	@$(BIN)/python benchmarks/run.py $(ARGS)

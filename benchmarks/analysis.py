@@ -1,6 +1,6 @@
-"""What the analyses take: processor seconds and peak memory on many trials with four scores each.
+"""CPU time and peak memory of the analyses, on many trials with four scores each.
 
-`python benchmarks/analysis.py` prints a Markdown table; `--trials` says how many (100,000).
+`python benchmarks/analysis.py` prints a Markdown table; `--trials` sets the number of trials (100,000).
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from peira.analysis.results import Results
-from peira.analysis.trials import Score, TrialResult
-from peira.core.events import State
-from peira.stats.bootstrap import bootstrap_mean
+from peira.core.log.events import State
+from peira.results.trials import Score, TrialResult
+from peira.stats.intervals.resampling import bootstrap_mean
 
 REPEATS = 4
 CONDITIONS = [{"model": model, "style": style} for model in "abcde" for style in ("plain", "kind")]
 
 
 def trials(cases: int) -> Iterator[TrialResult]:
-    """Two yes/no scores and two numbers, five models by two styles, four repeats."""
+    """Simulated trials: two yes/no scores and two numbers, five models by two styles, four repeats."""
     rng = np.random.default_rng(1)
     for place, condition in enumerate(CONDITIONS):
         for case in range(cases):
@@ -44,6 +44,7 @@ def trials(cases: int) -> Iterator[TrialResult]:
 
 
 def analyses(results: Results) -> dict[str, Callable[[], object]]:
+    """The analyses to measure, by label."""
     return {
         "table, by 10 conditions": lambda: results.table("model", "style"),
         "effects, a yes/no score": lambda: results.effects(score="right"),
@@ -64,11 +65,13 @@ def analyses(results: Results) -> dict[str, Callable[[], object]]:
 
 
 def cluster_bootstrap() -> object:
+    """A bootstrap interval of a mean over 10,000 clusters of three values."""
     values = np.random.default_rng(0).lognormal(size=30_000)
     return bootstrap_mean(values, np.repeat(np.arange(10_000), 3).tolist())
 
 
 def measured(name: str, work: Callable[[], object]) -> str:
+    """Run `work` once; its CPU time and the peak memory of the process, as a row of the table."""
     began = time.process_time()
     work()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,4 +1,4 @@
-"""Calls a second against a bare HTTP client on the same 50 ms endpoint, and trials from the ledger."""
+"""Calls per second against a bare HTTP client on the same 50 ms endpoint, and replay from the ledger."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from figures import COST, Section, cost, data, rate, ratio, times
 from workers import Bench, Work, alternate
 
 SHARE = 2
+"""The trials are divided by this, because every call waits for the endpoint."""
 AT_ONCE = (200, 1000)
+"""Numbers of concurrent calls."""
 
 
 def calls(bench: Bench) -> Section:
-    """One call a trial, ledger and full durability, beside a client that keeps nothing."""
+    """One call per trial with ledger and full durability, against a client that stores nothing."""
     n = bench.trials // SHARE
     works = [
         work

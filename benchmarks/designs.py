@@ -1,4 +1,4 @@
-"""How long planning takes, and how much memory, where it could take much of either."""
+"""Time and memory of planning, for large full factorials and optimal designs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from workers import Bench, Row, Work, alternate
 
 
 def designs(bench: Bench) -> Section:
+    """A full factorial of ten million runs, and a D-optimal design."""
     works = [
         Work("full factorial, 10,000,000 runs, first 1,000", "work_design.py", 10_000_000),
         Work("D-optimal, 8 mixed factors, 40 runs", "work_design.py", 40, ("--what", "optimal")),

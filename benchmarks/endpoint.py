@@ -1,9 +1,9 @@
-"""A chat-completions endpoint that answers everything after a fixed time, and costs as little as it can.
+"""A chat-completions endpoint that answers every request after a fixed delay, at minimal cost.
 
     python endpoint.py MILLISECONDS
 
-It prints its port and ends when its standard input does. It speaks just enough HTTP for clients that send a
-content length, so that on few cores the clients are measured and not the server.
+It prints its port and exits when its standard input is closed. It implements just enough HTTP for clients
+that send a content length, so that on few cores the clients are measured and not the server.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 
 
 
 class Answering(asyncio.Protocol):
+    """One connection: answers each complete request after the delay."""
+
     def __init__(self, delay: float) -> None:
         self._delay, self._buffer = delay, b""
 
@@ -33,6 +35,7 @@ class Answering(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
+        """Buffer the data and schedule an answer for every complete request."""
         self._buffer += data
         while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
             length = LENGTH.search(self._buffer, 0, end)
@@ -48,6 +51,7 @@ class Answering(asyncio.Protocol):
 
 
 async def main(delay: float) -> None:
+    """Serve on a free port until standard input is closed."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Answering(delay), "127.0.0.1", 0, backlog=4096)
     print(server.sockets[0].getsockname()[1], flush=True)

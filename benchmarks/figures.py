@@ -1,4 +1,4 @@
-"""From measured rows to the figures and lines a person reads; nothing is measured here."""
+"""Converts measured rows to figures and text tables; nothing is measured here."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Figure = Callable[[Row], float]
 
 @dataclass(frozen=True)
 class Section:
-    """A table for people, the raw measurements for machines, and what could not be measured.
+    """A table, the raw measurements as JSON, and what could not be measured.
 
-    A `failed` line is about this project, a `skipped` one about a neighbour.
+    A `failed` line is about this project, a `skipped` one about another package.
     """
 
     title: str
@@ -28,7 +28,7 @@ class Section:
     skipped: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        """Aligned plain lines: labels to the left, figures to the right."""
+        """The table as aligned text: labels to the left, figures to the right."""
         table = [self.header, *self.lines]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = ["  ".join(_aligned(line, widths)).rstrip() for line in table]
@@ -37,41 +37,49 @@ class Section:
 
 
 def rate(row: Row) -> float:
+    """Trials per second."""
     return row.n / row.seconds
 
 
 def time_each(row: Row) -> float:
+    """Seconds per trial."""
     return row.seconds / row.n
 
 
 def cpu_each(row: Row) -> float:
+    """CPU microseconds per trial."""
     return row.cpu_seconds / row.n * 1e6
 
 
 def bytes_each(row: Row) -> float:
+    """Bytes on disk per trial."""
     return row.bytes / row.n
 
 
 def memory(row: Row) -> float:
+    """Peak memory in MB."""
     return row.rss_mb
 
 
 def middle(rows: Sequence[Row], figure: Figure) -> float:
+    """The median of a figure over rounds."""
     return median(map(figure, rows))
 
 
 def ratio(ours: Sequence[Row], theirs: Sequence[Row], figure: Figure) -> float:
-    """The median over rounds of ours to theirs: the two sides of each quotient were measured in one round."""
+    """The median over rounds of the ratio of ours to theirs, both measured in the same round."""
     return median(figure(a) / figure(b) for a, b in zip(ours, theirs, strict=False))
 
 
 def times(value: float | None) -> str:
+    """A ratio as text."""
     if value is None:
         return "-"
     return f"{value:,.0f} x" if value >= 100 else f"{value:.3g} x"
 
 
 COST = ("n", "trials/s", "CPU µs/trial", "bytes/trial", "peak MB")
+"""The header of the columns of `cost`."""
 
 
 def cost(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -82,6 +90,7 @@ def cost(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def data(rows: Rows, ratios: dict[str, float]) -> dict[str, object]:
+    """The rows and ratios as JSON."""
     return {"rows": {label: [asdict(row) for row in kept] for label, kept in rows.items()}, "ratios": ratios}
 
 

@@ -1,4 +1,4 @@
-"""Whether cost stays flat as runs grow, and what a large run costs to plan and to repeat when all is done."""
+"""Whether cost per trial stays constant as runs grow, and the cost of planning and repeating a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workers import Bench, Failed, Row, Work, alternate, say
 
 
 def growth(bench: Bench) -> Section:
-    """The cost of a trial in a small, a middling and a large run."""
+    """The cost per trial in a small, a medium and a large run."""
     works = [Work(f"peira, {n:,}", "work_peira.py", n) for n in bench.sizes]
     rows, failed = alternate(works, bench)
     small, large = rows.get(works[0].label), rows.get(works[-1].label)
@@ -39,7 +39,7 @@ def growth(bench: Bench) -> Section:
 
 
 def rerun(bench: Bench) -> Section:
-    """The largest run once, then in turns its all-done rerun and its planning on an empty store."""
+    """The largest run once, then alternately its repetition with all trials done and its planning."""
     n = bench.sizes[-1]
     rows: Rows = {}
     failed: list[str] = []
@@ -61,6 +61,7 @@ def rerun(bench: Bench) -> Section:
 
 
 def _first_and_again(bench: Bench, n: int) -> Iterator[tuple[str, Row]]:
+    """The rows of the first run, of its repetitions, and of planning on an empty store."""
     first = Work("first run", "work_peira.py", n)
     again = Work("rerun, all done", "work_peira.py", n, ("--mode", "rerun"))
     planning = Work("plan, empty store", "work_peira.py", n, ("--mode", "plan"))
@@ -74,6 +75,7 @@ def _first_and_again(bench: Bench, n: int) -> Iterator[tuple[str, Row]]:
 
 
 def _largest_to_smallest(small: list[Row], large: list[Row]) -> Iterator[str]:
+    """A line that compares the cost per trial of the largest and the smallest run."""
     slower, cpu, size = (times(ratio(large, small, figure)) for figure in (time_each, cpu_each, bytes_each))
     more = middle(large, memory) - middle(small, memory)
     yield (
@@ -83,6 +85,7 @@ def _largest_to_smallest(small: list[Row], large: list[Row]) -> Iterator[str]:
 
 
 def _whole(rows: list[Row]) -> tuple[str, ...]:
+    """The columns of the table of `rerun`."""
     seconds = [row.seconds for row in rows]
     cpu = median(row.cpu_seconds for row in rows)
     new = rows[-1].new

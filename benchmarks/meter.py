@@ -1,7 +1,7 @@
-"""The worker's side: every `work_*.py` does one piece of work and prints one JSON line about it.
+"""Shared code of the worker scripts: every `work_*.py` does one measurement and prints one JSON line.
 
-Only the standard library, because the workers run in different environments. The span that is measured is
-the work itself, after imports and a small warm-up: cases are built before it, stores are closed inside it,
+Uses the standard library only, because the workers run in different environments. What is measured is the
+work itself, after imports and a small warm-up: cases are built before it, stores are closed within it,
 answers are checked after it.
 """
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 WARM_UP = 20
+"""Number of trials of the warm-up."""
 
 Value = TypeVar("Value")
 
@@ -26,6 +27,7 @@ def texts(n: int) -> list[str]:
 
 
 def arguments() -> argparse.ArgumentParser:
+    """The command-line arguments that all workers have."""
     parser = argparse.ArgumentParser()
     parser.add_argument("n", type=int)
     parser.add_argument("--folder", type=Path, required=True, help="what the work writes; made if missing")
@@ -33,14 +35,17 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def warm_up_folder(folder: Path) -> Path:
-    """A folder on the same disk as `folder`, outside what is counted as its bytes."""
+    """A folder on the same disk as `folder`, not counted in its size."""
     beside = folder.with_name(folder.name + "-warm-up")
     beside.mkdir(parents=True, exist_ok=True)
     return beside
 
 
 def measure(n: int, folder: Path, work: Callable[[], Value]) -> tuple[dict[str, float], Value]:
-    """Do `work` once; what it took, and what it returned. `bytes` is everything in `folder` afterwards."""
+    """Call `work` once; return the measurements and its result.
+
+    `bytes` is the size of all files in `folder` afterwards.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     cpu, start = _cpu_seconds(), time.perf_counter()
     value = work()
@@ -50,12 +55,13 @@ def measure(n: int, folder: Path, work: Callable[[], Value]) -> tuple[dict[str, 
 
 
 def _cpu_seconds() -> float:
-    """User and system time of this process and of its ended children (finer than the ticks of os.times)."""
+    """User and system time of this process and its terminated children (finer than os.times)."""
     who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return sum(usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, who))
 
 
 def _peak_mb() -> float:
+    """Peak resident memory of this process in MB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return float(peak / (2**20 if sys.platform == "darwin" else 2**10))
 

@@ -1,6 +1,7 @@
-"""`make bench`: measures peira beside bare SQLite and its neighbours, and prints tables with ratios.
+"""`make bench`: measures peira against bare SQLite and other packages, and prints tables with ratios.
 
-Nothing is asserted: speeds belong to the machine and the moment, ratios measured in one run to the software.
+Nothing is asserted: absolute speeds depend on the machine and the moment; ratios measured in one run depend
+on the software.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from calls import calls
 from designs import designs
 from figures import Section
 from growth import growth, rerun
+from hello import hello
 from sandbox import sandbox
 from scoring import scoring
 from startup import startup
@@ -24,11 +26,13 @@ from throughput import throughput
 from workers import Bench
 
 QUICK = 2_000
+"""Number of trials with `--quick`."""
 SECTIONS: dict[str, Callable[[Bench], Section]] = {
     "throughput": throughput,
     "growth": growth,
     "rerun": rerun,
     "startup": startup,
+    "hello": hello,
     "calls": calls,
     "designs": designs,
     "scoring": scoring,
@@ -37,6 +41,7 @@ SECTIONS: dict[str, Callable[[Bench], Section]] = {
 
 
 def options() -> argparse.Namespace:
+    """The command-line options."""
     parser = argparse.ArgumentParser(description="Measure peira beside bare SQLite and its neighbours.")
     parser.add_argument(
         "--trials", type=int, default=20_000, help="of one run; growth goes from 1/20 to 10 x"
@@ -50,22 +55,27 @@ def options() -> argparse.Namespace:
 
 
 def default_cache() -> Path:
-    """In the user's cache, not the system's temporary folder: often in memory, where durability is free."""
+    """The user's cache folder; the temporary folder is often in memory, where durability is free."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "peira-benchmarks"
 
 
 def machine() -> dict[str, object]:
+    """The Python version, platform and number of cores."""
     return {"python": platform.python_version(), "system": platform.platform(), "cores": os.cpu_count()}
 
 
 def measure(name: str, args: argparse.Namespace) -> Section:
+    """Measure one section in an empty scratch folder."""
     with tempfile.TemporaryDirectory(dir=args.cache, prefix="scratch-") as scratch:
         trials = QUICK if args.quick else args.trials
         return SECTIONS[name](Bench(trials, args.rounds, args.cache, Path(scratch)))
 
 
 def main() -> int:
-    """0, or 1 when something of this project could not be measured; a missing neighbour is only reported."""
+    """Return 0, or 1 if something of this project could not be measured.
+
+    A missing other package is only reported.
+    """
     args = options()
     args.cache = args.cache.resolve()
     args.cache.mkdir(parents=True, exist_ok=True)

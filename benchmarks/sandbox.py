@@ -1,4 +1,4 @@
-"""What a sandbox costs: generated code in one of its own, beside a bare start of the same interpreter."""
+"""The cost of the sandbox: generated code in a sandbox, compared with a bare start of the interpreter."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from figures import Section, data, middle, rate, ratio, time_each, times
 from workers import Bench, Work, alternate
 
 STARTS = 200
+"""Number of process starts."""
 BARE = "bare start of the interpreter"
 
 
 def sandbox(bench: Bench) -> Section:
+    """A bare start, a confined start, and `code_tests` in the sandbox."""
     labels = {BARE: "bare", "the same in a sandbox": "confined", "code_tests, in a sandbox": "judged"}
     works = [Work(label, "work_sandbox.py", STARTS, ("--what", what)) for label, what in labels.items()]
     rows, broke = alternate(works, bench)

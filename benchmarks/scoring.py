@@ -1,4 +1,4 @@
-"""Stored outputs judged anew: nothing is generated, every score is durable."""
+"""Scoring of stored outputs: nothing is generated, every score is durable."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from workers import Bench, Work, alternate
 
 
 def scoring(bench: Bench) -> Section:
-    """Five times the trials of one run, by an evaluator that compares texts and by one that reads numbers."""
+    """Five times the trials of one run, with an evaluator of texts and one of numbers."""
     n = 5 * bench.trials
     works = [Work(name, "work_scoring.py", n, ("--evaluator", name)) for name in ("exact", "numeric")]
     rows, failed = alternate(works, bench)

@@ -1,4 +1,4 @@
-"""CPU of fresh processes above a bare interpreter: imports, a first study and its run, commands that look."""
+"""Start-up CPU time above a bare interpreter: imports, a first study and run, read-only commands."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from figures import Section, times
 from workers import PYTHON, Bench, Failed, finish
 
 STARTS = 5
+"""Number of starts of each command."""
 BARE = "bare interpreter"
 NAMING = "from peira import study, run"
 STUDYING = f"""{NAMING}
@@ -36,7 +37,7 @@ COMMANDS: Mapping[str, list[str]] = {
 
 
 def startup(bench: Bench) -> Section:
-    """Fresh processes in turns; the best of each, because all noise adds."""
+    """Fresh processes, alternating; the best of each, because noise only adds time."""
     _prepare(bench.scratch)
     spent: dict[str, list[float]] = {}
     failed: dict[str, str] = {}
@@ -65,7 +66,7 @@ def startup(bench: Bench) -> Section:
 
 
 def _prepare(folder: Path) -> None:
-    """The study and its run as files, where agents' code can be found, and a store to look at."""
+    """Write the study and its run as files, where agents' code can be found, and create a store."""
     (folder / "study.py").write_text(STUDYING)
     (folder / "run.py").write_text(RUNNING)
     looked_at = RUNNING.replace('f"{os.getpid()}.db"', '"looked-at.db"')
@@ -74,6 +75,7 @@ def _prepare(folder: Path) -> None:
 
 
 def _cpu_of(label: str, folder: Path) -> float:
+    """CPU time of one process."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     finish(label, COMMANDS[label], cwd=folder)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,4 +1,4 @@
-"""Durable trials a second, against bare inserts of the same bytes and neighbours on the same work."""
+"""Durable trials per second, against bare inserts of the same bytes and other packages."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from workers import Bench, Failed, Work, alternate, finish, say
 
 OURS = "peira, def"
 INSPECT_SHARE = 40
+"""inspect-ai runs this fraction of the trials, because it is slow."""
 
 
 def throughput(bench: Bench) -> Section:
-    """The same N no-op trials everywhere, except inspect-ai, which is slow and gets a share of them."""
+    """The same no-op trials in every package; inspect-ai runs a fraction of them."""
     failed: list[str] = []
     skipped: list[str] = []
     works = [*_ours(bench, failed), *_neighbours(bench, skipped)]
@@ -34,7 +35,7 @@ def throughput(bench: Bench) -> Section:
 
 
 def _ours(bench: Bench, failed: list[str]) -> Iterator[Work]:
-    """peira, and bare inserts of rows as large as what peira keeps for a trial, which one run tells."""
+    """peira, and bare inserts of rows of the size that peira stores per trial, measured in one run."""
     ours = Work(OURS, "work_peira.py", bench.trials)
     try:
         say(f"sizing: {OURS} ({bench.trials:,})")
@@ -49,7 +50,7 @@ def _ours(bench: Bench, failed: list[str]) -> Iterator[Work]:
 
 
 def _neighbours(bench: Bench, skipped: list[str]) -> Iterator[Work]:
-    """The neighbours that could be installed; keeping nothing on disk is how pydantic-evals works."""
+    """The other packages that could be installed; pydantic-evals stores nothing on disk."""
     n, few = bench.trials, max(1, bench.trials // INSPECT_SHARE)
     try:
         python = environment(bench.cache, "pydantic-evals")
@@ -65,7 +66,7 @@ def _neighbours(bench: Bench, skipped: list[str]) -> Iterator[Work]:
 
 
 def environment(cache: Path, package: str) -> Path:
-    """The Python of a throw-away environment that has `package`; made the first time, re-used afterwards."""
+    """The Python of a virtual environment with `package`, created once and then reused."""
     folder = cache / f"{package}-{sys.implementation.cache_tag}"
     python, ready = folder / "bin" / "python", folder / "ready"
     if not ready.exists():

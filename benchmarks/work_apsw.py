@@ -1,4 +1,4 @@
-"""The floor: bare rows into SQLite through apsw, 100 to a transaction, as durable as peira's own store."""
+"""The lower bound: bare rows into SQLite through apsw, 100 per transaction, as durable as peira."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import apsw
 from meter import WARM_UP, arguments, measure, warm_up_folder
 
 GROUP = 100
+"""Rows per transaction."""
 
 
 def insert(path: Path, bodies: list[bytes]) -> None:
+    """Insert the rows in WAL mode with synchronous=full."""
     db = apsw.Connection(str(path))
     db.execute("pragma journal_mode=wal")
     db.execute("pragma synchronous=full")

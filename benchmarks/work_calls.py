@@ -1,4 +1,4 @@
-"""N calls of a chat-completions endpoint: by peira (one a trial, ledger, durable) or a bare client."""
+"""N calls of a chat-completions endpoint: by peira (one per trial, ledger, durable) or a bare client."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from meter import WARM_UP, arguments, measure, texts, warm_up_folder
 import peira
 
 MILLISECONDS = 50
+"""The delay of the endpoint."""
 
 
 @contextmanager
 def endpoint() -> Iterator[str]:
+    """A running endpoint; yields its base URL."""
     script = Path(__file__).with_name("endpoint.py")
     process = subprocess.Popen(
         [sys.executable, str(script), str(MILLISECONDS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -34,7 +36,7 @@ def endpoint() -> Iterator[str]:
 
 
 async def bare(base: str, asked: list[str], at_once: int) -> int:
-    """The same bodies, sent by a pool of workers over one session, and nothing kept."""
+    """Send the same requests with a pool of workers over one session; returns the number of right answers."""
     queue = iter(asked)
     answered = 0
 
@@ -54,7 +56,7 @@ async def bare(base: str, asked: list[str], at_once: int) -> int:
 
 
 def ours(asked: list[str], store: Path, at_once: int, agent: str, edition: str = "1") -> peira.Results:
-    """A study that asks once a trial; another version of it has other trials, and the same calls."""
+    """Run a study with one call per trial; another `edition` has new trials and the same calls."""
     if agent == "async":
 
         @peira.study(cases=asked, version=edition)

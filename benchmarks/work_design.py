@@ -1,4 +1,4 @@
-"""Planning: a full factorial of ten million runs up to its first thousand trials, or a D-optimal design."""
+"""Planning: a full factorial of ten million runs up to its first 1,000 trials, or a D-optimal design."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import islice
 from meter import arguments, measure
 
 import peira
-from peira.plan.expand import expand
+from peira.plan.expansion import expand
 
 FACTORS = 7
 MIXED = {
@@ -24,6 +24,7 @@ def agent(case: peira.Case, **factors: object) -> int:
 
 
 def large() -> int:
+    """Plan the full factorial and take the ids of its first 1,000 trials."""
     factors = {f"f{i}": list(range(10)) for i in range(FACTORS)}
     plan = expand(peira.study(agent=agent, cases=["x"], factors=factors))
     ids = {plan.layout.trial_id(plan.layout.place(i)) for i in islice(plan.layout.in_run_order(), 1000)}
@@ -31,6 +32,7 @@ def large() -> int:
 
 
 def optimal(runs: int) -> int:
+    """Plan a D-optimal design of mixed factors."""
     design = {"name": "d_optimal", "runs": runs, "formula": "main"}
     return len(expand(peira.study(agent=agent, cases=["x"], factors=MIXED, design=design)))
 

@@ -1,7 +1,7 @@
-"""The common work in inspect-ai: its mock model echoes the sample, its `exact` scorer judges, its log kept.
+"""The common work in inspect-ai: a mock model that echoes, the `exact` scorer, and its log.
 
-Display, live log and the recording of raw model calls are off and 64 samples are in flight: the fastest of
-the settings tried. Usage is given with each answer, or the mock model would fetch a tokenizer.
+Display, live log and recording of raw model calls are off, and 64 samples run concurrently: the fastest of
+the settings tried. Usage is given with each answer, otherwise the mock model would download a tokenizer.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ def echo(messages: list[Any], *_: object) -> Any:
 
 
 def task(n: int) -> Any:
+    """The task of `n` samples."""
     samples = [Sample(id=text, input=text, target=text) for text in texts(n)]
     return inspect_ai.Task(dataset=MemoryDataset(samples), scorer=exact())
 
 
 def evaluate(work: Any, folder: Path, parallel: int) -> Any:
+    """Evaluate the task and return its log."""
     (log,) = inspect_ai.eval(
         work,
         model=get_model("mockllm/model", custom_outputs=echo),

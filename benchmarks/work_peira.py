@@ -1,7 +1,7 @@
 """The common work in peira: a no-op function agent, `exact`, a SQLite store with full durability.
 
 `--mode run` starts from an empty store; `rerun` repeats it on the store that `run` left in the same folder
-and counts the agent's calls; `plan` only plans, and shows the plan as text.
+and counts the agent's calls; `plan` only plans, and renders the plan as text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from peira import Case, exact, plan, run, study
 
 
 # An audit event counts calls without a global in the agent's code (which would be part of its identity)
-# and costs next to nothing while nobody listens.
+# and costs almost nothing without a hook.
 def echo(case: Case) -> object:
     sys.audit("benchmark.call")
     return case.input
@@ -30,12 +30,13 @@ async def echo_async(case: Case) -> object:
 
 
 def echo_study(n: int, agent: str) -> Any:
+    """The study of `n` cases."""
     cases = [Case(text, expected=text) for text in texts(n)]
     return study(cases=cases, evaluators=[exact()])(echo if agent == "def" else echo_async)
 
 
 def calls_from_now() -> list[str]:
-    """A list that grows by one with every call of an agent in this process."""
+    """A list that grows by one with every call of an agent in this process (audit hook)."""
     calls: list[str] = []
     sys.addaudithook(lambda event, _: calls.append(event) if event == "benchmark.call" else None)
     return calls

@@ -1,4 +1,4 @@
-"""The common work in pydantic-evals: its equality evaluator, no progress bar. It keeps nothing on disk."""
+"""The common work in pydantic-evals: its equality evaluator, no progress bar. It stores nothing."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ async def echo_async(text: str) -> str:
 
 
 def dataset(n: int) -> Any:
+    """The data set of `n` cases."""
     cases = [Case(name=text, inputs=text, expected_output=text) for text in texts(n)]
     return Dataset(name="echo", cases=cases, evaluators=[EqualsExpected()])
 

@@ -1,4 +1,4 @@
-"""Starting Python for generated code, on two cores: confined as `code_tests` starts it, or bare."""
+"""Starts Python for generated code, two at a time: confined as `code_tests` does it, or bare."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from meter import arguments, measure
 
 from peira.core.context import SeenCase
 from peira.evaluators.code import PYTHON, code_tests
-from peira.sandbox.confine import interpreter
+from peira.sandbox.confinement import interpreter
 from peira.sandbox.run import run_confined
 
 CASE = SeenCase("double", "1")
@@ -19,14 +19,17 @@ CODE, TESTS = "def double(x: int) -> int:\n    return 2 * x\n", "assert double(2
 
 
 def bare() -> bool:
+    """Start the interpreter without a sandbox."""
     return subprocess.run([interpreter(), *PYTHON, "-c", "pass"], capture_output=True).returncode == 0
 
 
 def confined() -> bool:
+    """Start the interpreter in the sandbox."""
     return run_confined([interpreter(), *PYTHON, "-c", "pass"]).exit == 0
 
 
 def judged() -> bool:
+    """Run `code_tests` on a small function."""
     return code_tests().judge({"output": CODE, "expected": TESTS, "case": CASE})["passed"] is True
 
 

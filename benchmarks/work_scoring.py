@@ -1,4 +1,4 @@
-"""Outputs are generated and stored first; what is measured is `evaluate` alone."""
+"""Scoring: outputs are generated and stored first; only `evaluate` is measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The orchestrator's side: starts workers in fresh processes, in turns, and keeps what each one measured.
+"""Shared code of the orchestrator: starts workers in fresh processes, alternating, and collects rows.
 
 This process stays small on purpose: a child's peak memory, as the system counts it, starts from its parent's.
 """
@@ -19,12 +19,12 @@ PYTHON = Path(sys.executable)
 
 
 class Failed(Exception):
-    """Something could not be measured; the message says what, and the last thing it said."""
+    """Something could not be measured; the message says what, with the last line of its output."""
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What was asked for; `scratch` is an empty folder on the disk that is measured."""
+    """The options of a benchmark; `scratch` is an empty folder on the disk that is measured."""
 
     trials: int
     rounds: int
@@ -33,12 +33,16 @@ class Bench:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
+        """The numbers of trials of a small, a medium and a large run."""
         return self.trials // 20, self.trials, self.trials * 10
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a worker printed; `new` counts the agent's calls, `build_seconds` is making the study."""
+    """The measurements that a worker printed.
+
+    `new` is the number of agent calls, `build_seconds` the time to build the study.
+    """
 
     name: str
     version: str
@@ -53,7 +57,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Work:
-    """One thing to measure: a label for people, and the command that does it once."""
+    """One thing to measure: a label, and the command that does it once."""
 
     label: str
     script: str
@@ -63,10 +67,11 @@ class Work:
 
     @property
     def is_neighbour(self) -> bool:
+        """Whether it measures another package."""
         return self.python != PYTHON
 
     def once(self, folder: Path) -> Row:
-        """Do the work in a fresh interpreter that stands in `folder` and writes there."""
+        """Do the work in a fresh interpreter with `folder` as working directory."""
         folder.mkdir(parents=True, exist_ok=True)
         command = [
             str(self.python),
@@ -76,15 +81,15 @@ class Work:
             str(folder),
             *self.options,
         ]
-        # Neighbours keep traces of their own in the user's data folder: give them one to throw away.
+        # Other packages write to the user's data folder: give them a temporary one.
         environment = os.environ | {"XDG_DATA_HOME": str(folder.with_name("data"))}
         return Row(**json.loads(last_line(finish(self.label, command, cwd=folder, env=environment))))
 
 
 def alternate(works: Sequence[Work], bench: Bench) -> tuple[dict[str, list[Row]], dict[Work, str]]:
-    """Every work once per round, in turns, each in a folder of its own; rows by label, and why a work failed.
+    """Every work once per round, alternating, each in its own folder; rows by label, and failures.
 
-    A work that fails is left out of what remains, so the rows of a label are its rounds from the first on.
+    A work that fails is skipped from then on, so the rows of a label are its first rounds.
     """
     rows: dict[str, list[Row]] = {}
     failed: dict[Work, str] = {}
@@ -106,7 +111,7 @@ def alternate(works: Sequence[Work], bench: Bench) -> tuple[dict[str, list[Row]]
 def finish(
     label: str, command: Sequence[str], cwd: Path | None = None, env: dict[str, str] | None = None
 ) -> str:
-    """Run a command to its end; its standard output, or `Failed` with its last line."""
+    """Run a command to completion and return its standard output; raises `Failed` with its last line."""
     done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
     if done.returncode:
         raise Failed(f"{label}: {last_line(done.stderr)}")
@@ -118,5 +123,5 @@ def last_line(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Progress, on standard error: standard output carries only the result."""
+    """Print progress to standard error; standard output carries only the result."""
     print(text, file=sys.stderr, flush=True)

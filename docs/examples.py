@@ -6,6 +6,10 @@
 Each page is played from top to bottom, in an empty folder of its own:
 
 - a `python` or `toml` block whose first line is a comment with a file's name is written to that file;
+- a `python` or `toml` block whose first line is a comment with the path of a file in examples/ shows that
+  file, and the package that it belongs to is installed for all that follows on the page;
+- a `diff` block is applied to a copy of peira's own source, which all that follows on the page then uses. Its
+  hunks have no line numbers: what they change must be found exactly once;
 - a `python` block of prompts (`>>> `) is typed into one Python session, which the whole page shares;
 - in a `console` block every line that begins with `$ ` is run by bash, or without a shell where it has no
   use for one. Both streams are shown, as in a terminal. A command that ends with another exit code than 0
@@ -26,9 +30,11 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -43,6 +49,7 @@ FENCE = re.compile(
     r"(?P<mark><!-- [^\n]* -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 FILE = re.compile(r"# (?P<name>[\w-]+\.(?P<kind>py|toml))\n")
+SHOWN = re.compile(r"# (?P<path>(?P<package>examples/[\w-]+)/[\w./-]+\.(?:py|toml))\n")
 KINDS = {"python": "py", "toml": "toml"}
 MOMENT = "<!-- how much was done depends on the moment -->"
 """Above a block: whole numbers in it are not compared, except in the rows of a table of means."""
@@ -81,6 +88,11 @@ class Block:
     def file(self) -> str | None:
         found = FILE.match(self.body)
         return found["name"] if found and found["kind"] == KINDS.get(self.language) else None
+
+    @property
+    def shown(self) -> re.Match[str] | None:
+        """The file in examples/ that it shows, and the package of that file."""
+        return SHOWN.match(self.body) if self.language in KINDS else None
 
 
 def pages() -> list[Path]:
@@ -124,22 +136,56 @@ class Player:
     _code: int = 0
     _names: dict[str, str] = field(default_factory=dict)
     _session: Session | None = None
+    _installed: list[str] = field(default_factory=list)
 
     def play(self, block: Block) -> str:
         if block.mark == MODEL and not self.writing:
             return block.body
+        if block.shown is not None:
+            return self._show(block.shown)
         if block.file is not None:
             (self.folder / block.file).write_text(block.body, encoding="utf-8")
         elif block.language == "python" and block.body.startswith(">>> "):
             return self._type(block)
         elif block.language == "console" and block.body.startswith("$ "):
             return self._console(block)
+        elif block.language == "diff":
+            self._patch(block)
         elif block.language in ("python", "toml", "console"):
             self.problems.append(f"line {block.line}: this {block.language} block cannot be executed")
         return block.body
 
+    def _show(self, shown: re.Match[str]) -> str:
+        site = self.folder.parent / f"{self.folder.name}-site"
+        if not site.exists():
+            install(ROOT / shown["package"], site)
+            self._find_first(site)
+        return f"{shown[0]}{(ROOT / shown['path']).read_text(encoding='utf-8')}"
+
+    def _patch(self, block: Block) -> None:
+        source = self.folder / "src"
+        if not source.exists():
+            shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
+            self._find_first(source)
+        try:
+            patch(block.body, self.folder)
+        except ValueError as problem:
+            self.problems.append(f"line {block.line}: {problem}")
+
+    def _find_first(self, path: Path) -> None:
+        """Programs import from there before all else. They begin with nothing imported, and no session that
+        began before knows of it."""
+        self._installed.insert(0, str(path))
+        self.start = subprocess.Popen
+        self.close()
+        self._session = None
+
+    def _environment(self) -> dict[str, str]:
+        path = {"PYTHONPATH": os.pathsep.join(self._installed)} if self._installed else {}
+        return {**environment(), **path}
+
     def _type(self, block: Block) -> str:
-        self._session = self._session or Session(self.folder, self.start)
+        self._session = self._session or Session(self.folder, self.start, self._environment())
         shown = ""
         for example in doctest.DocTestParser().get_examples(block.body):
             typed = example.source.splitlines()
@@ -164,7 +210,7 @@ class Player:
         process = self.start(
             self._words(self._now(command)),
             cwd=self.folder,
-            env=environment(),
+            env=self._environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -230,14 +276,51 @@ def environment() -> dict[str, str]:
     return {**os.environ, **fixed}
 
 
+def install(package: Path, site: Path) -> None:
+    """Put a package there as pip would, without a build: its modules, and its entry points."""
+    project = tomllib.loads((package / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    shutil.copytree(package / "src", site, ignore=shutil.ignore_patterns("__pycache__"))
+    about = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    about.mkdir()
+    metadata = {"Metadata-Version": "2.1", "Name": project["name"], "Version": project["version"]}
+    (about / "METADATA").write_text("".join(f"{name}: {value}\n" for name, value in metadata.items()))
+    lines = [
+        line
+        for group, entries in project["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {where}" for name, where in entries.items()))
+    ]
+    (about / "entry_points.txt").write_text("\n".join(lines))
+
+
+def patch(diff: str, root: Path) -> None:
+    """Change the files below root as the diff says; ValueError if what it changes is not there once."""
+    for part in re.split(r"^--- ", diff, flags=re.MULTILINE)[1:]:
+        head, *hunks = re.split(r"^@@.*\n", part, flags=re.MULTILINE)
+        old, new = (name.strip() for name in head.split("+++ "))
+        path = root / new.removeprefix("b/")
+        text = "" if old == "/dev/null" else path.read_text(encoding="utf-8")
+        for hunk in hunks:
+            before, after = _side(hunk, " -"), _side(hunk, " +")
+            if text.count(before) != 1 and before:
+                raise ValueError(f"{new}: found {text.count(before)} times, not once: {before!r}")
+            text = text.replace(before, after) if before else after
+        path.write_text(text, encoding="utf-8")
+
+
+def _side(hunk: str, marks: str) -> str:
+    """The lines of a hunk with one of these marks; an empty line is one of both sides."""
+    lines = (line or " " for line in hunk.splitlines())
+    return "".join(f"{line[1:]}\n" for line in lines if line[0] in marks)
+
+
 class Session:
     """A Python prompt in a process of its own."""
 
-    def __init__(self, folder: Path, start: Start) -> None:
+    def __init__(self, folder: Path, start: Start, environment: dict[str, str]) -> None:
         self._process = start(
             [sys.executable, __file__, "--session"],
             cwd=folder,
-            env=environment(),
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

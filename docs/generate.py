@@ -1,19 +1,23 @@
-"""`python docs/generate.py` writes what is generated in the documentation.
+"""`python docs/generate.py` writes what is generated.
 
-That is the page of the command line, and the outputs of all examples (see examples.py). --check only says if
-the page of the command line is stale; tests/docs checks the examples.
+That is the page of the command line, the keywords of `study(...)` that editors complete, and the outputs of
+all examples (see examples.py). --check only says if the first two are stale; tests/docs checks the examples.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_origin
 
 import examples
-
 from peira.cli.app import COMMANDS, commands
+from peira.spec import study as decorator
+from peira.spec.fields import bare, fields_of
+from peira.spec.study import Study
 
+KEYWORDS = Path(decorator.__file__)
 PAGE = Path(__file__).with_name("cli.md")
 INTRODUCTION = """\
 # The command line
@@ -55,15 +59,33 @@ def _section(title: str, context: Any) -> str:
     return f"## {title}\n\n```text\n{context.get_help().rstrip()}\n```\n"
 
 
+def keywords() -> str:
+    """The module of the decorator, with the fields that a study has."""
+    lines = [
+        f"    {key}: {_keyword(field.info.annotation)}" for field in fields_of(Study) for key in field.keys
+    ]
+    place = re.compile(r'(class StudyFields.*?"""\n\n)(?:    \w+: \w+\n)+', re.DOTALL)
+    written = "".join(f"{line}\n" for line in lines)
+    text, found = place.subn(lambda there: there[1] + written, KEYWORDS.read_text("utf-8"))
+    assert found == 1
+    return text
+
+
+def _keyword(annotation: Any) -> str:
+    kind = bare(annotation)
+    return "str" if kind is str or get_origin(kind) is Literal else "int" if kind is int else "Any"
+
+
 def main(arguments: list[str]) -> int:
-    text = page()
+    generated = {PAGE: page(), KEYWORDS: keywords()}
     if arguments != ["--check"]:
-        PAGE.write_text(text, encoding="utf-8")
+        for file, text in generated.items():
+            file.write_text(text, encoding="utf-8")
         return examples.main(["--write"])
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{PAGE.name} is stale: write it again with `python docs/generate.py`", file=sys.stderr)
-    return 1
+    stale = [file.name for file, text in generated.items() if file.read_text(encoding="utf-8") != text]
+    for name in stale:
+        print(f"{name} is stale: write it again with `python docs/generate.py`", file=sys.stderr)
+    return int(bool(stale))
 
 
 if __name__ == "__main__":

@@ -15,12 +15,12 @@ from typing import Any
 
 LARGEST = 1 << 20
 IMPORTED = (
-    "peira.cli.run",
-    "peira.cli.show",
-    "peira.cli.compare",
-    "peira.cli.effects",
-    "peira.cli.keep",
-    "peira.cli.plan",
+    "peira.cli.commands.run",
+    "peira.cli.commands.show",
+    "peira.cli.commands.compare",
+    "peira.cli.commands.compare",
+    "peira.cli.commands.store",
+    "peira.cli.commands.plan",
     "scipy.optimize",
     "scipy.stats",
 )

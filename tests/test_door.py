@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Mapping
 from inspect import isfunction
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -77,8 +79,16 @@ def test_what_checkers_see_is_what_is_there() -> None:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("peira.")
         for alias in node.names
     }
-    assert seen.pop("open_late") == "peira.core.door"
+    assert seen.pop("lazy_imports") == "peira.core.lazy"
     assert seen == peira.room_of
+
+
+def test_the_types_that_public_functions_name_can_be_found() -> None:
+    for name in PUBLIC:
+        get_type_hints(getattr(peira, name))
+    hints = get_type_hints(peira.run)
+    assert hints["return"] is peira.Results
+    assert hints["policy"] == peira.Policy | Mapping[str, Any] | None
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -88,10 +98,10 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 @pytest.mark.parametrize(
     "before",
-    ["import peira.plan.expand", "from peira.plan import expand", "import peira.api", "import peira"],
+    ["import peira.plan.expansion", "from peira.plan import expansion", "import peira.app", "import peira"],
 )
 def test_plan_is_the_function_whatever_was_imported_before(before: str) -> None:
-    code = f"{before}\nfrom peira import plan\nimport peira.plan.expand\nimport peira\n"
+    code = f"{before}\nfrom peira import plan\nimport peira.plan.expansion\nimport peira\n"
     code += "assert callable(plan) and peira.plan is plan, peira.plan"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert isfunction(peira.plan)
@@ -100,4 +110,4 @@ def test_plan_is_the_function_whatever_was_imported_before(before: str) -> None:
 def test_importing_peira_opens_no_room_but_the_door() -> None:
     code = "import sys, peira; print([m for m in sys.modules if m.startswith(('peira.', 'pydantic'))])"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout.strip() == "['peira.core', 'peira.core.door']"
+    assert done.stdout.strip() == "['peira.core', 'peira.core.lazy']"

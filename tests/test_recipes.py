@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from peira import Study, exact, plan, recipes, run
-from peira.cli.init import RECIPES
+from peira.cli.commands.init import RECIPES
 from peira.errors import Invalid
-from peira.plan.expand import expand
+from peira.plan.expansion import expand
 from peira.stores.memory import MemoryStore
 
 CASES = [("a", "a"), ("b", "b")]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[1]
 NAMING = "from peira import study, run\n"
 STUDYING = """
 @study(cases=[{"input": "a", "expected": "a"}], evaluators=["exact"])
@@ -44,22 +45,26 @@ def rooms(modules: set[str], *packages: str) -> set[str]:
 def test_naming_what_a_study_file_needs_opens_what_is_asked_and_nothing_that_does_it(tmp_path: Path) -> None:
     modules = opened(tmp_path, NAMING)
     packages = {name.split(".")[1] for name in modules if name.startswith("peira.")}
-    assert packages == {"api", "core", "errors", "spec"}
-    assert rooms(modules, "api") == {"peira.api.verbs"}
-    assert not rooms(modules, "core") & {"peira.core.asking", "peira.core.fingerprint", "peira.core.steps"}
-    assert not modules & (SLOW | {"peira.spec.benchmark"})
+    assert packages == {"app", "core", "errors", "spec"}
+    assert rooms(modules, "app") == {"peira.app.functions"}
+    unused = {"ask", "code.fingerprint", "steps", "templates"}
+    assert not rooms(modules, "core") & {f"peira.core.{name}" for name in unused}
+    assert not rooms(modules, "spec") & {
+        f"peira.spec.{name}" for name in ("benchmark", "data_files", "query")
+    }
+    assert not modules & SLOW
 
 
 def test_a_study_opens_the_plug_ins_that_it_names(tmp_path: Path) -> None:
     modules = opened(tmp_path, NAMING + STUDYING)
     assert rooms(modules, *SHELVES) == {
         "peira.evaluators.comparison",
-        "peira.evaluators.libraries",
         "peira.evaluators.text",
         "peira.models.names",
     }
-    assert rooms(modules, "api", "report") == {"peira.api.verbs", "peira.report.exports"}
+    assert rooms(modules, "app", "report") == {"peira.app.functions", "peira.report.exports"}
     assert not rooms(modules, "analysis", "engine", "plan", "stores")
+    assert not rooms(modules, "spec") & {"peira.spec.data_files", "peira.spec.query"}
     assert not modules & SLOW
 
 
@@ -68,13 +73,23 @@ def test_a_run_that_asks_no_model_opens_nothing_of_models_reports_and_means(tmp_
     assert rooms(modules, "models") == {"peira.models.names"}
     assert rooms(modules, "runners") == {"peira.runners.threads"}
     assert not rooms(modules, "data", "transforms", "stats", "sandbox", "report.telemetry")
-    apart = {"answers", "batching", "bundles", "calls", "control", "deciding", "earlier", "importing"}
-    apart |= {"planning", "recordings", "rescoring", "resolving", "tables", "trial", "working"}
-    assert not rooms(modules, "api") & {f"peira.api.{name}" for name in apart}
-    assert rooms(modules, "analysis") == {
-        f"peira.analysis.{name}" for name in ("aims", "background", "results", "stopping", "trials")
-    }
-    assert not modules & (SLOW - {"apsw", "asyncio", "zstandard"})
+    assert not rooms(modules, "engine.calls", "engine.batch", "stopping")
+    assert not modules & {"peira.engine.sources.adaptive", "peira.engine.run_log", "peira.plan.diff.changes"}
+    apart = {"batches", "bundles", "control", "imports", "plan", "prior_results", "recordings"}
+    apart |= {"store.calls", "store.table_files", "store.trial"}
+    assert not rooms(modules, "app") & {f"peira.app.{name}" for name in apart}
+    assert rooms(modules, "analysis") == {"peira.analysis.results"}
+    assert rooms(modules, "results") == {f"peira.results.{name}" for name in ("aims", "trials")}
+    assert not modules & (SLOW - {"apsw", "zstandard"})
+
+
+def test_a_hello_world_executes_few_functions_in_few_files(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / "work_hello.py"), "peira"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    counted = json.loads(done.stdout)
+    assert counted["functions"] < 800
+    assert counted["function_files"] < 120
 
 
 @pytest.fixture
@@ -89,14 +104,14 @@ def commanded(folder: Path, *words: str) -> set[str]:
 
 def test_help_opens_no_command_and_nothing_that_encodes(tmp_path: Path) -> None:
     modules = commanded(tmp_path, "--help")
-    assert not rooms(modules, "analysis", "api", "engine", "plan", "spec", "stores")
+    assert not rooms(modules, "analysis", "app", "engine", "plan", "spec", "stores")
     assert not modules & ((SLOW - {"typer"}) | {"msgspec", "pydantic"})
 
 
 @pytest.mark.parametrize("word", ["runs", "status"])
 def test_looking_at_runs_opens_nothing_that_runs_them(ran: Path, word: str) -> None:
     modules = commanded(ran, word, "--store", "store.db")
-    read = {"kinds", "log", "progress", "recovery"}
+    read = {"kinds", "run_log", "progress", "recovery"}
     assert rooms(modules, "engine") == {f"peira.engine.{name}" for name in read}
-    assert not rooms(modules, "api") & {"peira.api.running", "peira.api.estimating", "peira.api.calls"}
+    assert not rooms(modules, "app") & {"peira.app.run", "peira.app.preflight", "peira.app.store.calls"}
     assert not modules & (SLOW - {"apsw", "typer", "zstandard"})

@@ -1,7 +1,8 @@
-"""A cell of the calibration table: a method in a situation, how often it was right, and how often it can be.
+"""A cell of the calibration table: a method in a situation, its observed and best attainable rate.
 
-Coverage is of intervals at 0.95, rejection of tests at 0.05 whose null is true, anytime of sequences that are
-looked at after every value. What can be enumerated is; the rest is simulated with fixed seeds.
+`coverage` is that of intervals at 0.95, `rejection` that of tests at 0.05 under the null hypothesis,
+`anytime` the error rate of confidence sequences that are checked after every value. Rates are enumerated
+where possible, else simulated with fixed seeds.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Bounds = tuple[float | None, float | None]
 
 @dataclass(frozen=True)
 class Cell:
-    """`attainable` is the best that discreteness permits to a method that knows everything but the answer."""
+    """One rate; `attainable` is the best rate that discreteness permits to an oracle method."""
 
     method: str
     situation: str
@@ -32,11 +33,12 @@ class Cell:
 
     @property
     def error(self) -> float:
+        """The standard error of the simulation; 0 if enumerated."""
         return math.sqrt(max(self.found * (1 - self.found), 1e-4) / self.rounds) if self.rounds else 0.0
 
     @property
     def verdict(self) -> str:
-        """Within the limits up to two standard errors of the simulation, or which way it falls outside."""
+        """ "ok" if within the limits up to two standard errors of the simulation, else how it misses them."""
         slack = 2 * self.error + 1e-9
         if self.kind == "anytime":
             return "ok" if self.found <= 0.05 + slack else "TOO OFTEN"
@@ -50,7 +52,7 @@ class Cell:
 
 
 def covered(draw: Callable[[Rng], Bounds], truth: float, rounds: int, seed: int) -> float:
-    """The share of intervals that hold the truth; a missing bound is no bound."""
+    """The share of intervals that contain the truth; a missing bound is infinite."""
     rng, held = np.random.default_rng(seed), 0
     for _ in range(rounds):
         low, high = draw(rng)
@@ -66,7 +68,7 @@ def rejected(draw: Callable[[Rng], float | None], rounds: int, seed: int) -> tup
 
 
 def enumerated(p: np.ndarray, chances: np.ndarray) -> tuple[float, float]:
-    """The same where every outcome has a known chance."""
+    """The same as `rejected`, for enumerated outcomes with known probabilities."""
     order = np.argsort(p)
     shares, last = np.cumsum(chances[order]), np.append(np.diff(p[order]) > 0, True)
     below = shares[last & (shares <= 0.05 + 1e-9)]
@@ -74,8 +76,10 @@ def enumerated(p: np.ndarray, chances: np.ndarray) -> tuple[float, float]:
 
 
 def narrowest(chances: np.ndarray) -> float:
-    """The least chance of at least 0.95 that neighbouring outcomes have together: what an interval that knew
-    every nuisance would attain."""
+    """The smallest probability of at least 0.95 of a set of adjacent outcomes.
+
+    It is the coverage of an interval that knows all nuisance parameters.
+    """
     sums = np.concatenate([[0.0], np.cumsum(chances)])
     ends = np.searchsorted(sums, sums + 0.95 - 1e-12)
     inside = ends < sums.size
@@ -83,7 +87,7 @@ def narrowest(chances: np.ndarray) -> float:
 
 
 def table(cells: Iterable[Cell]) -> str:
-    """Markdown."""
+    """The cells as a Markdown table."""
     lines = ["| method | situation | found | best attainable | verdict |", "|---|---|---|---|---|"]
     for cell in cells:
         margin = f" ± {2 * cell.error:.3f}" if cell.rounds else ""

@@ -1,4 +1,4 @@
-"""What designed studies and reports show by default: effects and their sizes, split plots, surfaces."""
+"""Calibration of designed studies: effects, effect sizes, split plots and response surfaces."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Any
 import numpy as np
 from cells import Bounds, Cell, Rng, covered, rejected
 
-from peira.analysis.effects import effects
-from peira.analysis.strata import strata
-from peira.analysis.surface import surface
-from peira.analysis.trials import Score, TrialResult
-from peira.core.events import State
-from peira.stats.bayes import matched as posterior
-from peira.stats.effects import cliffs_delta, cohen_dz, hedges_g
-from peira.stats.matched import matched_odds_ratio
-from peira.stats.quantiles import clustered_quantile
-from peira.stats.robust import two_way
-from peira.stats.twobytwo import odds_ratio
+from peira.analysis.effects.factor_effects import effects
+from peira.analysis.effects.split_plots import strata
+from peira.analysis.effects.surface import surface
+from peira.core.log.events import State
+from peira.results.trials import Score, TrialResult
+from peira.stats.effect_sizes import cliffs_delta, cohen_dz, hedges_g
+from peira.stats.intervals.means import two_way
+from peira.stats.intervals.quantiles import clustered_quantile
+from peira.stats.tests.bayes import matched as posterior
+from peira.stats.tests.mcnemar import matched_odds_ratio
+from peira.stats.tests.two_proportions import odds_ratio
 
 
 def rest(quick: bool) -> Iterator[Cell]:
+    """Coverage of the intervals and rejection rates of the tests."""
     rounds = 30 if quick else 2000
     for seed, (method, where, draw, truth) in enumerate(_intervals()):
         yield Cell(method, where, "coverage", covered(draw, truth, rounds, seed), 0.95, rounds)
@@ -32,6 +33,7 @@ def rest(quick: bool) -> Iterator[Cell]:
 
 
 def _intervals() -> Iterator[tuple[str, str, Callable[[Rng], Bounds], float]]:
+    """Method, situation, how to draw an interval, and the true value."""
     for n in (10, 50):
         yield "cohen dz", f"n {n}, normal, dz 0.5", partial(_dz, n), 0.5
         yield "hedges g", f"n {n} and {n}, normal, d 0.5", partial(_g, n), 0.5
@@ -55,6 +57,7 @@ def _intervals() -> Iterator[tuple[str, str, Callable[[Rng], Bounds], float]]:
 
 
 def _tests() -> Iterator[tuple[str, str, Callable[[Rng], float | None]]]:
+    """Method, situation, and how to draw a p-value under the null hypothesis."""
     for cases, lost in ((12, 0.0), (40, 0.0), (40, 0.2)):
         where = f"3 levels x 2, {cases} cases, {lost:.0%} lost"
         yield "effects, whole term", where, partial(_term, cases, lost)
@@ -128,7 +131,7 @@ def _term(cases: int, lost: float, rng: Rng) -> float | None:
 
 def _plots(cases: int, plots: int, rng: Rng) -> float | None:
     own = rng.normal(0, 1, 2 * plots)
-    # How the only case reacts is what is asked about, and no error.
+    # With a single case its own reaction is the effect of interest, not error.
     reacts = rng.normal(0, 0.5 if cases > 1 else 0.0, (cases, 2))
     trials = [
         _trial(c, reacts[c, p % 2] + own[p] + rng.normal(), plot=str(p), tool=p % 2, s=s)

@@ -10,11 +10,11 @@ import numpy as np
 from cells import Bounds, Cell, Rng, covered, rejected
 from shares import own
 
-from peira.stats.intervals import estimate
-from peira.stats.paired import difference, paired_permutation, paired_t, sign_test, wilcoxon
-from peira.stats.simultaneous import max_t
-from peira.stats.unpaired import mann_whitney, permutation, unpaired_difference, welch
-from peira.stats.values import Estimate, Evidence
+from peira.stats.intervals.means import estimate
+from peira.stats.tests.multiplicity import max_t
+from peira.stats.tests.paired import difference, paired_permutation, paired_t, sign_test, wilcoxon
+from peira.stats.tests.unpaired import mann_whitney, permutation, unpaired_difference, welch
+from peira.stats.values import Estimate, TestResult
 
 Shape = Callable[[Rng, int], np.ndarray]
 SHAPES: dict[str, Shape] = {
@@ -24,6 +24,7 @@ SHAPES: dict[str, Shape] = {
     "lognormal 0.5": lambda rng, n: rng.lognormal(0, 0.5, n) - np.exp(0.125),
     "lognormal 1": lambda rng, n: rng.lognormal(0, 1, n) - np.exp(0.5),
 }
+"""Distributions with mean 0."""
 PAIRED = {
     "paired t": paired_t,
     "sign flips": paired_permutation,
@@ -32,9 +33,11 @@ PAIRED = {
 }
 UNPAIRED = {"welch": welch, "permutation": permutation, "mann-whitney": mann_whitney}
 SAMPLED = (paired_permutation, permutation)
+"""Tests by random permutations, which are slow."""
 
 
 def single(quick: bool) -> Iterator[Cell]:
+    """Intervals of a mean of independent values."""
     rounds = 1000 if quick else 10_000
     for seed, (n, shape) in enumerate(product((10, 100) if quick else (10, 30, 100, 300, 1000), SHAPES)):
         yield _warned("t", f"n {n}, {shape}", partial(_mean, SHAPES[shape], n), rounds, seed)
@@ -45,7 +48,10 @@ def _mean(shape: Shape, n: int, rng: Rng) -> Estimate:
 
 
 def clusters(quick: bool) -> Iterator[Cell]:
-    """Case effects of the shape, normal repeats; unequal: one case in ten has twenty repeats, others two."""
+    """Intervals of clustered values: case effects of the shape, normal repeats.
+
+    Unequal: one case in ten has twenty repeats, the others two.
+    """
     rounds = 500 if quick else 5000
     cases_, correlations = ((10, 25), (0.0, 0.5)) if quick else ((10, 25, 100), (0.0, 0.1, 0.5, 0.8))
     shapes = ("normal", "t with 3 df") if quick else tuple(SHAPES)
@@ -64,7 +70,7 @@ def _clustered(shape: Shape, correlation: float, codes: np.ndarray, rng: Rng) ->
 
 
 def repeated(quick: bool) -> Iterator[Cell]:
-    """The difference of two yes/no sides on the same cases, five repeats each: coverage, and false alarms."""
+    """Paired differences of two yes/no sides, five repeats each: coverage and rejection rates."""
     rounds = 500 if quick else 4000
     shares = ((0.5, 0.5), (0.9, 0.9), (0.9, 0.8), (0.98, 0.9))
     for seed, (cases, (one, two), correlation) in enumerate(product((10, 25, 100), shares, (0.3, 0.8))):
@@ -87,12 +93,13 @@ def _difference(sides: Callable[[Rng], tuple[np.ndarray, np.ndarray]], rng: Rng)
 
 
 def tests(quick: bool) -> Iterator[Cell]:
-    """Both sides of the same shape, n values each."""
+    """Tests of two sides of the same shape, n values each."""
     for seed, (n, shape) in enumerate(product((10, 30), SHAPES)):
         yield from tests_of(n, shape, 500 if quick else 2000, seed)
 
 
 def tests_of(n: int, shape: str, rounds: int, seed: int) -> Iterator[Cell]:
+    """The rejection rates of all tests in one situation."""
     for name, test in (PAIRED | UNPAIRED).items():
         times = rounds // 5 if test in SAMPLED else rounds
         found = rejected(partial(_p, test, partial(_twice, SHAPES[shape], n)), times, seed)
@@ -104,13 +111,13 @@ def _twice(shape: Shape, n: int, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _p(
-    test: Callable[..., Evidence], sides: Callable[[Rng], tuple[np.ndarray, np.ndarray]], rng: Rng
+    test: Callable[..., TestResult], sides: Callable[[Rng], tuple[np.ndarray, np.ndarray]], rng: Rng
 ) -> float | None:
     return test(*sides(rng)).p
 
 
 def unequal(quick: bool) -> Iterator[Cell]:
-    """Welch where sizes and spreads differ, and a family of all pairs of sides on the same cases."""
+    """Welch's interval with unequal sizes and variances, and max-t over all pairs of sides."""
     rounds = 2000 if quick else 10_000
     for seed, (n, m, spread) in enumerate(((10, 10, 1), (10, 30, 3), (30, 10, 3), (100, 20, 5))):
         found = covered(partial(_welch, n, m, spread), 0, rounds, seed)
@@ -127,6 +134,7 @@ def _welch(n: int, m: int, spread: float, rng: Rng) -> Bounds:
 
 
 def _least(n: int, rng: Rng) -> float:
+    """The smallest adjusted p-value of all pairs."""
     sides = rng.normal(size=(n, 4)) + rng.normal(size=(n, 1))
     return min(one.p for one in max_t(sides, list(combinations(range(4), 2))))
 
@@ -134,7 +142,7 @@ def _least(n: int, rng: Rng) -> float:
 def _warned(
     method: str, where: str, draw: Callable[[Rng], Estimate], rounds: int, seed: int, truth: float = 0.0
 ) -> Cell:
-    """Coverage, and how often the output said that the values are too skewed for it, or too few to tell."""
+    """A cell of coverage, with how often the method warned of skewed or too few values."""
     said = []
 
     def bounds(rng: Rng) -> Bounds:

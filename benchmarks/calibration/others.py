@@ -1,4 +1,4 @@
-"""Everything else that has an interval or makes a promise: looking on the way, quantiles, ratios, judges."""
+"""Calibration of other methods: sequential looks, quantiles, ratios, judges, rankings and shrinkage."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 from cells import Bounds, Cell, Rng, covered
 
 from peira.stats.agreement import krippendorff_alpha
-from peira.stats.betting import sequence
-from peira.stats.bootstrap import bootstrap_mean
-from peira.stats.judged import prediction_powered, rogan_gladen
-from peira.stats.quantiles import quantile
-from peira.stats.ratios import fieller
-from peira.stats.shrinkage import pool
-from peira.stats.spending import boundaries
-from peira.stats.tournament import bradley_terry
+from peira.stats.intervals.prediction_powered import prediction_powered, rogan_gladen
+from peira.stats.intervals.quantiles import quantile
+from peira.stats.intervals.ratios import fieller
+from peira.stats.intervals.resampling import bootstrap_mean
+from peira.stats.models.bradley_terry import bradley_terry
+from peira.stats.models.random_effects import pool
+from peira.stats.sequential.confidence_sequence import sequence
+from peira.stats.sequential.group_sequential import boundaries
 
 STRENGTHS = np.array([0.8, 0.2, -0.3, -0.7])
 
 
 def looking(quick: bool) -> Iterator[Cell]:
-    """After every value; and at five planned looks."""
+    """Confidence sequences checked after every value, and group-sequential tests with five looks."""
     rounds, n = (100, 500) if quick else (500, 1000)
     for seed, p in enumerate((0.5, 0.9, 0.98)):
         wrong = 1 - covered(partial(_betting, n, p), p, rounds, seed)
@@ -37,13 +37,14 @@ def looking(quick: bool) -> Iterator[Cell]:
 
 
 def rest(quick: bool) -> Iterator[Cell]:
+    """Coverage in all situations."""
     rounds = 400 if quick else 4000
     for seed, (method, where, draw, truth, best) in enumerate(situations()):
         yield Cell(method, where, "coverage", covered(draw, truth, rounds, seed), best, rounds)
 
 
 def situations() -> Iterator[tuple[str, str, Callable[[Rng], Bounds], float, float]]:
-    """Method, situation, how to draw an interval, the truth, and the best attainable."""
+    """Method, situation, how to draw an interval, the true value, and the best attainable coverage."""
     yield "median", "n 30, lognormal", partial(_latency, 30, 0.5), 1.0, 0.957
     yield "95th percentile", "n 100, lognormal", partial(_latency, 100, 0.95), float(np.exp(1.6448536)), 0.966
     for n in (20, 100):
@@ -101,7 +102,7 @@ def _strongest(rng: Rng) -> Bounds:
 
 
 def _pulled(rng: Rng) -> Bounds:
-    """Around the slice's own truth, which differs every time."""
+    """The interval relative to the slice's own true value, which differs every time."""
     truth, errors = rng.normal(0.6, 0.1, 12), rng.uniform(0.02, 0.3, 12)
     first = pool(rng.normal(truth, errors).tolist(), errors.tolist()).slices[0]
     return first.low - truth[0], first.high - truth[0]

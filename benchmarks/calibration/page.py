@@ -1,4 +1,4 @@
-"""The page that the sweep is kept on: sections as they were last run, and above them what falls outside."""
+"""The page of calibration results: each section as last run, with a summary and what is outside."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ OUTSIDE = ("TOO RARELY", "TOO OFTEN")
 
 
 def sections(text: str) -> dict[str, tuple[str, str]]:
-    """The sections of a page, each with the seconds it took and its table."""
+    """The sections of a page, each with its duration in seconds and its table."""
     return {found["title"]: (found["took"], found["table"].rstrip("\n")) for found in SECTION.finditer(text)}
 
 
 def write(path: Path, fresh: dict[str, tuple[str, str]], order: list[str]) -> None:
-    """Replace the sections that were run; leave the others as they are."""
+    """Replace the sections that were run; keep the others unchanged."""
     kept = sections(path.read_text(encoding="utf-8")) if path.exists() else {}
     path.write_text(page({**kept, **fresh}, order), encoding="utf-8")
 
 
 def page(known: dict[str, tuple[str, str]], order: list[str]) -> str:
+    """The whole page as Markdown."""
     there = [title for title in order if title in known]
     rows = {title: [_cells(line) for line in known[title][1].splitlines()[2:]] for title in there}
     parts = [HEAD, _summary(rows), _outside(rows)]

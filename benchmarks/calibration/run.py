@@ -1,8 +1,8 @@
-"""Do intervals hold the truth as often as they say, and do tests keep their level?
+"""Checks that intervals have their nominal coverage and tests their nominal level.
 
 `python benchmarks/calibration/run.py` prints a Markdown table for every default interval and test, over a
-grid of situations, with the best attainable beside what was found. Seeds are fixed: the same numbers every
-time. `--quick` thins the grid and the rounds, `--write` keeps the tables on a page.
+grid of situations, with the observed and the best attainable rate. Seeds are fixed, so the numbers are
+reproducible. `--quick` thins the grid and the rounds, `--write` updates the tables on a page.
 """
 
 from __future__ import annotations

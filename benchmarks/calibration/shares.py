@@ -1,4 +1,4 @@
-"""Intervals of proportions: independent (enumerated), in clusters (simulated), and differences of them."""
+"""Intervals of proportions: independent (enumerated), clustered (simulated), and their differences."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 from cells import Bounds, Cell, Rng, covered, enumerated, narrowest
 from scipy.stats import binom, multinomial
 
-from peira.stats.intervals import estimate
-from peira.stats.matched import mcnemar, tango
-from peira.stats.proportions import exact
-from peira.stats.twobytwo import newcombe, two_proportions
+from peira.stats.intervals.means import estimate
+from peira.stats.intervals.proportions import exact
+from peira.stats.tests.mcnemar import mcnemar, tango
+from peira.stats.tests.two_proportions import newcombe, two_proportions
 
 
 def independent(quick: bool) -> Iterator[Cell]:
+    """Exact intervals of one proportion, enumerated."""
     for n in (10, 30, 100, 1000) if quick else (10, 20, 30, 50, 100, 200, 500, 1000):
         bounds = [exact(x, n) for x in range(n + 1)]
         for p in (0.02, 0.1, 0.3, 0.5, 0.98) if quick else (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.98):
@@ -26,9 +27,10 @@ def independent(quick: bool) -> Iterator[Cell]:
 
 
 def clustered(quick: bool) -> Iterator[Cell]:
-    """Each case has a proportion of its own, drawn from a beta distribution; unequal: 1 to 2k - 1 repeats.
+    """Clustered proportions: each case has its own proportion from a beta distribution.
 
-    Yes and no are mirror images here, so that proportions above a half stand for those below.
+    Unequal: 1 to 2k - 1 repeats. Yes and no are symmetric, so proportions below one half are covered by those
+    above.
     """
     grid = product((10, 25, 100), (0.5, 0.9, 0.98), (0.0, 0.3, 0.8), (2, 5), (False,))
     if not quick:
@@ -40,6 +42,7 @@ def clustered(quick: bool) -> Iterator[Cell]:
 
 
 def cluster_cell(p: float, correlation: float, sizes: np.ndarray, rounds: int, seed: int) -> Cell:
+    """The cell of one situation of clustered proportions."""
     labels = np.repeat(np.arange(sizes.size), sizes).tolist()
     found = covered(partial(_cluster_bounds, p, correlation, sizes, labels), p, rounds, seed)
     each = f"{sizes.min()}-{sizes.max()}" if np.ptp(sizes) else f"{sizes[0]}"
@@ -48,7 +51,7 @@ def cluster_cell(p: float, correlation: float, sizes: np.ndarray, rounds: int, s
 
 
 def own(rng: Rng, p: float, correlation: float, size: int | tuple[int, ...]) -> np.ndarray:
-    """Proportions of cases: beta, with that correlation between repeats."""
+    """Beta-distributed proportions of cases, with this correlation between repeats."""
     if correlation == 0:
         return np.full(size, p)
     return rng.beta(p * (1 / correlation - 1), (1 - p) * (1 / correlation - 1), size)
@@ -61,13 +64,14 @@ def _cluster_bounds(p: float, correlation: float, sizes: np.ndarray, labels: lis
 
 
 def _oracle(p: float, correlation: float, sizes: np.ndarray, rounds: int = 4000) -> float:
+    """The best attainable coverage, by simulation."""
     rng = np.random.default_rng(1)
     totals = rng.binomial(sizes, own(rng, p, correlation, (rounds, sizes.size))).sum(axis=1)
     return narrowest(np.bincount(totals, minlength=int(sizes.sum()) + 1) / rounds)
 
 
 def matched(quick: bool) -> Iterator[Cell]:
-    """Tango's interval and McNemar's test, over every outcome."""
+    """Tango's interval and McNemar's test, enumerated."""
     for n in (10, 25, 50) if quick else (10, 25, 50, 100):
         counts = np.array([(b, c, n - b - c) for b in range(n + 1) for c in range(n + 1 - b)])
         bounds = np.array(
@@ -84,7 +88,7 @@ def matched(quick: bool) -> Iterator[Cell]:
 
 
 def unmatched(quick: bool) -> Iterator[Cell]:
-    """Newcombe's interval and the exact test, over every outcome."""
+    """Newcombe's interval and the exact test, enumerated."""
     for n, m in ((10, 10), (15, 30)) if quick else ((10, 10), (20, 20), (15, 30), (40, 40)):
         pairs = list(product(range(n + 1), range(m + 1)))
         bounds = np.array([(found.low, found.high) for found in (newcombe(x, n, y, m) for x, y in pairs)])
@@ -99,5 +103,6 @@ def unmatched(quick: bool) -> Iterator[Cell]:
 
 
 def _held(bounds: np.ndarray, truth: float, chances: np.ndarray) -> float:
+    """The probability that the interval contains the truth."""
     inside = (bounds[:, 0] <= truth + 1e-12) & (truth - 1e-12 <= bounds[:, 1])
     return float(chances[inside].sum())

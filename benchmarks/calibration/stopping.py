@@ -1,8 +1,8 @@
-"""Stopping rules as studies use them: how often they are wrong when looked at all along, and what they save.
+"""Stopping rules as used in studies: error rates under continuous monitoring, and savings.
 
-The rules themselves are told simulated cases. Where there is no difference, the figure is how often they say
-there is one at any look; the note says what they do where there is one: how often it is found, and after how
-many of the planned cases, beside what a test with a fixed number of cases would need for the same power.
+The rules are fed simulated cases. Without a difference, the rate is how often they declare one at any look;
+the note says how often an existing difference is found, after how many of the planned cases, and how many a
+fixed-sample test of the same power would need.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from cells import Cell, Rng
 
-from peira.core.arms import arms_of
-from peira.core.looks import Claim, Look, Pair, Question, Span, Unit
+from peira.core.looks import Claim, Look, Pair, Question, Span, Unit, arms_of
 from peira.core.registry import registry
 from peira.stats.power import cases_needed
 from peira.stats.power import paired as on_the_same_cases
@@ -28,10 +27,12 @@ WAYS: dict[str, dict[str, Any]] = {
     "5 looks, futility 0.1": {"looks": 5, "futility": 0.1},
     "always, margin 0.15": {"margin": 0.15},
 }
+"""Options of the rule `decided`."""
 Draw = Callable[[Rng, float], Unit]
 
 
 def deciding(quick: bool) -> Iterator[Cell]:
+    """The rule `decided`, in several configurations and situations."""
     rounds = 50 if quick else 1000
     for seed, (way, options) in enumerate(WAYS.items()):
         for share in (0.1, 0.5):
@@ -43,6 +44,7 @@ def deciding(quick: bool) -> Iterator[Cell]:
 def _decided(
     way: str, options: dict[str, Any], situation: str, draw: Draw, variance: float, rounds: int, seed: int
 ) -> Cell:
+    """The cell of one configuration in one situation."""
     rule = registry.make("stop", "decided", **options)
     rng = np.random.default_rng(seed)
     null = [_told(rule, draw, rng, 0.0) for _ in range(rounds)]
@@ -58,6 +60,7 @@ def _decided(
 
 
 def racing(quick: bool) -> Iterator[Cell]:
+    """The rules `racing` and `successive_rejects`."""
     rounds = 40 if quick else 500
     for seed, shares in enumerate([(0.6, 0.5, 0.5), (0.7, 0.6, 0.5, 0.4, 0.3), (0.5, 0.5, 0.5)]):
         yield _raced("racing", {}, shares, rounds, seed)
@@ -66,6 +69,7 @@ def racing(quick: bool) -> Iterator[Cell]:
 
 
 def _raced(name: str, options: dict[str, Any], shares: tuple[float, ...], rounds: int, seed: int) -> Cell:
+    """The cell of one rule: how often the best level is dropped."""
     rule, rng = registry.make("stop", name, by="m", **options), np.random.default_rng(seed)
     lost = found = pulls = 0
     for _ in range(rounds):
@@ -82,7 +86,7 @@ def _raced(name: str, options: dict[str, Any], shares: tuple[float, ...], rounds
 
 
 def _run(rule: Any, shares: tuple[float, ...], rng: Rng) -> tuple[Look, int]:
-    """As the engine does it: what is given up is run no more."""
+    """Run one race like the engine: dropped levels are not run any more."""
     watch = rule.watch(Question(tuple({"m": str(n)} for n in range(len(shares))), PLANNED))
     gone: set[int] = set()
     used = 0
@@ -98,6 +102,7 @@ def _run(rule: Any, shares: tuple[float, ...], rng: Rng) -> tuple[Look, int]:
 
 
 def _told(rule: Any, draw: Draw, rng: Rng, gain: float) -> Look:
+    """Feed simulated cases to the rule until it stops."""
     arms = arms_of(({"m": "a"}, {"m": "b"}), "m")
     pair = Pair("a", "b", arms[0].against(arms[1]))
     question = Question(({"m": "a"}, {"m": "b"}), PLANNED, (Claim("H1", "different", 0.05, (pair,)),))
@@ -110,7 +115,7 @@ def _told(rule: Any, draw: Draw, rng: Rng, gain: float) -> Look:
 
 
 def paired(share: float) -> Draw:
-    """Yes/no on the same cases: in so many the sides differ."""
+    """Yes/no outcomes on the same cases; the sides differ in this share of cases."""
 
     def draw(rng: Rng, gain: float) -> Unit:
         if rng.random() >= max(share, gain):
@@ -122,7 +127,7 @@ def paired(share: float) -> Draw:
 
 
 def graded(rng: Rng, gain: float) -> Unit:
-    """Scores in between, and none of them related."""
+    """Independent scores between 0 and 1."""
     one, two = gain + (1 - gain) * rng.random(), (1 - gain) * rng.random()
     return {0: Span(one, one), 1: Span(two, two)}
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from peira import Case, Study, bundle_export, bundle_import, bundle_work, exact, run
 from peira.runners import threads
-from peira.stats.intervals import estimate
+from peira.stats.intervals.means import estimate
 
 TASKS, GROUP, PAGE = 50_000, 128, 4096
 

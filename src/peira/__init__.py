@@ -6,111 +6,52 @@ shown without its uncertainty.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from peira.core.lazy import lazy_imports
 
-from peira.core.door import open_late
-
-if TYPE_CHECKING:
-    from peira.analysis.chaining import cases_from
-    from peira.analysis.contest import contest
-    from peira.analysis.results import Results
-    from peira.api.answers import bundle_import
-    from peira.api.bundles import bundle_export
-    from peira.api.comparing import diff
-    from peira.api.importing import import_outputs
-    from peira.api.planning import estimate, plan
-    from peira.api.verbs import evaluate, generate, open, run, submit, transform
-    from peira.api.working import bundle_work
-    from peira.core.asking import ask, ask_async
-    from peira.core.context import current_trial
-    from peira.core.models import Reply
-    from peira.core.steps import step
-    from peira.core.verdicts import NoVerdict
-    from peira.errors import PeiraError
-    from peira.evaluators import exact, includes, judge, match, numeric, pairwise, panel, regex
-    from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
-    from peira.spec.benchmark import Benchmark
-    from peira.spec.case import Case
-    from peira.spec.constraints import Constraint
-    from peira.spec.decorator import study
-    from peira.spec.factors import Block, Design, Factor, Level
-    from peira.spec.limits import Budget, Policy, Storage
-    from peira.spec.study import Study
-
-__all__ = [
-    "AnalysisPlan",
-    "Benchmark",
-    "Block",
-    "Budget",
-    "Case",
-    "Constraint",
-    "Design",
-    "Factor",
-    "Hypothesis",
-    "Level",
-    "NoVerdict",
-    "Outcome",
-    "PeiraError",
-    "Policy",
-    "Reply",
-    "Results",
-    "Storage",
-    "Study",
-    "ask",
-    "ask_async",
-    "bundle_export",
-    "bundle_import",
-    "bundle_work",
-    "cases_from",
-    "contest",
-    "current_trial",
-    "diff",
-    "estimate",
-    "evaluate",
-    "exact",
-    "generate",
-    "import_outputs",
-    "includes",
-    "judge",
-    "match",
-    "numeric",
-    "open",
-    "pairwise",
-    "panel",
-    "plan",
-    "regex",
-    "run",
-    "step",
-    "study",
-    "submit",
-    "transform",
-]
-
-_ROOMS = {
-    "peira.analysis.chaining": ("cases_from",),
-    "peira.analysis.contest": ("contest",),
-    "peira.analysis.results": ("Results",),
-    "peira.api.answers": ("bundle_import",),
-    "peira.api.bundles": ("bundle_export",),
-    "peira.api.comparing": ("diff",),
-    "peira.api.importing": ("import_outputs",),
-    "peira.api.planning": ("estimate", "plan"),
-    "peira.api.verbs": ("evaluate", "generate", "open", "run", "submit", "transform"),
-    "peira.api.working": ("bundle_work",),
-    "peira.core.asking": ("ask", "ask_async"),
-    "peira.core.context": ("current_trial",),
-    "peira.core.models": ("Reply",),
-    "peira.core.steps": ("step",),
-    "peira.core.verdicts": ("NoVerdict",),
-    "peira.errors": ("PeiraError",),
-    "peira.evaluators": ("exact", "includes", "judge", "match", "numeric", "pairwise", "panel", "regex"),
-    "peira.spec.aims": ("AnalysisPlan", "Hypothesis", "Outcome"),
-    "peira.spec.benchmark": ("Benchmark",),
-    "peira.spec.case": ("Case",),
-    "peira.spec.constraints": ("Constraint",),
-    "peira.spec.decorator": ("study",),
-    "peira.spec.factors": ("Block", "Design", "Factor", "Level"),
-    "peira.spec.limits": ("Budget", "Policy", "Storage"),
-    "peira.spec.study": ("Study",),
-}
-open_late(__name__, _ROOMS)
+with lazy_imports(__name__):
+    from peira.analysis.ranking.contest import contest as contest
+    from peira.analysis.results import Results as Results
+    from peira.app.bundles.answers import bundle_import as bundle_import
+    from peira.app.bundles.export import bundle_export as bundle_export
+    from peira.app.bundles.work import bundle_work as bundle_work
+    from peira.app.diff import diff as diff
+    from peira.app.functions import evaluate as evaluate
+    from peira.app.functions import generate as generate
+    from peira.app.functions import open as open
+    from peira.app.functions import run as run
+    from peira.app.functions import submit as submit
+    from peira.app.functions import transform as transform
+    from peira.app.imports.outputs import import_outputs as import_outputs
+    from peira.app.plan import estimate as estimate
+    from peira.app.plan import plan as plan
+    from peira.core.ask import ask as ask
+    from peira.core.ask import ask_async as ask_async
+    from peira.core.context import current_trial as current_trial
+    from peira.core.models import Reply as Reply
+    from peira.core.steps import step as step
+    from peira.core.verdicts import NoVerdict as NoVerdict
+    from peira.errors import PeiraError as PeiraError
+    from peira.evaluators import exact as exact
+    from peira.evaluators import includes as includes
+    from peira.evaluators import judge as judge
+    from peira.evaluators import match as match
+    from peira.evaluators import numeric as numeric
+    from peira.evaluators import pairwise as pairwise
+    from peira.evaluators import panel as panel
+    from peira.evaluators import regex as regex
+    from peira.results.cases import cases_from as cases_from
+    from peira.spec.aims import AnalysisPlan as AnalysisPlan
+    from peira.spec.aims import Hypothesis as Hypothesis
+    from peira.spec.aims import Outcome as Outcome
+    from peira.spec.benchmark import Benchmark as Benchmark
+    from peira.spec.case import Case as Case
+    from peira.spec.constraints import Constraint as Constraint
+    from peira.spec.factors import Block as Block
+    from peira.spec.factors import Design as Design
+    from peira.spec.factors import Factor as Factor
+    from peira.spec.factors import Level as Level
+    from peira.spec.limits import Budget as Budget
+    from peira.spec.limits import Policy as Policy
+    from peira.spec.limits import Storage as Storage
+    from peira.spec.study import Study as Study
+    from peira.spec.study import study as study

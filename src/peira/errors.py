@@ -1,38 +1,56 @@
-"""Every error peira raises, on one page.
+"""Every exception class of peira, and the helpers that read exceptions.
 
     PeiraError
     ├── Invalid (ValueError)        bad input: every problem at once            exit 2
-    │   └── NotJson (TypeError)     a value that canonical JSON cannot carry
+    │   └── NotJson (TypeError)     a value that canonical JSON cannot represent
     ├── Unknown (LookupError)       no such run, trial, plug-in, name           exit 2
     ├── OverBudget                  the plan is larger than its budget          exit 3
     ├── StoreInUse                  another process owns the store              exit 4
     ├── StoreFault (OSError)        the disk refused a write or a sync          exit 1
     ├── StoreDamaged                the store contradicts itself                exit 1
     ├── Fenced                      a change by an attempt that lost its epoch
+    │   └── Unwritable              an event that could not be read again
     ├── AttemptFailed               why an attempt failed
     │   ├── TimedOut (TimeoutError)
     │   ├── TooLarge                an output over the size limit
     │   ├── ProcessDied             the process running it ended
-    │   └── InDoubt                 a call may have been billed and its answer is unknown
-    └── NotInTrial                  ask, step, current_trial outside an agent
+    │   ├── InDoubt                 a call may have been billed and its answer is unknown
+    │   └── PermanentFailure (Invalid)  a failure in a child process that a retry would only repeat
+    ├── CallFailed                  a request to a model that got no answer
+    │   └── Unfit                   no answer matches the schema of the request
+    └── NotInTrial (RuntimeError)   ask, step, current_trial outside an agent
 
-Two signals are not errors, and user code must not catch them by accident, so they derive from
-BaseException: `Abandoned` (this attempt may do nothing more; `Exhausted` if a limit is why, `Parked` if it
-will be made again after a wait) and `Loading` (a `run` reached while a file is only being loaded).
+Internal exceptions, which their callers catch and turn into one of the above, a verdict or a fallback:
+
+    ExpressionError (ValueError)    an expression that is not allowed, or cannot be evaluated
+    NotPlain (TypeError)            a value that is not a constant, found while fingerprinting code
+    BrokenJson (ValueError)         text that is not JSON and cannot be repaired
+    └── TruncatedJson               text that ended within a JSON value
+    Undecided                       a part of a combined evaluator came to no verdict
+    Unconnected                     no connection before the timeout: nothing was sent
+    Silence (TimeoutError)          nothing was received on a connection before the timeout
+    StreamBroken                    a stream that reported a failure, or ended early
+
+Two signals are not errors, and user code must not catch them by accident, so they derive from BaseException:
+`Abandoned` (this attempt must stop; `Exhausted` if a limit is the reason, `Parked` if it is retried after a
+wait) and `Loading` (`run` was called while a file is only being loaded).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+_WINDOW = 60
+"""How many characters are shown on either side of the one at fault."""
+
 
 def carried(text: str) -> str:
-    """Text that UTF-8 can carry."""
+    """Text that UTF-8 can encode: lone surrogates are replaced by backslash escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def message_of(problem: BaseException) -> str:
-    """What an exception says, whatever it is: some cannot even say that."""
+    """The message of an exception, as valid UTF-8; a fixed text if its `__str__` raises."""
     try:
         return carried(str(problem))
     except Exception:
@@ -40,13 +58,13 @@ def message_of(problem: BaseException) -> str:
 
 
 class PeiraError(Exception):
-    """The base of all peira errors; `exit_code` is what the command line answers."""
+    """The base class of peira's errors; `exit_code` is the exit status of the command line."""
 
     exit_code = 1
 
 
 class Invalid(PeiraError, ValueError):
-    """Bad input. `problems` holds one line for each, so that all can be mended at once."""
+    """Bad input; `problems` lists every problem, one line each, so that all can be fixed at once."""
 
     exit_code = 2
 
@@ -56,68 +74,168 @@ class Invalid(PeiraError, ValueError):
 
 
 class NotJson(Invalid, TypeError):
-    """A value that canonical JSON cannot carry, with the path to it."""
+    """A value that canonical JSON cannot represent; the message starts with the path to it."""
 
 
 class Unknown(PeiraError, LookupError):
+    """There is no such run, trial, plug-in, blob or name."""
+
     exit_code = 2
 
 
 class OverBudget(PeiraError):
+    """The plan is larger than its budget; nothing was started."""
+
     exit_code = 3
 
 
 class StoreInUse(PeiraError):
+    """Another process owns the store for writing."""
+
     exit_code = 4
 
 
 class StoreFault(PeiraError, OSError):
-    """A commit or a sync failed: nothing more is written, what was acknowledged stands."""
+    """A commit or a sync failed: the store takes no further writes, and acknowledged ones stay durable."""
 
 
 class StoreDamaged(PeiraError):
-    pass
+    """The contents of the store contradict each other, or its files cannot be read."""
 
 
 class Fenced(PeiraError):
+    """A change was refused because it contradicts the current state.
+
+    Usually it is a change by an attempt that no longer holds the task's current epoch.
+    """
+
+
+class Unwritable(Fenced):
     pass
 
 
 class AttemptFailed(PeiraError):
-    pass
+    """The base class of the reasons why an attempt failed."""
 
 
 class TimedOut(AttemptFailed, TimeoutError):
-    pass
+    """The attempt, or a search in a text, took longer than its time limit."""
 
 
 class TooLarge(AttemptFailed):
-    pass
+    """The output of the attempt is over the size limit."""
 
 
 class ProcessDied(AttemptFailed):
-    pass
+    """The process that was executing the attempt ended before it gave a result."""
 
 
 class InDoubt(AttemptFailed):
-    pass
+    """A call may have been billed and its answer is unknown, so it must not be repeated silently."""
+
+
+class PermanentFailure(AttemptFailed, Invalid):
+    """A failure in a child process that a retry would only repeat."""
+
+    def __init__(self, message: str) -> None:
+        Invalid.__init__(self, message)
+
+
+class CallFailed(PeiraError):
+    """A request to a model that got no answer.
+
+    `doubt`: it may have been billed. `free`: it was not billed and may be retried (after `retry_after`
+    seconds, if the provider gave a time). Neither: a retry will not help. `busy`: the provider is overloaded
+    or rate limiting, so lower concurrency will help. `status` is the HTTP status, 0 if there was none.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        free: bool = False,
+        doubt: bool = False,
+        retry_after: float | None = None,
+        status: int = 0,
+        busy: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.free, self.doubt, self.retry_after, self.status = free, doubt, retry_after, status
+        self.busy = busy
+
+
+class Unfit(CallFailed):
+    """A model answered, and none of its answers matches the schema of the request."""
 
 
 class NotInTrial(PeiraError, RuntimeError):
-    pass
+    """`ask`, `step` or `current_trial` was called outside an agent or evaluator that peira runs."""
+
+
+class ExpressionError(ValueError):
+    """A text that is not an allowed expression, or cannot be evaluated on the given values.
+
+    `reason` is one line; the message adds the text with a caret under `offset`, the character at fault.
+    """
+
+    def __init__(self, reason: str, text: str, offset: int = 0) -> None:
+        super().__init__(reason, text, offset)
+        self.reason, self.text, self.offset = reason, text, offset
+
+    def __str__(self) -> str:
+        start = self.text.rfind("\n", 0, self.offset) + 1
+        line = self.text[start:].split("\n", 1)[0]
+        column = self.offset - start
+        left = max(0, column - _WINDOW)
+        shown = "".join(c if c.isprintable() else "\ufffd" for c in line[left : column + _WINDOW])
+        return f"{self.reason}\n  {shown}\n  {' ' * (column - left)}^"
+
+
+class NotPlain(TypeError):
+    """The value is not a constant, or contains something that is not."""
+
+
+class BrokenJson(ValueError):
+    """The text is not JSON and cannot be repaired."""
+
+
+class TruncatedJson(BrokenJson):
+    """The text ended within a JSON value."""
+
+
+class Undecided(Exception):
+    """A part of a combined evaluator came to no verdict; `reason` says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Unconnected(Exception):
+    """No connection was made before the timeout: nothing was sent."""
+
+
+class Silence(TimeoutError):
+    """Nothing was received before the timeout."""
+
+
+class StreamBroken(Exception):
+    """A stream reported a failure, or ended before its final event."""
 
 
 class Abandoned(BaseException):
-    """This attempt was cancelled or timed out: its channel is closed."""
+    """This attempt was cancelled or timed out, and its channel is closed; it must stop."""
 
 
 class Exhausted(Abandoned):
-    """This attempt was ended by a limit."""
+    """This attempt was stopped because a limit (a budget) was reached."""
 
 
 class Parked(Abandoned):
-    """This attempt would have to wait so many seconds: its worker is freed, and it is made again then. `inf`
-    is until what it waits for is there."""
+    """This attempt would have to wait: its worker is freed, and the attempt is made again later.
+
+    `seconds` is how long to wait; infinity means until the result that it waits for is available.
+    """
 
     def __init__(self, seconds: float, why: str) -> None:
         super().__init__(why)
@@ -125,11 +243,15 @@ class Parked(Abandoned):
 
 
 class Loading(BaseException):
-    """`run` and its kin stop the loading of a file at the place where they stand."""
+    """Raised by `run` and the like to stop the loading of a file at their call."""
 
 
 def unwrapped(problem: BaseException | None) -> BaseException | None:
-    """The signal in a group of nothing but signals, as a TaskGroup makes them; else the problem itself."""
+    """The signal inside an exception group that holds only signals; otherwise the exception itself.
+
+    A TaskGroup wraps what its tasks raise. Of several signals, one that is not `Parked` comes first, then the
+    shortest wait.
+    """
     if not isinstance(problem, BaseExceptionGroup):
         return problem
     signals, others = problem.split(Abandoned)
@@ -139,6 +261,7 @@ def unwrapped(problem: BaseException | None) -> BaseException | None:
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    """The exceptions of a group and of the groups nested in it."""
     for one in group.exceptions:
         if isinstance(one, BaseExceptionGroup):
             yield from _leaves(one)

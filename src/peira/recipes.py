@@ -1,12 +1,12 @@
-"""Recipes: studies for common questions, each with the design, the hypotheses and the plan that fit it.
+"""Recipes: ready-made studies for common questions, with design, hypotheses and analysis plan.
 
     from peira.recipes import ab_comparison
     study = ab_comparison(answer, "capitals.jsonl", factor="style", a="plain", b="think first")
 
-Each takes the agent and the cases, then what the question is about, then anything that a `Study` takes, which
-stands instead of what the recipe says; further factors are crossed with the recipe's own. Conditions are run
-in rounds (`order="interleaved"`), so that what drifts during a run meets them all alike. The first evaluator
-gives the primary outcome; it is `match` if there is none.
+Each takes the agent and the cases, then the arguments of its question, then any field of a `Study`, which
+overrides the recipe's default; further factors are crossed with the recipe's own. Conditions are run in
+rounds (`order="interleaved"`), so that drift during a run affects all of them alike. The first evaluator
+gives the primary outcome; the default evaluator is `match`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from peira.core.registry import nearest
 from peira.errors import Invalid
 from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
 from peira.spec.case import Case
-from peira.spec.evaluators import as_evaluator
 from peira.spec.factors import Factor, Level
 from peira.spec.modules import is_reference
+from peira.spec.plugins import as_evaluator
 from peira.spec.study import Study
 
 __all__ = [
@@ -42,7 +42,10 @@ Claim = dict[str, Any]
 def ab_comparison(
     agent: Agent, cases: Any, *, factor: str, a: Json, b: Json, direction: str = "different", **fields: Any
 ) -> Study:
-    """Is `b` better than `a`? Two levels of one factor, on the same cases."""
+    """Is `b` better than `a`? Two levels of one factor, on the same cases.
+
+    The hypothesis is about b minus a, in the given `direction`; there are 5 repeats.
+    """
     claim = _claim(f"{factor}_b_against_a", factor, (b, a), direction)
     return _study(
         fields, [claim], **_one(agent), cases=cases, factors=[Factor(factor, [a, b], baseline=a)], repeats=5
@@ -50,8 +53,11 @@ def ab_comparison(
 
 
 def ablation(agent: Agent, cases: Any, *, parts: Sequence[str], **fields: Any) -> Study:
-    """Which parts does it need? The whole, and the whole without each one. The agent takes every part as an
-    argument that is true or false."""
+    """Which parts does the agent need? The complete agent, and the agent without each part.
+
+    `parts` are the names of the agent's boolean arguments, one factor each, in a one-factor-at-a-time design.
+    Raises Invalid if there are none.
+    """
     if not parts:
         raise Invalid("parts: there are none; name the arguments that switch parts on and off")
     return _study(
@@ -89,7 +95,10 @@ def model_comparison(
     factor: str = "model",
     **fields: Any,
 ) -> Study:
-    """Which model is best? With a `baseline`, each of the others is held against it."""
+    """Which model is best? With a `baseline`, each of the others is compared with it.
+
+    Without one, the hypothesis is that the models differ at all.
+    """
     return _study(
         fields,
         _against(factor, models, baseline),
@@ -109,7 +118,10 @@ def scaling(
     direction: str = "greater",
     **fields: Any,
 ) -> Study:
-    """What does more of it bring? One factor of numbers: tokens, samples, steps, examples."""
+    """What does more of it bring? One numeric factor: tokens, samples, steps, examples.
+
+    The hypothesis compares the largest level with the smallest. Raises Invalid for fewer than two levels.
+    """
     values = sorted(levels)
     if len(values) < 2:
         raise Invalid(f"levels: {factor} needs two or more numbers")
@@ -122,8 +134,11 @@ def scaling(
 def paraphrase_robustness(
     agent: Agent, paraphrases: Iterable[tuple[Sequence[Any], Json]], **fields: Any
 ) -> Study:
-    """Does it answer a question in the same way, however it is put? Each of `paraphrases` is (wordings,
-    expected). The wordings of a question are one cluster: they are no independent evidence."""
+    """Does the agent answer a question in the same way, however it is worded?
+
+    Each of `paraphrases` is (wordings, expected). The wordings of a question are one cluster, because they
+    are not independent evidence.
+    """
     cases = [
         Case(wording, expected=expected, id=f"{n}-{nth}", cluster=str(n), slice=f"wording {nth}")
         for n, (wordings, expected) in enumerate(paraphrases, 1)
@@ -135,28 +150,33 @@ def paraphrase_robustness(
 def agent_architectures(
     agents: Mapping[str, Agent], cases: Any, *, baseline: str | None = None, **fields: Any
 ) -> Study:
-    """Which way of building it is best? With a `baseline`, each of the others is held against it."""
+    """Which agent is best? With a `baseline`, each of the others is compared with it."""
     return _study(
         fields, _against("agent", list(agents), baseline), agents=dict(agents), cases=cases, repeats=3
     )
 
 
 def judge_calibration(judge: Agent, labelled: Any, **fields: Any) -> Study:
-    """Does a judge say what people say? The judge is the agent under test, the cases are (what is judged, the
-    label that people gave), and repeats show whether it agrees with itself."""
+    """Does a judge agree with people? The judge is the agent under test.
+
+    The cases are pairs of what is judged and the label that people gave; the repeats show whether the judge
+    agrees with itself.
+    """
     return _study(fields, [], **_one(judge), cases=labelled, evaluators=["exact"], repeats=3)
 
 
 def _one(agent: Agent) -> dict[str, Any]:
+    """The study fields for a single agent: the agent, and a name taken from it."""
     return {"agent": agent, "name": getattr(agent, "__name__", "study")}
 
 
 def _claim(id: str, factor: str, levels: tuple[Json, ...], direction: str) -> Claim:
+    """The fields of a hypothesis, without its outcome."""
     return {"id": id, "factor": factor, "levels": levels, "direction": direction}
 
 
 def _against(factor: str, levels: Sequence[str], baseline: str | None) -> list[Claim]:
-    """Each level against the baseline; without one, that they differ at all."""
+    """A hypothesis for each level against the baseline; without a baseline, one that the levels differ."""
     if baseline is None:
         return [_claim(f"{factor}_matters", factor, (), "different")]
     if baseline not in levels:
@@ -166,12 +186,14 @@ def _against(factor: str, levels: Sequence[str], baseline: str | None) -> list[C
 
 
 def _study(fields: Mapping[str, Any], claims: Sequence[Claim], **recipe: Any) -> Study:
-    """The study of a recipe, with what the caller says instead; the caller's factors are further ones."""
-    order = {} if "stop" in fields else {"order": "interleaved"}  # what may stop goes case by case
-    said = {"evaluators": ["match"], **order, **recipe, **fields}
+    """The study of a recipe, overridden by the caller's fields; the caller's factors are added."""
+    order = (
+        {} if "stop" in fields else {"order": "interleaved"}
+    )  # a study with a stopping rule runs case by case
+    settings = {"evaluators": ["match"], **order, **recipe, **fields}
     if factors := {**_by_name(fields.get("factors", {})), **_by_name(recipe.get("factors", ()))}:
-        said["factors"] = factors
-    primary = _primary(said["evaluators"])
+        settings["factors"] = factors
+    primary = _primary(settings["evaluators"])
     ids = tuple(claim["id"] for claim in claims)
     main = AnalysisPlan(name="main", hypotheses=ids, correction="holm" if len(ids) > 1 else "")
     aims = {
@@ -179,15 +201,16 @@ def _study(fields: Mapping[str, Any], claims: Sequence[Claim], **recipe: Any) ->
         "hypotheses": [Hypothesis(outcome="".join(primary), **claim) for claim in claims],
         "analysis_plans": [main.model_copy(update={"outcomes": primary})],
     }
-    return Study(**{**aims, **said})
+    return Study(**{**aims, **settings})
 
 
 def _by_name(factors: Any) -> dict[str, Any]:
+    """Factors as a mapping from name to factor."""
     return dict(factors) if isinstance(factors, Mapping) else {factor.name: factor for factor in factors}
 
 
 def _primary(evaluators: Any) -> tuple[str, ...]:
-    """The name of the first evaluator, if there is any."""
+    """The name of the first evaluator, in a tuple; empty if there are no evaluators."""
     given = evaluators if isinstance(evaluators, (list, tuple)) else [evaluators]
     if given and isinstance(given[0], str) and is_reference(given[0]):
         return (given[0].rpartition(":")[2],)

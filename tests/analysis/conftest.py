@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from peira.analysis.results import Results
-from peira.analysis.trials import Score, TrialResult
-from peira.core.events import Failure, State
+from peira.core.log.events import Failure, State
+from peira.results.trials import Score, TrialResult
 
 
 def one(case: object, value: object, repeat: int = 0, agent: str = "answer", **more: Any) -> TrialResult:

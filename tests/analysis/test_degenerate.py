@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from peira.analysis.aims import Aims
 from peira.analysis.gates import Bound, NoWorse, judge
-from peira.analysis.planning import Question, plan_from
-from peira.core.events import State
+from peira.analysis.power import PowerQuestion, plan_from
+from peira.core.log.events import State
 from peira.errors import Invalid, PeiraError
+from peira.results.aims import Aims
 from peira.spec.aims import AnalysisPlan, Hypothesis
 
 CASES, MODELS, SIZES = range(6), ("a", "b"), (1, 2, 3)
@@ -85,7 +85,7 @@ ANALYSES = {
     "ratio, delta": lambda r: r.ratio("took", "match", method="delta"),
     "reliability": lambda r: r.reliability("model"),
     "hypotheses": lambda r: r.hypotheses(),
-    "power": lambda r: plan_from(r, "model", Question()),
+    "power": lambda r: plan_from(r, "model", PowerQuestion()),
     "gate": lambda r: judge(list(r), [Bound("match", 0.5, "min"), NoWorse("f" * 64, list(r), "match", 0.1)]),
 }
 AIMS = Aims(

@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from peira.core.events import State
+from peira.core.log.events import State
 from peira.errors import Invalid, Unknown
-from peira.stats.proportions import rule_of_three
-from peira.stats.quantiles import clustered_quantile, quantile
-from peira.stats.ratios import delta, fieller
+from peira.stats.intervals.proportions import rule_of_three
+from peira.stats.intervals.quantiles import clustered_quantile, quantile
+from peira.stats.intervals.ratios import delta, fieller
 
 
 def priced(trial, n=40, right=3):

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peira.analysis.export import FIXED
 from peira.analysis.results import Results
-from peira.analysis.trials import Score, TrialResult
-from peira.core.events import Artifact, Failure, State
+from peira.core.log.events import Artifact, Failure, State
 from peira.errors import Invalid, Unknown
+from peira.results.rows import FIXED
+from peira.results.trials import Score, TrialResult
 
 NASTY = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
     ['"', '","', "\r", "\n", "\r\n", "\0", "=1+1", "\u2028", "a,b", " ", "", "nan", "\ufeff"]

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from peira.analysis.results import Results
-from peira.analysis.trials import Score, TrialResult
-from peira.core.events import State
+from peira.core.log.events import State
 from peira.core.verdicts import NoVerdict, to_json
 from peira.errors import Invalid, PeiraError
+from peira.results.trials import Score, TrialResult
 from peira.stats.agreement import cohen_kappa, krippendorff_alpha
-from peira.stats.intervals import estimate
-from peira.stats.judged import prediction_powered, rogan_gladen
+from peira.stats.intervals.means import estimate
+from peira.stats.intervals.prediction_powered import prediction_powered, rogan_gladen
 
 Make = Callable[..., Any]
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peira.core.expressions import MAX_DEPTH, MAX_LENGTH, Expression, ExpressionError
+from peira.core.expressions import MAX_DEPTH, MAX_LENGTH, Expression
+from peira.errors import ExpressionError
 
 VALUES = {
     "a": 3,

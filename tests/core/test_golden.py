@@ -12,13 +12,13 @@ import msgspec
 import pytest
 
 from peira.core.context import SeenCase, Trial, enter
-from peira.core.events import Result
 from peira.core.ids import compose, digest, seed_of
+from peira.core.log.events import Result
 from peira.core.steps import step
 from peira.evaluators import exact
-from peira.plan.expand import expand
-from peira.plan.judging import Judging
-from peira.spec.load import load
+from peira.plan.expansion import expand
+from peira.plan.score_ids import ScoreIds
+from peira.spec.study_files import load
 from peira.testing import MemoryChannel
 
 STUDY = '''
@@ -79,7 +79,7 @@ def test_the_identity_of_trials_and_scores(tmp_path: Path) -> None:
     assert len(ids) == 16
     assert ids[0] == "0cc079c7d35097f03c67e24a85e242aeb85add9edcd0a4cd600db9495710c8a1"
     assert digest(ids) == "73b1ae18d2d64c298dd20bd828a6586441da8ea7cd116329d68a489d6ee8ee83"
-    judging = Judging(plan.common, {d: e.takes for d, e in plan.evaluators.items()})
+    judging = ScoreIds(plan.common, {d: e.takes for d, e in plan.evaluators.items()})
     said = Result(output=msgspec.Raw(b'"Good day, Ada"'))
     [(judge, score)] = judging.scores(layout.place(0), ids[0], said, said)
     assert (

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from peira.core.mailbox import Mailbox, arrival
+from peira.core.mailbox import Mailbox, future_result
 from peira.errors import Exhausted
 
 
@@ -78,13 +78,13 @@ def test_results_and_exceptions_of_other_threads_arrive() -> None:
         with ThreadPoolExecutor(4) as pool:
             good = [pool.submit(lambda n=n: n * n) for n in range(50)]
             bad = pool.submit(int, "x")
-            values = await asyncio.gather(*map(arrival, good))
+            values = await asyncio.gather(*map(future_result, good))
             with pytest.raises(ValueError, match="invalid literal"):
-                await arrival(bad)
+                await future_result(bad)
             signal: Future[None] = Future()
             signal.set_exception(Exhausted("no more"))
             with pytest.raises(Exhausted):
-                await arrival(signal)
+                await future_result(signal)
         return list(values)
 
     assert asyncio.run(wait()) == [n * n for n in range(50)]
@@ -93,7 +93,7 @@ def test_results_and_exceptions_of_other_threads_arrive() -> None:
 def test_who_stops_waiting_cancels_nothing() -> None:
     async def give_up() -> None:
         slow: Future[str] = Future()
-        waiting = asyncio.ensure_future(arrival(slow))
+        waiting = asyncio.ensure_future(future_result(slow))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -101,7 +101,7 @@ def test_who_stops_waiting_cancels_nothing() -> None:
         assert not slow.cancelled()
         slow.set_result("late")
         await asyncio.sleep(0.01)
-        assert await arrival(slow) == "late"
+        assert await future_result(slow) == "late"
 
     asyncio.run(give_up())
 
@@ -110,7 +110,7 @@ def test_what_comes_after_the_loop_was_closed_disturbs_nobody(caplog: pytest.Log
     slow: Future[str] = Future()
 
     async def leave() -> None:
-        waiting = asyncio.ensure_future(arrival(slow))
+        waiting = asyncio.ensure_future(future_result(slow))
         await asyncio.sleep(0)
         waiting.cancel()
 
@@ -124,7 +124,7 @@ def test_a_loop_is_not_kept_by_those_who_waited_on_it() -> None:
         loop = asyncio.new_event_loop()
         done: Future[int] = Future()
         done.set_result(1)
-        assert loop.run_until_complete(arrival(done)) == 1
+        assert loop.run_until_complete(future_result(done)) == 1
         loop.close()
         return weakref.ref(loop)
 

@@ -16,7 +16,7 @@ import pytest
 
 import peira
 from peira.core.registry import HOOKS, Registry, nearest
-from peira.design import ROOMS
+from peira.design import MODULES
 from peira.errors import Invalid, Unknown
 
 
@@ -31,6 +31,16 @@ def test_a_plug_in_is_made_by_name_with_its_configuration() -> None:
     assert registry.make("thing", "one").size == 1
     assert registry.make("thing", "one", size=3).size == 3
     assert registry.names("thing") == ["one"]
+
+
+def test_a_plug_in_is_made_with_those_of_the_facts_that_it_takes() -> None:
+    registry, facts = Registry(), {"size": 3, "weight": 4}
+    registry.add("thing", "some", Thing)
+    registry.add("thing", "none", list)
+    registry.add("thing", "all", lambda **all_of_them: all_of_them)
+    assert registry.make_from("thing", "some", facts).size == 3
+    assert registry.make_from("thing", "all", facts) == facts
+    assert registry.make_from("thing", "none", facts) == []
 
 
 def test_a_name_has_one_owner_in_its_kind() -> None:
@@ -63,6 +73,9 @@ def test_built_ins_come_through_the_door() -> None:
     registry = Registry()
     assert "full_factorial" in registry.names("design")
     assert "function" in registry.names("agent")
+    assert registry.names("runner") == ["local", "process"]
+    assert registry.names("store") == ["sqlite"]
+    assert registry.names("stop") == ["decided", "racing", "successive_rejects"]
     assert {"exact", "match", "includes", "regex", "numeric"} <= set(registry.names("evaluator"))
 
 
@@ -216,7 +229,7 @@ def test_a_promised_name_has_one_owner():
 
 
 def test_the_rooms_of_the_designs_keep_their_promises():
-    for room, names in ROOMS.items():
+    for room, names in MODULES.items():
         book = Registry()
         import_module(f"peira.design.{room}").register(book)
         assert sorted(n for kind, n in book._made if kind == "design") == sorted(names)

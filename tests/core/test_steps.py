@@ -13,7 +13,7 @@ import pytest
 
 from peira import Case, current_trial, run, step, study
 from peira.core.context import SeenCase, Trial, enter
-from peira.core.events import StepRecorded
+from peira.core.log.events import StepRecorded
 from peira.errors import Abandoned, NotInTrial, NotJson
 from peira.spec.modules import load_file
 from peira.stores.memory import MemoryStore

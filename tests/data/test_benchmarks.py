@@ -10,7 +10,7 @@ import pytest
 import peira
 from peira.core.registry import registry
 from peira.data import BENCHMARKS, read
-from peira.data.describe import stats
+from peira.data.statistics import stats
 from peira.errors import Invalid
 from peira.spec.benchmark import Benchmark, benchmark, local
 

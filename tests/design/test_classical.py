@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 
 from peira.core.registry import Registry
 from peira.core.space import Dimension, Space
-from peira.design import custom, factorial, fractional, one_factor, orthogonal, screening, surface
+from peira.design import custom, screening
+from peira.design import orthogonal_array as orthogonal
+from peira.design import response_surface as surface
+from peira.design.factorial import fractional, one_factor
+from peira.design.factorial import full as factorial
 from peira.errors import Invalid
 
 ROOMS = (custom, factorial, fractional, one_factor, orthogonal, screening, surface)

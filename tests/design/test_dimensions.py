@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from peira.core.space import Dimension, Space
 from peira.design.dimensions import (
-    chosen,
+    choice_problems,
     coded,
-    counted,
+    count_problems,
     generator,
     label,
-    named,
+    name_problems,
     ranges,
     require,
-    unfit,
+    space_problems,
     value_at,
     values_of,
 )
@@ -38,10 +38,12 @@ def test_what_is_wrong_with_a_space_is_told_at_once() -> None:
             Dimension("fine", ("a", "b")),
         )
     )
-    told = list(unfit(space))
+    told = list(space_problems(space))
     assert [line.split(":")[0] for line in told] == ["none", "one", "log", "down", "between"]
     assert all(";" in line or "below" in line for line in told)
-    assert list(unfit(Space(()))) == ["there are no factors; give at least one, with two levels or more"]
+    assert list(space_problems(Space(()))) == [
+        "there are no factors; give at least one, with two levels or more"
+    ]
 
 
 def test_ranges_are_shown_as_levels() -> None:
@@ -51,13 +53,15 @@ def test_ranges_are_shown_as_levels() -> None:
 
 @pytest.mark.parametrize("value", [0, 11, True, 2.0, "3", None])
 def test_counts_out_of_bounds(value: object) -> None:
-    assert len(list(counted("n", value, 1, 10))) == 1
+    assert len(list(count_problems("n", value, 1, 10))) == 1
 
 
 def test_names_have_the_nearest_one() -> None:
     space = Space((HEAT,))
-    assert list(named("block", ["heta"], space)) == ["block: no factor 'heta'; did you mean 'heat'?"]
-    assert "did you mean 'maximin'" in next(iter(chosen("criterion", "maxmin", ["maximin", "random"])))
+    assert list(name_problems("block", ["heta"], space)) == ["block: no factor 'heta'; did you mean 'heat'?"]
+    assert "did you mean 'maximin'" in next(
+        iter(choice_problems("criterion", "maxmin", ["maximin", "random"]))
+    )
     with pytest.raises(Invalid) as told:
         require(["a"], iter(["b", "c"]), ())
     assert told.value.problems == ("a", "b", "c")

@@ -15,9 +15,15 @@ from scipy.stats import qmc
 
 from peira.core.space import Dimension, Point, Space
 from peira.design.dimensions import coded
-from peira.design.filling import SpaceFilling, gower
-from peira.design.sampling import Halton, LatinHypercube, Sobol, UniformRandom
-from peira.design.spread import spread_latin
+from peira.design.sampling import (
+    Halton,
+    LatinHypercube,
+    Sobol,
+    SpaceFilling,
+    UniformRandom,
+    gower,
+    spread_latin,
+)
 from peira.errors import Invalid
 
 HEAT = Dimension("heat", low=0, high=2, scale="continuous")

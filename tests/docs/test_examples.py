@@ -16,7 +16,8 @@ examples = sys.modules["docs_examples"] = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(examples)
 
 PAGES = {str(page.relative_to(ROOT)): page for page in examples.pages()}
-EXECUTED = ("python", "toml", "console")
+EXECUTED = ("python", "toml", "console", "diff")
+DIAGRAM = ("docs/architecture.md", "text")
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 
 
@@ -28,15 +29,21 @@ def test_a_page_shows_what_its_examples_do(name, warm):
 
 
 def test_what_is_only_shown_is_listed_here():
-    """Commands that set up an environment cannot be run inside a test; nothing else is only shown."""
+    """Commands that set up an environment cannot be run inside a test; nothing else is only shown, but the
+    diagrams of docs/architecture.md (`test_architecture.py` looks up what they name)."""
     shown = {
-        name: [block.body for block in examples.blocks(page.read_text()) if block.language not in EXECUTED]
+        name: [
+            block.body
+            for block in examples.blocks(page.read_text())
+            if block.language not in EXECUTED and (name, block.language) != DIAGRAM
+        ]
         for name, page in PAGES.items()
     }
     commands = {name: [line.split("#")[0].strip() for body in bodies for line in body.splitlines()]
                 for name, bodies in shown.items() if bodies}  # fmt: skip
     assert commands == {
         "README.md": ["make demo", "make test", "pip install ."],
+        "docs/extending.md": ["pip install ./examples/extending"],
         "docs/getting-started.md": ["pip install ."],
     }
 
@@ -84,6 +91,26 @@ def test_a_wrong_output_is_found_and_mended(tmp_path):
     ]
     page.write_text(examples.played(page)[0])
     assert examples.stale(page) == []
+
+
+def test_a_file_of_an_example_is_shown_as_it_is_and_its_package_is_installed(tmp_path):
+    file = "examples/extending/src/peira_extras/evaluator.py"
+    names = "from peira.core.registry import registry; print('at_most' in registry.names('evaluator'))"
+    text = fenced("python", f"# {file}\nstale\n") + fenced("console", f'$ python -c "{names}"\nTrue\n')
+    shown, problems = examples.played(page_of(tmp_path, text))
+    assert problems == []
+    assert shown == text.replace("stale\n", (ROOT / file).read_text())
+
+
+def test_a_diff_changes_what_follows_on_its_page_alone(tmp_path):
+    file = "src/peira/core/codec.py"
+    change = f"--- a/{file}\n+++ b/{file}\n@@\n-from {{}} import annotations\n+NEW = 7\n"
+    read = '$ python -c "import peira.core.codec as c; print(c.NEW)"\n7\n'
+    good = fenced("diff", change.format("__future__")) + fenced("console", read)
+    assert examples.stale(page_of(tmp_path, good)) == []
+    assert "NEW" not in (ROOT / file).read_text()
+    [problem] = examples.stale(page_of(tmp_path, fenced("diff", change.format("nowhere"))))
+    assert problem.startswith("line 1: b/src/peira/core/codec.py: found 0 times, not once")
 
 
 def test_a_page_is_one_folder_and_one_session(tmp_path):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from peira import current_trial, plan, run, study
-from peira.core.fingerprint import fingerprint
+from peira.core.code.fingerprint import fingerprint
 from peira.stores.memory import MemoryStore
 from peira.stores.verify import verify
 

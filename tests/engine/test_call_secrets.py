@@ -68,18 +68,21 @@ TURNS: tuple[dict[str, Any], ...] = (
     {"status": 429, "echo": True, "retry_after": 0.05},
     {"status": 401, "message": f"Incorrect API key provided: {KEY[:12]}***{KEY[-4:]}"},
     {"status": 502, "error": {"error": f"upstream said {PASSWORD} {quote(TOKEN)}"}},
+    {"do": "cut"},
+    {"status": 400, "text_error": f'{{"error": "{KEY}'},
+)
+ECHOES: tuple[dict[str, Any], ...] = (
     {"text": f"your key is {KEY}, and {TOKEN}"},
     {"raw": f'{{"choices": "{KEY}"}}'},
     {"raw": f"<html>{KEY}</html>", "type": "text/html"},
-    {"do": "cut"},
     {"text": "long " + "word " * 2000 + KEY},  # large enough for a blob
 )
+"""Answers, which are kept as they came."""
 
 
 OF_THE_TEAM: tuple[dict[str, Any], ...] = (
     {"status": 403, "message": f"team {TEAM} is not allowed"},
     {"status": 500, "message": f"team {quote(TEAM, safe='')} broke"},
-    {"text": f"hello {TEAM}"},
 )
 
 
@@ -119,6 +122,35 @@ def test_no_secret_is_kept_or_shown(
     shown = "".join([*capfd.readouterr(), caplog.text, str(results), repr(failed), str(results.trials)])
     assert found_in(shown.encode()) == []
     assert found_in(kept(folder, apart=("s.py", "peira.toml"))) == []
+
+
+def test_a_secret_in_an_answer_is_kept_marked_and_not_shown(
+    endpoint: Any, folder: Path, written: Any, monkeypatch: Any, caplog: Any, capfd: Any
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{endpoint.base}/v1?token={TOKEN}")
+    monkeypatch.setenv("TEAM_KEY", TEAM)
+    (folder / "peira.toml").write_text(f'[models.teamed]\nmodel = "openai:{endpoint.model}"\n')
+    endpoint.script(*ECHOES, {"text": f"hello {TEAM}"})
+    name = f"openai:{endpoint.model}"
+    written(SOURCE % (name, name))
+    where = ["--store", "s.db"]
+    with caplog.at_level(logging.DEBUG):
+        main(["run", "s.py", *where, "--parallel", "1"])
+        look = peira.open("s.db")
+        for command in (["show"], ["show", "--json"], ["events"], ["calls"], ["calls", "--json"], ["status"]):
+            main([*command, *where])
+        for row in look.results().trials:
+            main(["show", row.id[:12], *where])
+        for call in look.calls():
+            main(["calls", call.key[:12], *where])
+            main(["calls", call.key[:12], *where, "--json"])
+    shown = "".join([*capfd.readouterr(), caplog.text])
+    assert found_in(shown.encode()) == []
+    assert "an answer holds the key that was sent: kept, and not shown" in shown
+    assert "[hidden]" in shown
+    kept_bytes = kept(folder, apart=("s.py", "peira.toml"))
+    assert KEY.encode() in kept_bytes  # in outputs, as the agent returned them
 
 
 def test_they_would_be_found(folder: Path, written: Any, monkeypatch: Any) -> None:

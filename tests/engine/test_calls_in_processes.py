@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import peira
-from peira.core.events import CallAnswered, Observed, Reported, StepRecorded
+from peira.core.log.events import CallAnswered, Observed, Reported, StepRecorded
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import verify
 

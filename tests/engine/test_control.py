@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from peira.engine.control import CANCEL, Command, ControlFolder, check, who
+from peira.engine.control import CANCEL, Command, ControlFolder, check, requester
 from peira.errors import Invalid
 
 
@@ -130,4 +130,4 @@ def test_only_known_commands_are_sent() -> None:
     check(CANCEL)
     with pytest.raises(Invalid, match="unknown command 'explode'"):
         check("explode")
-    assert who()
+    assert requester()

@@ -15,9 +15,10 @@ import pytest
 import peira
 from peira import ask, ask_async, run, study
 from peira.core.contracts import Op, Outcome
-from peira.core.events import CallAnswered, CallIntended, CallLost
-from peira.core.models import Answer, CallFailed, Reply, Request
+from peira.core.log.events import CallAnswered, CallIntended, CallLost
+from peira.core.models import Answer, Reply, Request
 from peira.core.registry import registry
+from peira.errors import CallFailed
 from peira.stores.memory import MemoryStore
 
 LAG = 0.02

@@ -10,8 +10,8 @@ import pytest
 
 from peira import Case, current_trial, run, study
 from peira.core.contracts import RunQuery
-from peira.core.events import State
-from peira.core.state import Task
+from peira.core.log.events import State
+from peira.core.log.state import Task
 from peira.stores.memory import MemoryStore
 from peira.stores.verify import verify
 

@@ -11,7 +11,7 @@ from itertools import count
 import pytest
 
 from peira.core.contracts import Op, Outcome
-from peira.core.events import CommandTaken
+from peira.core.log.events import CommandTaken
 from peira.engine.journal import GROUP, MOST_PENDING, Journal
 from peira.errors import Fenced, StoreFault
 

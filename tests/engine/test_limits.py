@@ -8,8 +8,8 @@ import time
 import pytest
 
 from peira import Budget, Case, run, study
-from peira.api import execute
-from peira.api.running import Wishes
+from peira.app import execute
+from peira.app.run import RunOptions
 from peira.errors import OverBudget
 from peira.stores.memory import MemoryStore
 
@@ -17,7 +17,7 @@ MANY = [Case(i) for i in range(200)]
 
 
 def conducted(asked, **wishes):
-    outcome = execute(asked, Wishes(store=MemoryStore(), progress=False, **wishes))
+    outcome = execute(asked, RunOptions(store=MemoryStore(), progress=False, **wishes))
     return outcome.results, outcome.finished
 
 
@@ -85,7 +85,7 @@ def test_the_time_limit_stops_the_run_and_the_next_one_goes_on() -> None:
         return case.input
 
     store = MemoryStore()
-    outcome = execute(slow, Wishes(store=store, parallel=2, progress=False))
+    outcome = execute(slow, RunOptions(store=store, parallel=2, progress=False))
     assert (outcome.results.status, outcome.finished.exit_code) == ("stopped by a limit", 3)
     assert "budget.time" in outcome.finished.reason
     done = outcome.results.counts["succeeded"]

@@ -11,19 +11,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from peira.core import events as ev
 from peira.core.contracts import Attempt, CallQuery, Op
-from peira.core.events import State
 from peira.core.ids import canonical, compose, digest, digest_bytes
-from peira.core.models import Answer, BatchState, CallFailed, Named, Reply, Request, Usage
-from peira.engine.batches import OpenBatches
-from peira.engine.batching import Batcher
-from peira.engine.budget import Reserve, Share
-from peira.engine.buying import Asked, Buyer
-from peira.engine.journal import Journal
-from peira.engine.slips import BATCH, Handed, Told
-from peira.errors import Exhausted, Parked
-from peira.spec.limits import Budget, Policy
+from peira.core.log import events as ev
+from peira.core.log.events import State
+from peira.core.models import Answer, BatchState, NamedModel, Reply, Request, Usage
+from peira.engine.batch.batcher import Batcher
+from peira.engine.batch.open_batches import OpenBatches
+from peira.engine.batch.record import BATCH, BatchedCall
+from peira.engine.calls.budget import Reservation, RunAccounts
+from peira.engine.calls.purchase import Buyer, CallRequest
+from peira.engine.context import RunContext
+from peira.errors import CallFailed, Exhausted, Parked
+from peira.spec.limits import Budget
 from peira.stores.memory import MemoryStore
 from peira.stores.verify import verify
 
@@ -83,7 +83,9 @@ class Bench:
         self.told: list[str] = []
         self.counted: list[State] = []
         self.problems: list[BaseException] = []
-        self.held: list[tuple[list[str], bool]] = []
+        self.taken_up: list[tuple[list[str], bool]] = []
+        self.woken: list[list[str]] = []
+        self.starved: list[str] = []
         self.run = self.plan("one")
         self.write(ev.TasksClaimed("generate", "generate", "1", (TASK,)))
         self.write(ev.TasksReleased((TASK,), (1,)))
@@ -98,27 +100,40 @@ class Bench:
         assert self.store.commit([Op(self.run, events)]).result() == [None]
 
     def opened(self, run: str = "") -> OpenBatches:
-        told = Told(self.told.append, self._held, self._ended, self.counted.append, self.problems.append)
-        buyer = Buyer(run or self.run, Journal(self.store), Policy(), Reserve(Budget()), lambda why: None)
-        named = Named("x", self.provider)
-        return OpenBatches(run or self.run, "1", self.store, buyer, lambda _: named, told, tries=3)
+        context, named = RunContext(run or self.run, "1", self.store), NamedModel("x", self.provider)
+        buyer = Buyer(context, RunAccounts(Budget()), self)
+        return OpenBatches(context, buyer, lambda _: named, self, self, tries=3)
 
-    def batcher(self, buyer: Buyer, reserve: Reserve, wake: Callable[[Iterable[str]], None]) -> Batcher:
-        named, told = Named("x", self.provider), Told(fail=self.problems.append)
-        where = self.run, "1", self.store, buyer, reserve, Policy(), lambda _: named
-        return Batcher(*where, told=told, wake=wake)
+    def batcher(self, reserve: RunAccounts) -> Batcher:
+        context, named = RunContext(self.run, "1", self.store), NamedModel("x", self.provider)
+        return Batcher(context, Buyer(context, reserve, self), reserve, lambda _: named, self)
 
-    def _held(self, named: Named, calls: Mapping[str, Handed], counted: bool) -> None:
-        self.held.append((sorted(calls), counted))
+    def wake(self, tasks: Iterable[str]) -> None:
+        self.woken.append(sorted(tasks))
 
-    def _ended(self, named: Named, endings: Mapping[str, Any], busy: bool) -> None:
+    def say(self, text: str) -> None:
+        self.told.append(text)
+
+    def starve(self, why: str) -> None:
+        self.starved.append(why)
+
+    def fail(self, problem: BaseException) -> None:
+        self.problems.append(problem)
+
+    def batch_ended(self, state: State) -> None:
+        self.counted.append(state)
+
+    def held(self, named: NamedModel, calls: Mapping[str, BatchedCall], counted: bool) -> None:
+        self.taken_up.append((sorted(calls), counted))
+
+    def ended(self, named: NamedModel, endings: Mapping[str, Any], busy: bool) -> None:
         assert not self.endings.keys() & endings.keys()
         self.endings |= endings
 
     def hand_in(self, batches: OpenBatches, *keys: str, send: int = 1) -> None:
         request = json.dumps({"messages": [{"role": "user", "content": "hello"}]}).encode()
-        handed = Handed(TASK, digest_bytes(request), len(request), "generate", send)
-        batches.hand_in(Named("x", self.provider), dict.fromkeys(keys or KEYS, (handed, request)))
+        handed = BatchedCall(TASK, digest_bytes(request), len(request), "generate", send)
+        batches.hand_in(NamedModel("x", self.provider), dict.fromkeys(keys or KEYS, (handed, request)))
 
     @property
     def batch(self) -> Any:
@@ -173,7 +188,7 @@ def test_a_batch_from_beginning_to_end(bench: Bench) -> None:
 
     asyncio.run(all_of_it())
     assert bench.calls() == {KEYS[0]: "answered", KEYS[1]: "lost", KEYS[2]: "lost"}
-    assert bench.endings[KEYS[0]] == Share(0.0, 4)
+    assert bench.endings[KEYS[0]] == Reservation(0.0, 4)
     assert (bench.endings[KEYS[1]].free, bench.endings[KEYS[2]].free) == (False, True)
     assert (bench.batch.state, bench.counted, bench.problems) == (State.succeeded, [State.succeeded], [])
 
@@ -194,7 +209,7 @@ def test_a_batch_is_left_for_later_and_taken_up_once(bench: Bench) -> None:
     assert asyncio.run(many_at_once()) == [True] * 5 + [False]
     assert (bench.provider.submits, bench.batch.epoch) == (1, 2)
     assert set(bench.calls().values()) == {"answered"}
-    assert bench.held == [(sorted(KEYS), True)]
+    assert bench.taken_up == [(sorted(KEYS), True)]
 
 
 def test_a_batch_of_another_study_was_not_counted_before(bench: Bench) -> None:
@@ -206,7 +221,7 @@ def test_a_batch_of_another_study_was_not_counted_before(bench: Bench) -> None:
         await batches.close()
 
     asyncio.run(take_up())
-    assert bench.held == [(sorted(KEYS), False)]
+    assert bench.taken_up == [(sorted(KEYS), False)]
     assert bench.batch.run == other
 
 
@@ -233,7 +248,7 @@ def test_what_was_recorded_before_the_process_died_is_not_recorded_again(bench: 
         return state
 
     assert asyncio.run(collect()).over
-    assert bench.held == [([KEYS[2]], True)]
+    assert bench.taken_up == [([KEYS[2]], True)]
     assert bench.calls() == {
         KEYS[0]: "answered",
         KEYS[1]: "lost",
@@ -335,57 +350,54 @@ def test_what_nobody_expects_is_told(bench: Bench) -> None:
 # Those who wait
 
 
-def asked_by(name: str) -> Asked:
+def asked_by(name: str) -> CallRequest:
     """The same call, needed by different trials."""
     attempt = Attempt(ev.TaskSpec(digest(name), "generate", "generate"), 1, None)
     request = Request(({"role": "user", "content": "hello"},))
     body = canonical(msgspec.to_builtins(request))
-    return Asked(attempt, "scope", "generate", "1", request, body, digest_bytes(body))
+    return CallRequest(attempt, "scope", "generate", "1", request, body, digest_bytes(body))
 
 
 def test_several_who_need_a_call_are_woken_together_and_it_is_set_aside_once(bench: Bench) -> None:
-    names, woken = ("a trial", "another", "a third"), list[list[str]]()
+    names = ("a trial", "another", "a third")
     bench.write(ev.TasksClaimed("generate", "generate", "1", tuple(map(digest, names[1:]))))
-    reserve = Reserve(Budget(calls=1))
-    buyer = Buyer(bench.run, Journal(bench.store), Policy(), reserve, lambda why: None)
+    reserve = RunAccounts(Budget(calls=1))
     bench.provider.answers = {KEYS[0]: answer("yes")}
-    named = Named("x", bench.provider)
+    named = NamedModel("x", bench.provider)
 
     async def all_of_it() -> None:
-        batcher = bench.batcher(buyer, reserve, lambda tasks: woken.append(sorted(tasks)))
+        batcher = bench.batcher(reserve)
         for name in names:
             with pytest.raises(Parked) as away:
                 await batcher.ask(named, asked_by(name), KEYS[0], None)
             assert away.value.seconds == math.inf
         assert batcher.gathering
         batcher.hand_in()
-        await until(lambda: woken)
+        await until(lambda: bench.woken)
         assert not batcher.gathering
         with pytest.raises(Exhausted):
             await batcher.ask(named, asked_by("a trial"), KEYS[1], None)
         await batcher.close()
 
     asyncio.run(all_of_it())
-    assert woken == [sorted(map(digest, names))]
+    assert bench.woken == [sorted(map(digest, names))]
     assert (bench.calls(), bench.problems) == ({KEYS[0]: "answered"}, [])
 
 
 def test_who_waits_for_what_is_set_aside_hears_of_what_is_settled_at_once(bench: Bench) -> None:
     """Also if that happens before anything else had its turn: nobody would come again."""
-    woken: list[str] = []
-    reserve = Reserve(Budget(calls=1))
-    buyer = Buyer(bench.run, Journal(bench.store), Policy(), reserve, lambda why: None)
-    named = Named("x", bench.provider)
+    reserve = RunAccounts(Budget(calls=1))
+    named = NamedModel("x", bench.provider)
 
     async def all_of_it() -> None:
-        batcher = bench.batcher(buyer, reserve, woken.extend)
+        batcher = bench.batcher(reserve)
         share = reserve.fit(named, Usage(1, 1), None)
         assert share is not None
         with pytest.raises(Parked):
             await batcher.ask(named, asked_by("a trial"), KEYS[0], None)
         reserve.settle(named, None, share, None)
-        await asyncio.wait_for(until(lambda: woken), 5)
+        await asyncio.wait_for(until(lambda: bench.woken), 5)
         await batcher.close()
 
     asyncio.run(all_of_it())
-    assert woken == [TASK]
+    assert bench.woken == [[TASK]]

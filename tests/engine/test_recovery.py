@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peira import Case, run, study
-from peira.core import events as ev
 from peira.core.contracts import Op, RunQuery
-from peira.core.events import State, Status
+from peira.core.log import events as ev
+from peira.core.log.events import State, Status
 from peira.engine.recovery import GROUP, recover
 from peira.stores.memory import MemoryStore
 from peira.stores.verify import verify

@@ -8,7 +8,7 @@ import pytest
 
 import peira
 from peira import run
-from peira.core.events import Observed
+from peira.core.log.events import Observed
 
 SOURCE = """
 import os

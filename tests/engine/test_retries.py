@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import peira
 from peira import Case, Policy, current_trial, run, study
-from peira.core.events import TaskFinished, TaskRetried, TasksClaimed
-from peira.engine.endings import back_off
+from peira.core.log.events import TaskFinished, TaskRetried, TasksClaimed
+from peira.engine.attempts.endings import back_off
 from peira.stores.memory import MemoryStore
 
 CASES = [Case(i) for i in range(4)]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from peira.core.contracts import Offer
-from peira.core.events import TERMINAL, State, TaskSpec
-from peira.engine.scheduler import Entry, Scheduler
+from peira.core.log.events import TERMINAL, State, TaskSpec
+from peira.engine.scheduler import Scheduler, TaskEntry
 
 NAMES = tuple("abcdefgh")
 CLASSES = ("x", "y")
@@ -28,12 +28,12 @@ def entry(
     priority: int = 0,
     interruptions: int = 0,
     not_before: float = 0.0,
-) -> Entry:
+) -> TaskEntry:
     spec = TaskSpec(name, "work", cls, priority=priority, needs=needs)
-    return Entry(Offer(spec, None), interruptions=interruptions, not_before=not_before)
+    return TaskEntry(Offer(spec, None), interruptions=interruptions, not_before=not_before)
 
 
-def names(entries: list[Entry]) -> list[str]:
+def names(entries: list[TaskEntry]) -> list[str]:
     return [entry.spec.id for entry in entries]
 
 
@@ -266,7 +266,7 @@ SchedulerMachine.TestCase.settings = settings(max_examples=150, stateful_step_co
 TestScheduler = SchedulerMachine.TestCase
 
 
-def scheduled(*entries: Entry) -> Scheduler:
+def scheduled(*entries: TaskEntry) -> Scheduler:
     scheduler = Scheduler(SUSPECT)
     for one in entries:
         scheduler.offer(one)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import peira
 from peira import Case, Study, evaluate, exact, generate, numeric, run, transform
-from peira.core.events import TasksClaimed
 from peira.core.ids import canonical
+from peira.core.log.events import TasksClaimed
 from peira.core.transforms import NoAnswer, from_json, to_json
 from peira.errors import Invalid, Unknown
-from peira.spec.load import dump, load
+from peira.spec.study_files import dump, load
 
 SOURCE = """
 from pathlib import Path

@@ -11,7 +11,7 @@ import pytest
 
 import peira
 from peira import Case, current_trial, exact, step, study, submit
-from peira.core.events import TERMINAL, Status
+from peira.core.log.events import TERMINAL, Status
 from peira.engine.control import CANCEL, Command, ControlFolder
 from peira.errors import Invalid
 from peira.stores.memory import MemoryStore

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from peira import Case, current_trial, run, step, study
-from peira.core.events import StepRecorded
+from peira.core.log.events import StepRecorded
 from peira.stores.memory import MemoryStore
 
 CASES = [Case(i) for i in range(6)]

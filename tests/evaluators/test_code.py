@@ -16,8 +16,8 @@ from peira.core.ids import digest
 from peira.core.transforms import NoAnswer
 from peira.errors import Invalid
 from peira.evaluators import code_tests
-from peira.sandbox.confine import confinement
-from peira.spec.evaluators import as_evaluator, write_evaluator
+from peira.sandbox.confinement import confinement
+from peira.spec.plugins import as_evaluator, write_evaluator
 
 pytestmark = pytest.mark.skipif(isinstance(confinement(), str), reason=f"no sandbox here: {confinement()}")
 TESTS = "assert double(2) == 4\nassert double('a') == 'aa'"

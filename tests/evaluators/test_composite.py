@@ -12,7 +12,7 @@ from peira.core.ids import digest
 from peira.core.transforms import NoAnswer
 from peira.errors import Invalid
 from peira.evaluators import cascade, conditional, exact, fuzzy, gated, includes, match, pick, rouge, weighted
-from peira.spec.evaluators import as_evaluator
+from peira.spec.plugins import as_evaluator
 
 
 def judged(evaluator: Evaluator, output: object, expected: object = None) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from peira.core.contracts import Evaluator
 from peira.errors import Invalid
 from peira.evaluators import match, numeric
-from peira.spec.evaluators import as_evaluator as evaluator
+from peira.spec.plugins import as_evaluator as evaluator
 
 FACTS = {"output": "out", "expected": "exp", "case": "a case", "trial": "a trial"}
 

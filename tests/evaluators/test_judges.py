@@ -12,8 +12,8 @@ from peira.core.context import SeenCase
 from peira.core.contracts import Evaluator
 from peira.errors import Invalid
 from peira.evaluators import judge, pairwise, panel
-from peira.evaluators.asking import fenced, mark_of
-from peira.evaluators.rubric import criteria_of, grades_of
+from peira.evaluators.judges.prompts import fenced, mark_of
+from peira.evaluators.judges.rubric import criteria_of, grades_of
 from peira.testing import EvaluatorSuite, MemoryChannel
 
 from .judging import CASE, TEXT, better, channel, facts, graded, judged, shown

@@ -14,7 +14,7 @@ from peira.core.transforms import NoAnswer
 from peira.core.verdicts import NoVerdict
 from peira.errors import Invalid
 from peira.evaluators import cascade, exact, from_function, gated, judge, pairwise, panel, pick, weighted
-from peira.spec.evaluators import as_evaluator, write_evaluator
+from peira.spec.plugins import as_evaluator, write_evaluator
 
 from .judging import TEXT, better, facts, graded, judged, shown
 

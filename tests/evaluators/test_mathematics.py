@@ -11,8 +11,8 @@ import pytest
 from peira.core.transforms import NoAnswer
 from peira.errors import Invalid, ProcessDied, TimedOut
 from peira.evaluators import math_equal
-from peira.evaluators.aide import Aides
-from peira.evaluators.mathematics_aide import marked
+from peira.evaluators.mathematics import HelperProcesses
+from peira.evaluators.mathematics_worker import marked
 
 
 def judged(output: object, expected: object, seconds: float = 20.0) -> Any:
@@ -81,7 +81,7 @@ def test_a_text_that_is_an_expression_is_read_as_latex(text: str, as_latex: bool
 
 
 def test_an_aide_that_dies_is_a_failure() -> None:
-    aides = Aides("peira.no_such_module")
+    aides = HelperProcesses("peira.no_such_module")
     with pytest.raises(ProcessDied, match="ended with 1"):
         aides.ask("anything", 5)
 

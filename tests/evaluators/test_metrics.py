@@ -16,9 +16,8 @@ from peira.core.contracts import Evaluator
 from peira.core.ids import digest
 from peira.errors import Invalid
 from peira.evaluators import bleu, chrf, edit_similarity, fuzzy, rouge
-from peira.evaluators.libraries import needs
-from peira.evaluators.overlap import FORGET_AFTER
-from peira.evaluators.references import LONGEST
+from peira.evaluators.comparison import LONGEST, needs
+from peira.evaluators.metrics.overlap import FORGET_AFTER
 
 WORDS = st.lists(
     st.sampled_from(["the", "cat", "Cats", "sat,", "on", "mat.", "3.5", "Zürich", "東京", "🗼"]), max_size=12

@@ -48,8 +48,8 @@ from peira.evaluators import (
     tool_calls,
     weighted,
 )
-from peira.evaluators.wordnet import wordnet
-from peira.sandbox.confine import confinement
+from peira.evaluators.metrics.alignment import wordnet
+from peira.sandbox.confinement import confinement
 from peira.testing.evaluators import EvaluatorSuite
 
 

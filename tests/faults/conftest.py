@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 import peira
-from peira.core.events import TERMINAL, Record, Status
+from peira.core.log.events import TERMINAL, Record, Status
 from peira.errors import StoreDamaged, Unknown
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import verify

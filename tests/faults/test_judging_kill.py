@@ -14,7 +14,7 @@ import pytest
 import tomli_w
 
 import peira
-from peira.core.events import CallAnswered, CallIntended, Record, TaskFinished
+from peira.core.log.events import CallAnswered, CallIntended, Record, TaskFinished
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import verify
 

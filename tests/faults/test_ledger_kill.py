@@ -21,8 +21,8 @@ import pytest
 import tomli_w
 
 import peira
-from peira.core.events import CallAnswered, CallIntended, CallLost, Record, Status
-from peira.engine.opening import call_by_call
+from peira.core.log.events import CallAnswered, CallIntended, CallLost, Record, Status
+from peira.engine.run_start import spent_by_calls
 from peira.errors import StoreInUse
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import verify
@@ -167,7 +167,7 @@ class Bench:
         sends = sum(isinstance(r.event, CallIntended) for r in records)
         store = SqliteStore(self.store, readonly=True)
         runs = peira.open(self.store).runs(limit=1000)
-        spent = [s for r in runs for s in (r.spent if r.spent else call_by_call(store, r.id))]
+        spent = [s for r in runs for s in (r.spent if r.spent else spent_by_calls(store, r.id))]
         store.close()
         assert sum(one.sends for one in spent) == sends - free >= billed
 

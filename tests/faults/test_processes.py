@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 import peira
-from peira.core.events import Status
+from peira.core.log.events import Status
 from peira.errors import StoreDamaged, StoreInUse
 
 DEADLY = """

@@ -10,7 +10,7 @@ import time
 import pytest
 
 import peira
-from peira.core.events import RunDecided
+from peira.core.log.events import RunDecided
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import verify
 

@@ -1,4 +1,4 @@
-"""Breaks found in a study library (FIELD.md, part A). Each is impossible here, and a test shows it.
+"""Breaks found in a study library. Each is impossible here, and a test shows it.
 
 Tested elsewhere, at length:
 
@@ -23,9 +23,9 @@ import pytest
 
 import peira
 from peira import Case, Study, current_trial, exact, plan, run, study
-from peira.api import execute
-from peira.api.running import Wishes
-from peira.core.events import TasksClaimed
+from peira.app import execute
+from peira.app.run import RunOptions
+from peira.core.log.events import TasksClaimed
 from peira.errors import Invalid, PeiraError, StoreDamaged, StoreInUse
 from peira.stores.memory import MemoryStore
 
@@ -369,7 +369,7 @@ def test_all_runs_failed_yet_exit_code_0() -> None:
     def failing(case):
         raise OSError("no")
 
-    outcome = execute(failing, Wishes(store=MemoryStore(), progress=False))
+    outcome = execute(failing, RunOptions(store=MemoryStore(), progress=False))
     assert outcome.finished.exit_code == 1
     assert outcome.results.status == "completed with failures"
     assert not outcome.results.ok

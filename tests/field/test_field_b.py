@@ -1,4 +1,4 @@
-"""Breaks found in an evaluation platform (FIELD.md, part B). Each is impossible here, and a test shows it.
+"""Breaks found in an evaluation platform. Each is impossible here, and a test shows it.
 
 Tested elsewhere: two processes on one store crash it (tests/faults/test_processes.py).
 

@@ -1,4 +1,4 @@
-"""Breaks found in an agent runtime (FIELD.md, part C). Each is impossible here, and a test shows it.
+"""Breaks found in an agent runtime. Each is impossible here, and a test shows it.
 
 Not in scope yet (they need streams, people, or triggers):
 
@@ -22,7 +22,7 @@ import pytest
 
 import peira
 from peira import Case, run, study, submit
-from peira.core.events import RunFinished, Status, TaskFinished
+from peira.core.log.events import RunFinished, Status, TaskFinished
 from peira.errors import StoreInUse
 from peira.stores.memory import MemoryStore
 

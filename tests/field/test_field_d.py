@@ -1,4 +1,4 @@
-"""Breaks found in a fan-out of work units (FIELD.md, part D). Each is impossible here, and a test shows it.
+"""Breaks found in a fan-out of work units. Each is impossible here, and a test shows it.
 
 Not in scope yet (work units, confined workspaces and tool sessions come with fan-out):
 
@@ -19,11 +19,12 @@ import pytest
 
 from peira import Case, run, study, submit
 from peira.core.contracts import Ended, Offer, Op
-from peira.core.events import RunPlanned, RunStarted, State, Status, TaskFinished, TaskSpec
 from peira.core.ids import digest
-from peira.engine.conduct import Conductor
+from peira.core.log.events import RunPlanned, RunStarted, State, Status, TaskFinished, TaskSpec
+from peira.engine.context import RunContext
 from peira.engine.execution import Execution
 from peira.engine.recovery import recover
+from peira.engine.run import RunDriver
 from peira.errors import Invalid
 from peira.runners.threads import ThreadRunner
 from peira.spec.limits import Policy
@@ -36,10 +37,18 @@ from peira.stores.sqlite import SqliteStore
 class Unit:
     """A unit of work that returns its name, or fails."""
 
+    stage = "unit"
     asynchronous = False
+    reader = ""
 
     def __init__(self, name: str, sheet: list[str], fails: bool) -> None:
         self.name, self.sheet, self.fails = name, sheet, fails
+
+    def scope(self):
+        return self.name
+
+    def copy(self):
+        return Unit(self.name, [], self.fails)
 
     def perform(self, channel, epoch):
         self.sheet.append(self.name)
@@ -47,7 +56,7 @@ class Unit:
             raise RuntimeError(f"{self.name} failed")
         return self.name
 
-    def portable(self):
+    def message(self):
         return {"name": self.name}
 
 
@@ -89,8 +98,9 @@ def conduct(store, source: Units, name: str, tmp_path: Path, workers: int = 2, *
     recover(store, 1)
     opening = [Op(run_id, (RunPlanned("", "units", source.size),)), Op(run_id, (RunStarted("1", 1),))]
     store.commit(opening).result()
-    execution = Execution(run_id, source, store, Policy(**policy), owner="1", work_root=tmp_path / "work")
-    finished = Conductor(execution, {"unit": (ThreadRunner(), workers)}).conduct()
+    context = RunContext(run_id, "1", store, Policy(**policy), work_root=tmp_path / "work")
+    execution = Execution(context, source)
+    finished = RunDriver(execution, {"unit": (ThreadRunner(), workers)}).conduct()
     return finished, execution
 
 

@@ -9,7 +9,8 @@ its batch, by custom id: one line each in BILLS. What it does is told by POST /p
     hold        its batches are not over before it is false
     slow        how many looks at a batch find it unfinished
     items       by what is said: {"error": status or type, "message"}, {"ends": "expired" or "cancelled"},
-                or {"strange": true} for an answer that is none, the first "times" times that it is asked
+                or {"strange": true} for an answer that is none, the first "times" times that it is asked,
+                or {"line": text} for what is in the place of its line, with its key for KEY
     whole       its batches fail or are cancelled as a whole: {"status", "code", "message"}, those with more
                 than "above" requests
     turns       what happens at the next requests, by route (upload, submit, look, results, list): {"status",
@@ -204,7 +205,7 @@ class Provider:
         batch = self.batches[id]
         self.turn(request, "results", batch["model"])
         items = [item for item in batch["items"] if ("error" in item or "ends" in item) == (which == "err")]
-        lines = [json.dumps(openai_line(batch["model"], item)) for item in items]
+        lines = [written(openai_line, batch["model"], item) for item in items]
         return web.Response(text="\n".join(lines) + "\n", content_type="application/octet-stream")
 
     # Anthropic's form
@@ -239,7 +240,7 @@ class Provider:
 
     async def results(self, request: web.Request) -> web.Response:
         batch = self.find(request, "results")
-        lines = [json.dumps(messages_line(batch["model"], item)) for item in batch["items"]]
+        lines = [written(messages_line, batch["model"], item) for item in batch["items"]]
         return web.Response(text="\n".join(lines) + "\n", content_type="application/x-jsonl")
 
     # One by one
@@ -262,6 +263,11 @@ def outcome(item: Plan) -> str:
     return {"expired": "expired", "cancelled": "canceled"}.get(
         item.get("ends", ""), "errored" if "error" in item else "succeeded"
     )
+
+
+def written(line: Any, model: str, item: Plan) -> str:
+    given = item.get("line")
+    return json.dumps(line(model, item)) if given is None else given.replace("KEY", item["key"])
 
 
 def openai_line(model: str, item: Plan) -> Plan:

@@ -9,6 +9,7 @@ provider would charge for. What it does at the next requests for a model is told
 was sent, how many it had at once at the most, and what it billed.
 
 A turn is what `scripted:` takes ({"text", ...} or {"fail", ...}), and: "status", "headers", "error" (a body),
+"text_error" (a body as it is),
 "echo" (the request's headers and URL in the error), "raw" (a body with "type" as content type), "first" (a
 pause before the first words of a stream), "events" (a stream ends after so many), "error_event", and "do":
 reset, cut (in the middle of the body), hang, trickle, huge.
@@ -112,6 +113,8 @@ def refusal(request: web.Request, status: int, turn: Turn) -> web.Response:
             f" headers {dict(request.headers)} url {request.url} token {request.headers.get('authorization')}"
         )
     headers = dict(turn.get("headers", {}))
+    if "text_error" in turn:
+        return web.Response(text=turn["text_error"], status=status)
     if "retry_after" in turn:
         headers["retry-after"] = str(turn["retry_after"])
     error = turn.get("error") or {"error": {"message": message, "type": turn.get("code", "scripted")}}

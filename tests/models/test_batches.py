@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from peira.core.models import Answer, Batches, CallFailed, Request
+from peira.core.models import Answer, Batches, Request
+from peira.errors import CallFailed
 from peira.models import anthropic, openai
-from peira.models.served import ServedModel
+from peira.models.http.model import ServedModel
 
 CANARY = "canary-7f3a91c2-key-0b5d"
 MAKE = {"openai": openai, "anthropic": anthropic}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from peira.plan.expand import expand
+from peira.plan.expansion import expand
 from peira.spec.study import Study
 
 AGENT = """

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from peira import Block, Factor, run, study
 from peira import plan as preview
-from peira.analysis.groups import gather
+from peira.analysis.table.groups import gather
 from peira.core.ids import digest_bytes
 from peira.errors import Invalid
 from peira.plan.conditions import Crossed
-from peira.plan.expand import expand
+from peira.plan.expansion import expand
 from peira.plan.manifest import keep, layout_of, read
 
 

@@ -16,11 +16,11 @@ from peira import evaluate, run
 from peira.core.codec import encode
 from peira.core.ids import digest_bytes
 from peira.errors import Invalid
-from peira.plan.expand import Plan, expand
+from peira.plan.expansion import Plan, expand
 from peira.plan.manifest import keep, layout_of, read
 from peira.plan.rebuild import rebuild
-from peira.spec.load import load
 from peira.spec.study import Study
+from peira.spec.study_files import load
 from peira.stores.memory import MemoryStore
 
 Make = Callable[..., Study]

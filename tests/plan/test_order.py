@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peira import Case, Study
-from peira.plan.expand import expand
+from peira.plan.expansion import expand
 from peira.plan.order import shuffled
 
 seed = st.integers(-(2**53), 2**53)

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from peira.core.ids import digest
 from peira.plan.conditions import Crossed, Grid
-from peira.plan.even import Even
-from peira.plan.layout import Condition, Layout, PlannedCase
-from peira.plan.subset import limited, where
+from peira.plan.subset import BalancedOrder, limited, where
+from peira.plan.trials import Condition, Layout, PlannedCase
 
 
 def planned(n: int, prefix: str = "c") -> list[PlannedCase]:
@@ -145,7 +144,7 @@ def test_replicated_conditions_are_subset_like_others() -> None:
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(0, 9))
 def test_every_beginning_of_the_even_order_is_balanced(sizes: list[int], seed: int) -> None:
-    order = list(Even(sizes, seed))
+    order = list(BalancedOrder(sizes, seed))
     assert sorted(order) == sorted(product(*map(range, sizes)))
     counts = [Counter(dict.fromkeys(range(size), 0)) for size in sizes]
     for levels in order:

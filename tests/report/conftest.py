@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from peira.analysis.aims import Aims
 from peira.analysis.results import Results
-from peira.analysis.trials import Score, TrialResult
-from peira.core.events import Failure, State
-from peira.report.build import build
-from peira.report.html import html
+from peira.core.log.events import Failure, State
+from peira.report.builder import build
 from peira.report.value import Report
+from peira.report.writers.html import html
+from peira.results.aims import Aims
+from peira.results.trials import Score, TrialResult
 from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
 
 HOSTILE = (

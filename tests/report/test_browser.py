@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from peira.analysis.results import Results
-from peira.report.pdf import browser as program
+from peira.report.writers.pdf import browser as program
 
 WANTED = "reports are opened in a real browser where playwright and chromium are installed"
 

@@ -16,13 +16,13 @@ from scipy import stats
 from peira.analysis.results import Results
 from peira.errors import Invalid, Unknown
 from peira.report import PLOTS as PROMISED
-from peira.report.build import build
+from peira.report.builder import build
 from peira.report.plots import PLOTS, plots_of, save_all
 from peira.report.plots.canvas import inline
-from peira.report.plots.half_normal import places
-from peira.report.plots.pareto import front
-from peira.report.value import Point, Priced, Report
-from peira.stats.betting import sequence
+from peira.report.plots.curves import front
+from peira.report.plots.effects import places
+from peira.report.value import PlotPoint, Priced, Report
+from peira.stats.sequential.confidence_sequence import sequence
 
 Make = Callable[..., Any]
 
@@ -70,7 +70,7 @@ def test_half_normal_places_are_those_of_the_distribution(n: int) -> None:
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8), st.booleans())
 def test_nothing_on_the_front_is_beaten_and_all_else_is(pairs: list[tuple[int, int]], lower: bool) -> None:
     entries = tuple(
-        Priced(str(n), Point("", q, None, None), Point("", c, None, None), None)
+        Priced(str(n), PlotPoint("", q, None, None), PlotPoint("", c, None, None), None)
         for n, (q, c) in enumerate(pairs)
     )
     kept = {one.label for one in front(entries, lower)}

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from peira import ask, current_trial, exact, run, study, submit
-from peira.api.batching import collect
+from peira.app.batches import collect
 from peira.core.models import Reply, Request, Usage
 from peira.core.registry import Registry, registry
 from peira.report.telemetry import OpenTelemetry
@@ -94,6 +94,20 @@ def test_a_call_lies_in_its_attempt_and_an_attempt_in_its_run(watched) -> None:
     tasks = {span.context.span_id: span.attributes["peira.task.id"] for span in watched.named("attempt")}
     assert sorted(tasks[span.parent.span_id] for span in watched.named("chat")) == ["t", "u"]
     assert all(span.status.status_code is StatusCode.UNSET for span in watched.spans)
+
+
+def test_spans_are_as_long_as_what_they_are_about_and_not_as_it_took_to_be_told(watched) -> None:
+    call = {"run": "r", "task": "t", "epoch": 1, "key": "k", "model": "m"}
+    watched.hear("run_began", run="r", at=100.0)
+    watched.hear("attempt_began", run="r", task="t", epoch=1, at=101.0)
+    watched.hear("call_began", **call, at=102.0)
+    watched.hear("call_ended", **call, reply=Reply("x"), problem="", at=103.5)
+    watched.hear("call_began", **{**call, "key": "l"}, batch="b", at=103.6)
+    watched.hear("attempt_ended", run="r", task="t", epoch=1, state="succeeded", at=104.0)
+    watched.hear("call_ended", **{**call, "key": "l"}, reply=Reply("x"), problem="", batch="b", at=104.5)
+    watched.hear("run_ended", run="r", status="completed", at=105.0)
+    times = [(span.start_time / 1e9, span.end_time / 1e9) for span in watched.spans]
+    assert times == [(102.0, 103.5), (101.0, 104.0), (103.6, 104.5), (100.0, 105.0)]
 
 
 def test_runs_at_the_same_time_are_kept_apart(watched) -> None:

@@ -16,9 +16,8 @@ from uuid import uuid4
 import psutil
 import pytest
 
-from peira.sandbox.confine import confinement, interpreter
-from peira.sandbox.limits import MIB, Limits
-from peira.sandbox.run import Outcome, run_confined
+from peira.sandbox.confinement import MIB, Limits, confinement, interpreter
+from peira.sandbox.run import ProcessOutcome, run_confined
 
 pytestmark = pytest.mark.skipif(isinstance(confinement(), str), reason=f"no sandbox here: {confinement()}")
 
@@ -35,7 +34,7 @@ def tries(what, *arguments):
         print("DONE", what, *arguments)
 
 """
-Hostile = Callable[..., Outcome]
+Hostile = Callable[..., ProcessOutcome]
 
 
 @pytest.fixture
@@ -62,7 +61,7 @@ def living(marker: str) -> list[int]:
 def hostile(marker: str) -> Iterator[Hostile]:
     """Runs code under small limits; when it has returned, nothing is left."""
 
-    def run(code: str, *arguments: object, limits: Limits = SMALL, **options: object) -> Outcome:
+    def run(code: str, *arguments: object, limits: Limits = SMALL, **options: object) -> ProcessOutcome:
         flags = ["-S", "-s", "-P", "-B", "-c"]
         argv = [interpreter(), *flags, PRELUDE + code, *map(str, arguments), marker]
         outcome = run_confined(argv, limits=limits, **options)  # type: ignore[arg-type]
@@ -76,12 +75,12 @@ def hostile(marker: str) -> Iterator[Hostile]:
     assert named == []
 
 
-def said(outcome: Outcome) -> list[str]:
+def said(outcome: ProcessOutcome) -> list[str]:
     assert outcome.exit == 0, outcome
     return outcome.stdout.decode().splitlines()
 
 
-def refused(outcome: Outcome) -> bool:
+def refused(outcome: ProcessOutcome) -> bool:
     lines = said(outcome)
     return bool(lines) and all(line.startswith("refused") for line in lines)
 
@@ -127,7 +126,8 @@ def test_sandboxes_at_the_same_time_do_not_count_each_others_processes(hostile: 
         "import os, time\nfor _ in range(14): os.fork() or time.sleep(60)\nprint(flush=True); time.sleep(60)"
     )
     script = (
-        "import sys; from peira.sandbox.run import run_confined; from peira.sandbox.limits import Limits\n"
+        "import sys; from peira.sandbox.run import run_confined\n"
+        "from peira.sandbox.confinement import Limits\n"
         "run_confined(sys.argv[1:], limits=Limits(seconds=20, processes=16))"
     )
     other = subprocess.Popen(
@@ -425,7 +425,8 @@ for name in ("AS", "CPU", "FSIZE", "NOFILE", "NPROC", "CORE"):
 
 def test_it_ends_with_the_process_that_started_it(marker: str) -> None:
     script = (
-        "import sys; from peira.sandbox.run import run_confined; from peira.sandbox.limits import Limits\n"
+        "import sys; from peira.sandbox.run import run_confined\n"
+        "from peira.sandbox.confinement import Limits\n"
         "run_confined(sys.argv[1:], limits=Limits(seconds=50))"
     )
     sleeper = f"import os, time; os.fork(); time.sleep(600) # {marker}"

@@ -13,14 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peira.errors import Invalid, ProcessDied
-from peira.sandbox.confine import confinement, interpreter
-from peira.sandbox.limits import Limits
-from peira.sandbox.run import Outcome, run_confined
+from peira.sandbox.confinement import Limits, confinement, interpreter
+from peira.sandbox.run import ProcessOutcome, run_confined
 
 confined = pytest.mark.skipif(isinstance(confinement(), str), reason=f"no sandbox here: {confinement()}")
 
 
-def python(code: str, **options: Any) -> Outcome:
+def python(code: str, **options: Any) -> ProcessOutcome:
     return run_confined([interpreter(), "-S", "-s", "-P", "-B", "-c", code], **options)
 
 
@@ -137,7 +136,7 @@ UNCONFINED = """
 import sys
 from peira.errors import Invalid
 from peira.sandbox.run import run_confined
-from peira.sandbox.limits import Limits
+from peira.sandbox.confinement import Limits
 
 def run(code, seconds=20.0, allow=True, **options):
     limits = Limits(seconds=seconds, output=1000)

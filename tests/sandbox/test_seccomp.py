@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peira.sandbox.confine import confinement, interpreter
+from peira.sandbox.confinement import confinement, interpreter
 from peira.sandbox.run import run_confined
 from peira.sandbox.seccomp import MACHINES, REFUSED, program
 

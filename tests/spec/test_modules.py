@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from peira.errors import Invalid, Loading
-from peira.spec.decorator import study
 from peira.spec.modules import Missing, load_file, reference, refuse_while_loading, resolve_reference
+from peira.spec.study import study
 
 
 def at_top(case):
@@ -144,7 +144,7 @@ def test_what_is_wrong_in_a_file_is_one_line(write, text, problem):
 def test_the_problems_of_a_study_in_a_file_are_told_as_they_are(write):
     path = write(
         "bad_study.py",
-        "from peira.spec.decorator import study\n@study(cases=[], repeats=0)\ndef f(case):\n    return 1\n",
+        "from peira.spec.study import study\n@study(cases=[], repeats=0)\ndef f(case):\n    return 1\n",
     )
     with pytest.raises(Invalid) as caught:
         load_file(path)

@@ -5,9 +5,9 @@ import pytest
 from peira.core.registry import Registry
 from peira.errors import Invalid
 from peira.spec.limits import Policy
-from peira.spec.load import snapshot
 from peira.spec.project import Project
 from peira.spec.study import Study
+from peira.spec.study_files import snapshot
 
 
 def answer(case):

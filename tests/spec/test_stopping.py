@@ -6,8 +6,8 @@ import pytest
 
 from peira import Study, exact, match
 from peira.errors import Invalid
-from peira.plan.expand import expand
-from peira.spec.load import load, restore, snapshot
+from peira.plan.expansion import expand
+from peira.spec.study_files import load, restore, snapshot
 
 H1 = {"id": "H1", "factor": "m", "levels": ["a", "b"], "direction": "greater"}
 

@@ -7,9 +7,8 @@ import pytest
 
 from peira.errors import Invalid
 from peira.spec.case import Case
-from peira.spec.decorator import study
 from peira.spec.factors import Block, Factor
-from peira.spec.study import Study
+from peira.spec.study import Study, study
 
 
 def answer(case, model="a"):

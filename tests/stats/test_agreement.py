@@ -8,7 +8,7 @@ from statsmodels.stats.inter_rater import cohens_kappa
 from statsmodels.stats.inter_rater import fleiss_kappa as their_fleiss
 
 from peira.stats.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha
-from peira.stats.jackknife import jackknife
+from peira.stats.intervals.resampling import jackknife
 
 # Krippendorff's worked example: four observers, twelve units. R, irr: kripp.alpha(nmm, "nominal") and so on
 N = None

@@ -12,20 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peira.stats import (
-    bayes,
-    bootstrap,
-    components,
-    effects,
-    equivalence,
-    intervals,
-    paired,
-    quantiles,
-    ratios,
-    robust,
-    simultaneous,
-    unpaired,
-)
+from peira.stats import effect_sizes as effects
+from peira.stats.intervals import means as intervals
+from peira.stats.intervals import means as robust
+from peira.stats.intervals import quantiles, ratios
+from peira.stats.intervals import resampling as bootstrap
+from peira.stats.models import variance_components as components
+from peira.stats.tests import bayes, equivalence, paired, unpaired
+from peira.stats.tests import multiplicity as simultaneous
 
 ONE = {
     "estimate": lambda x, labels: intervals.estimate(x, labels),

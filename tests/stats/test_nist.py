@@ -11,10 +11,10 @@ import math
 import numpy as np
 import pytest
 
-from peira.analysis.anova import anova
-from peira.analysis.trials import Score, TrialResult
-from peira.core.events import State
-from peira.stats.least_squares import solve
+from peira.analysis.effects.anova import anova
+from peira.core.log.events import State
+from peira.results.trials import Score, TrialResult
+from peira.stats.models.surface import solve
 
 
 def digits(found: float, certified: float) -> float:

@@ -8,25 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.power import TTestIndPower, TTestPower
 
-from peira.stats.matched import mcnemar
 from peira.stats.power import (
     cases_needed,
     design_effect,
     error_bars_cases,
+    mcnemar_cases,
+    mcnemar_power,
+    mcnemar_smallest,
     more_cases,
     paired,
     power,
+    proportions_cases,
+    proportions_power,
     repeated,
     smallest_difference,
     unpaired,
 )
-from peira.stats.power_matched import (
-    mcnemar_cases,
-    mcnemar_power,
-    mcnemar_smallest,
-    proportions_cases,
-    proportions_power,
-)
+from peira.stats.tests.mcnemar import mcnemar
 
 
 @pytest.mark.parametrize(("effect", "n"), [(0.5, 34), (0.2, 100), (1.0, 5), (0.05, 3000)])

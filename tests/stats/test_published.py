@@ -11,17 +11,17 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from peira.analysis.mixed import mixed
-from peira.analysis.trials import Score, TrialResult
-from peira.core.events import State
-from peira.stats.components import components
-from peira.stats.equivalence import paired_equivalence
+from peira.analysis.effects.mixed_models import mixed
+from peira.core.log.events import State
+from peira.results.trials import Score, TrialResult
 from peira.stats.inputs import coded
-from peira.stats.matched import mcnemar, tango
-from peira.stats.paired import difference, paired_t
-from peira.stats.random_intercept import logistic
-from peira.stats.robust import spread
-from peira.stats.tournament import bradley_terry
+from peira.stats.intervals.means import spread
+from peira.stats.models.bradley_terry import bradley_terry
+from peira.stats.models.random_effects import logistic
+from peira.stats.models.variance_components import components
+from peira.stats.tests.equivalence import paired_equivalence
+from peira.stats.tests.mcnemar import mcnemar, tango
+from peira.stats.tests.paired import difference, paired_t
 
 FIRST = (0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0)
 SECOND = (1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4)

@@ -9,14 +9,14 @@ import apsw
 import msgspec
 import pytest
 
-from peira.core import events as ev
 from peira.core.contracts import CallQuery, Op
 from peira.core.ids import digest
+from peira.core.log import events as ev
 from peira.errors import StoreInUse
 from peira.stores.sqlite import SqliteStore, reads
 from peira.stores.sqlite.lock import OwnerLock
 from peira.stores.verify import verify
-from peira.testing.stores.acts import accept, claimed, find_call, plan_run, recorded
+from peira.testing.stores.actions import accept, claimed, find_call, plan_run, recorded
 from peira.testing.stores.calls import answered, intended, lost
 
 MANY = 3_000
@@ -56,6 +56,10 @@ def aged(path: Path) -> None:
         ) WITHOUT ROWID;
         INSERT INTO call SELECT key, task, name, state, value, blob, rest FROM of_today;
         DROP TABLE of_today;
+        DROP INDEX run_of_study;
+        DROP INDEX run_of_status;
+        DROP INDEX run_of_study_status;
+        DROP INDEX run_tag_run;
         """
     )
     for key, model, rest in rows:

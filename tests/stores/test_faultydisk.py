@@ -10,11 +10,11 @@ import apsw
 import pytest
 
 from peira.core.contracts import Op
-from peira.core.events import Record
+from peira.core.log.events import Record
 from peira.errors import StoreFault
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import verify
-from peira.testing.stores.acts import accept, claimed, finished, plan_run
+from peira.testing.stores.actions import accept, claimed, finished, plan_run
 
 from .faultydisk import EIO_SYNC, EIO_WRITE, ENOSPC, Fault, FaultyVFS
 

@@ -9,8 +9,11 @@ import pytest
 
 from peira.core.contracts import RunQuery
 from peira.core.ids import compose
-from peira.stores.sqlite import reads
+from peira.stores.memory import MemoryStore
+from peira.stores.sqlite import SqliteStore, reads
 from peira.stores.sqlite.schema import migrate
+from peira.testing.fakes import ManualClock
+from peira.testing.stores.actions import plan_only
 
 FEW, MANY = 1_000, 100_000
 FIELDS = "n, id, manifest, study, trials, status, planned, next_seq, owner, incarnation, rest"
@@ -106,3 +109,15 @@ def test_steps_are_counted(stores) -> None:
     """A listing that reads everything would be seen."""
     costs = [steps(db, RunQuery(limit=1_000_000))[0] for db in stores.values()]
     assert costs[1] > 50 * costs[0]
+
+
+@pytest.mark.parametrize("make", [SqliteStore, lambda path, clock: MemoryStore(clock=clock)])
+def test_the_newest_run_began_last_whatever_the_clock_said(tmp_path: Path, make) -> None:
+    clock = ManualClock()
+    store = make(tmp_path / "store.db", clock=clock)
+    first = plan_only(store, study="a", tags=("nightly",))
+    clock.advance(-3600)
+    second = plan_only(store, study="a", tags=("nightly",))
+    for query in (RunQuery(), RunQuery(study="a"), RunQuery(status="planned"), RunQuery(tag="nightly")):
+        assert [run.id for run in store.runs(query)] == [second, first]
+    store.close()

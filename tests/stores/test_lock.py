@@ -15,12 +15,12 @@ from peira.core.ids import digest
 from peira.errors import StoreInUse
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import verify
-from peira.testing.stores.acts import accept, claimed, finished, plan_run
+from peira.testing.stores.actions import accept, claimed, finished, plan_run
 
 OWNER = """
 import sys, time
 from peira.stores.sqlite import SqliteStore
-from peira.testing.stores.acts import accept, claimed, finished, plan_run
+from peira.testing.stores.actions import accept, claimed, finished, plan_run
 
 store = SqliteStore(sys.argv[1])
 run = plan_run(store)

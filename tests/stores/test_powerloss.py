@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from peira.core.contracts import Op
-from peira.core.events import Record, Result, State, TaskFinished
 from peira.core.ids import digest
+from peira.core.log.events import Record, Result, State, TaskFinished
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import verify
-from peira.testing.stores.acts import claimed, plan_run, recorded
+from peira.testing.stores.actions import claimed, plan_run, recorded
 
 from .powerloss import FATES, KEPT, LOST, Disk, Moment, PowerlossVFS
 

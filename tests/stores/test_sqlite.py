@@ -11,21 +11,22 @@ import apsw
 import pytest
 
 from peira.core.contracts import Op
-from peira.core.events import RunFinished, Status
 from peira.core.ids import digest, digest_bytes
+from peira.core.log.events import RunFinished, Status
 from peira.errors import Invalid, StoreDamaged, StoreFault, Unknown
-from peira.stores.sqlite import SqliteStore
+from peira.stores.sqlite import SqliteScheme, SqliteStore
 from peira.stores.sqlite.blobs import LARGE
 from peira.stores.sqlite.schema import MIGRATIONS
 from peira.stores.verify import verify
 from peira.testing import StoreSuite
-from peira.testing.stores.acts import accept, claimed, find_task, finished, plan_run
+from peira.testing.stores.actions import accept, claimed, find_task, finished, plan_run
 
 COMPRESSIBLE = b"the same words again and again " * 10_000
 
 
 class TestSqliteStore(StoreSuite):
     durable = True
+    scheme = SqliteScheme()
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[SqliteStore]:

@@ -9,15 +9,15 @@ import apsw
 import msgspec
 import pytest
 
-from peira.core import events as ev
 from peira.core.codec import encode
 from peira.core.contracts import Op
-from peira.core.events import Result, State, Status
 from peira.core.ids import digest, digest_bytes
+from peira.core.log import events as ev
+from peira.core.log.events import Result, State, Status
 from peira.stores.memory import MemoryStore
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import verify
-from peira.testing.stores.acts import AnyStore, accept, claimed, finished, plan_run, recorded
+from peira.testing.stores.actions import AnyStore, accept, claimed, finished, plan_run, recorded
 
 LARGE = b"large" * 50_000
 GOOD = {"planned": 2, "work.succeeded": 1, "work.failed": 1}

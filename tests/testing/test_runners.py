@@ -8,7 +8,7 @@ import pytest
 from peira.runners.loop import LoopRunner
 from peira.runners.process import ProcessRunner
 from peira.runners.threads import ThreadRunner
-from peira.sandbox import tree
+from peira.sandbox import process_tree as tree
 from peira.spec.modules import reference
 from peira.testing import RunnerSuite, scripted, scripted_async
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peira.core.reading import patterns
+from peira.core.text import patterns
 from peira.core.transforms import NoAnswer
 from peira.errors import Invalid, TimedOut
 from peira.transforms import first_line, last_line, normalise, regex

@@ -1,25 +1,16 @@
-"""The shelf of agents."""
+"""The built-in agents; the module of each is imported when it is first used."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from peira.core.door import late, open_late
+from peira.core.lazy import late, lazy_imports
 from peira.core.registry import Registry
 
-if TYPE_CHECKING:
-    from peira.agents.chat import chat
-    from peira.agents.function import FunctionAgent
-
-__all__ = ["FunctionAgent", "chat", "register"]
-
-_ROOMS = {"peira.agents.chat": ("chat",), "peira.agents.function": ("FunctionAgent",)}
+with lazy_imports(__name__, "register"):
+    from peira.agents.chat import chat as chat
+    from peira.agents.function import FunctionAgent as FunctionAgent
 
 
 def register(registry: Registry) -> None:
-    """Offer the built-in agents, as any plug-in would."""
+    """Register the built-in agents, as any plug-in would."""
     registry.add("agent", "function", late(__name__, "FunctionAgent"))
     registry.promise("prompted", ("chat",), "peira.agents.chat")
-
-
-open_late(__name__, _ROOMS)

@@ -1,4 +1,4 @@
-"""An agent that stands for outputs made elsewhere. It is never run: what it answered was imported."""
+"""An agent that stands for outputs made elsewhere and imported; it is never executed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from peira.errors import Invalid
 
 
 def recorded(case: SeenCase, **condition: Json) -> NoReturn:
-    """Takes every factor; says that an output was not imported."""
+    """Takes every factor; raises Invalid, because the output of this case was not imported."""
     under = ", ".join(f"{name}={value}" for name, value in condition.items())
     raise Invalid(
         f"no output of case {case.id!r}{f' under {under}' if under else ''} was imported, and nobody here "

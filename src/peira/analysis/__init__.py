@@ -1,86 +1,36 @@
-"""What results mean: statistics applied to what a run gave.
+"""Analysis of results: tables, comparisons, effects, rankings, judges, power, gates.
 
-Its rooms are opened when something is first asked of them: most runs end without most of the mathematics.
+Submodules are imported lazily, on first use, since most runs end without most of the statistics.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from peira.core.lazy import lazy_imports
 
-if TYPE_CHECKING:
-    from peira.analysis import (
-        agreement,
-        anova,
-        background,
-        biases,
-        collect,
-        compare,
-        contrasts,
-        corrected,
-        drift,
-        effects,
-        export,
-        exporting,
-        games,
-        hypotheses,
-        labels,
-        layout,
-        means,
-        mixed,
-        money,
-        origin,
-        quantiles,
-        ranking,
-        ratings,
-        ratio,
-        reducing,
-        reliability,
-        remembering,
-        sequential,
-        slices,
-        strata,
-        surface,
-        tournament,
-    )
-
-__all__ = [
-    "agreement",
-    "anova",
-    "background",
-    "biases",
-    "collect",
-    "compare",
-    "contrasts",
-    "corrected",
-    "drift",
-    "effects",
-    "export",
-    "exporting",
-    "games",
-    "hypotheses",
-    "labels",
-    "layout",
-    "means",
-    "mixed",
-    "money",
-    "origin",
-    "quantiles",
-    "ranking",
-    "ratings",
-    "ratio",
-    "reducing",
-    "reliability",
-    "remembering",
-    "sequential",
-    "slices",
-    "strata",
-    "surface",
-    "tournament",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(f"{__name__}.{name}")
+with lazy_imports(__name__):
+    from peira.analysis import cost as cost
+    from peira.analysis import export_formats as export_formats
+    from peira.analysis.compare import contrasts as contrasts
+    from peira.analysis.compare import hypotheses as hypotheses
+    from peira.analysis.effects import anova as anova
+    from peira.analysis.effects import factor_effects as factor_effects
+    from peira.analysis.effects import mixed_models as mixed_models
+    from peira.analysis.effects import split_plots as split_plots
+    from peira.analysis.effects import surface as surface
+    from peira.analysis.judges import agreement as agreement
+    from peira.analysis.judges import biases as biases
+    from peira.analysis.judges import corrected_means as corrected_means
+    from peira.analysis.judges import labels as labels
+    from peira.analysis.ranking import leaderboard as leaderboard
+    from peira.analysis.ranking import tournament as tournament
+    from peira.analysis.table import means as means
+    from peira.analysis.table import quantiles as quantiles
+    from peira.analysis.table import ratios as ratios
+    from peira.analysis.table import reliability as reliability
+    from peira.analysis.table import repeats as repeats
+    from peira.analysis.table import slices as slices
+    from peira.analysis.table import value as value
+    from peira.core.text import grid as grid
+    from peira.results import background as background
+    from peira.results import reader as reader
+    from peira.results import rows as rows

@@ -1,30 +1,27 @@
-"""A gate for continuous integration: met only when the results show it with confidence.
+"""Gates for continuous integration: passed only if the results show it with confidence.
 
-Each demand is tested one-sided at 1 - level. Trials that failed or did not finish count as the worst a score
-between 0 and 1 can be; any other score cannot pass a gate while trials are missing.
+Each requirement is tested one-sided at 1 - level. Trials that failed or did not finish count as the worst
+possible score if scores lie between 0 and 1; with any other score a gate fails while trials are missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 from xml.etree import ElementTree
 
-import msgspec
-
-from peira.analysis.compare import compare_runs
-from peira.analysis.contrasts import Wish
-from peira.analysis.measures import TAKEN, Measured, measure
-from peira.analysis.trials import TrialResult
+from peira.analysis.compare.contrasts import ComparisonOptions, compare_runs
+from peira.analysis.table.measures import TAKEN, Measured, measure
+from peira.analysis.value import ResultValue
 from peira.core.ids import short
-from peira.stats.intervals import estimate
-from peira.stats.missing import bounds
+from peira.results.trials import TrialResult
+from peira.stats.intervals.means import bounds, estimate
 
 
 @dataclass(frozen=True)
 class Bound:
-    """The mean of a score must be at least (`min`) or at most (`max`) so much."""
+    """A requirement that the mean of a score is at least (`min`) or at most (`max`) a limit."""
 
     score: str
     limit: float
@@ -33,7 +30,10 @@ class Bound:
 
 @dataclass(frozen=True)
 class NoWorse:
-    """A score must not be lower than that of another run by more than a margin; cost and time, not higher."""
+    """A requirement of non-inferiority to another run by at most a margin.
+
+    Higher is better for scores, lower for cost and time.
+    """
 
     run: str
     trials: Sequence[TrialResult]
@@ -42,8 +42,8 @@ class NoWorse:
 
 
 @dataclass(frozen=True)
-class Check:
-    """One demand, whether it was met, and the evidence in a sentence."""
+class GateCheck:
+    """One requirement, whether it was met, and the evidence as one sentence."""
 
     demand: str
     met: bool
@@ -51,21 +51,27 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Gate:
-    checks: tuple[Check, ...]
+class GateResult(ResultValue):
+    """The checks of a gate; prints as one line each."""
+
+    checks: tuple[GateCheck, ...]
 
     @property
     def met(self) -> bool:
+        """Whether all requirements were met."""
         return all(check.met for check in self.checks)
 
-    def __str__(self) -> str:
+    @property
+    def sentence(self) -> str:
+        """One line for each requirement."""
         return "\n".join(f"{'met' if c.met else 'NOT MET'}: {c.demand}: {c.reason}" for c in self.checks)
 
-    def to_json(self) -> str:
-        return msgspec.json.encode({"met": self.met, **asdict(self)}).decode()
+    def document(self) -> dict[str, Any]:
+        """The JSON document: met, and the checks."""
+        return {"met": self.met, **asdict(self)}
 
     def junit(self, suite: str) -> str:
-        """The checks as test cases, for whatever shows test results."""
+        """The checks as JUnit XML test cases."""
         failed = sum(not check.met for check in self.checks)
         counts = {"tests": str(len(self.checks)), "failures": str(failed), "errors": "0"}
         root = ElementTree.Element("testsuite", {"name": suite, **counts})
@@ -76,33 +82,43 @@ class Gate:
         return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
 
 
-def judge(trials: Sequence[TrialResult], demands: Sequence[Bound | NoWorse], level: float = 0.95) -> Gate:
-    return Gate(tuple(_judged(trials, demand, level) for demand in demands))
+def judge(
+    trials: Sequence[TrialResult], demands: Sequence[Bound | NoWorse], level: float = 0.95
+) -> GateResult:
+    """Check all requirements against the trials.
+
+    Each is tested one-sided at 1 - level; the gate is passed if all are met.
+    """
+    return GateResult(tuple(_check(trials, demand, level) for demand in demands))
 
 
-def _judged(trials: Sequence[TrialResult], demand: Bound | NoWorse, level: float) -> Check:
+def _check(trials: Sequence[TrialResult], demand: Bound | NoWorse, level: float) -> GateCheck:
+    """Check one requirement."""
     if isinstance(demand, Bound):
         return _bound(measure(trials, demand.score), demand, level)
     return _no_worse(trials, demand, level)
 
 
-def _bound(measured: Measured, demand: Bound, level: float) -> Check:
+def _bound(measured: Measured, demand: Bound, level: float) -> GateCheck:
+    """Check the confidence bound of a mean against a limit."""
     sign = ">=" if demand.kind == "min" else "<="
     title = f"{demand.score} {sign} {demand.limit:g}"
     mean, end, lost = _end(measured, demand, 2 * level - 1)
     if mean is None:
-        return Check(title, False, "no trial has a score")
+        return GateCheck(title, False, "no trial has a score")
     if end is None:
         why = f"{lost} trials have no score" if lost else "the interval is unknown"
-        return Check(title, False, f"the mean is {mean:.4g}, and {why}")
+        return GateCheck(title, False, f"the mean is {mean:.4g}, and {why}")
     met = end >= demand.limit if demand.kind == "min" else end <= demand.limit
     counted = f", counting {lost} lost {'trial' if lost == 1 else 'trials'} as worst" if lost else ""
     side = "above" if demand.kind == "min" else "below"
-    return Check(title, met, f"the mean is {mean:.4g}, {side} {end:.4g} with {level:.0%} confidence{counted}")
+    return GateCheck(
+        title, met, f"the mean is {mean:.4g}, {side} {end:.4g} with {level:.0%} confidence{counted}"
+    )
 
 
 def _end(measured: Measured, demand: Bound, level: float) -> tuple[float | None, float | None, int]:
-    """The mean, the bound that matters (None if unknown), and how many trials are lost."""
+    """The mean, the relevant confidence bound (None if unknown), and the number of lost trials."""
     known = [one for one in measured.observations if one.value is not None]
     lost = [one.trial.unit for one in measured.observations if one.value is None]
     if not known:
@@ -119,31 +135,32 @@ def _end(measured: Measured, demand: Bound, level: float) -> tuple[float | None,
 
 
 def _same(one: Sequence[TrialResult], two: Sequence[TrialResult]) -> bool:
-    """Whether nothing can differ, because nothing was done again."""
+    """Whether both runs consist of the same trials with the same scores."""
     return {trial.id: trial.scores for trial in one} == {trial.id: trial.scores for trial in two}
 
 
-def _no_worse(trials: Sequence[TrialResult], demand: NoWorse, level: float) -> Check:
+def _no_worse(trials: Sequence[TrialResult], demand: NoWorse, level: float) -> GateCheck:
+    """Check non-inferiority to another run."""
     title = f"{demand.score} no worse than in {short(demand.run)} by {demand.margin:g}"
-    wish, sides = Wish(level=level, margin=demand.margin), [trials, demand.trials]
+    wish, sides = ComparisonOptions(level=level, margin=demand.margin), [trials, demand.trials]
     labels = ["this run", short(demand.run)]
     if less := demand.score in TAKEN:
         sides, labels = sides[::-1], labels[::-1]
     compared = compare_runs(sides[0], sides[1], (labels[0], labels[1]), demand.score, wish=wish)
     found = compared.contrasts[0]
     if found.difference is None or found.not_worse is None:
-        return Check(title, False, f"the runs cannot be compared: {found.pairing}")
+        return GateCheck(title, False, f"the runs cannot be compared: {found.pairing}")
     if found.difference.mean == 0 and _same(trials, demand.trials):
-        return Check(title, True, "these are the same trials, with the same scores")
+        return GateCheck(title, True, "these are the same trials, with the same scores")
     if found.not_worse.p is None:
-        return Check(title, False, "the differences show no spread, so their interval is unknown")
+        return GateCheck(title, False, "the differences show no spread, so their interval is unknown")
     low = found.not_worse.interval.low
     what = "it is lower by" if less else "it is higher by"
     reason = f"{what} {found.difference.mean:.4g}, above {low:.4g} with {level:.0%} confidence"
     met = found.not_worse.answer == "within"
     if found.bounds is None:
-        return Check(title, met, reason)
+        return GateCheck(title, met, reason)
     worst = found.bounds.lowest
     held = met and worst is not None and worst > -demand.margin
     shown = "unknown" if worst is None else f"{worst:.4g}"
-    return Check(title, held, f"{reason}; with {found.bounds.lost} lost at worst its bound is {shown}")
+    return GateCheck(title, held, f"{reason}; with {found.bounds.lost} lost at worst its bound is {shown}")

@@ -1,4 +1,4 @@
-"""What a run gave, to look at: trials, scores, failures, tables, exports."""
+"""The results of a run: trials, scores, failures, and all analyses and exports as methods."""
 
 from __future__ import annotations
 
@@ -10,47 +10,44 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-import peira.analysis as rooms
-from peira.analysis.aims import Aims
-from peira.analysis.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures
-from peira.core.events import Spent, Status
+import peira.analysis as analysis
 from peira.core.ids import Json, short
+from peira.core.log.events import Spent, Status
 from peira.core.looks import Look
 from peira.core.registry import registry
+from peira.results.aims import Aims
+from peira.results.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures
 
 if TYPE_CHECKING:
-    from peira.analysis.agreement import Agreement
-    from peira.analysis.anova import Anova
-    from peira.analysis.background import Background
-    from peira.analysis.biases import Biases
-    from peira.analysis.comparison import Comparison
-    from peira.analysis.corrected import Corrected
-    from peira.analysis.effect_values import Effects
-    from peira.analysis.family import Correction
-    from peira.analysis.findings import Findings
-    from peira.analysis.labels import Labels
-    from peira.analysis.leaderboard import Leaderboard
-    from peira.analysis.mixed import Kind
-    from peira.analysis.money import Bill
-    from peira.analysis.origin import Reopen
-    from peira.analysis.quantiles import Quantiles
-    from peira.analysis.ratings import Ratings
-    from peira.analysis.ratio import Ratios
-    from peira.analysis.reliability import Reliability
-    from peira.analysis.remembering import Asked, Memory, Tabled
-    from peira.analysis.slices import Slices
-    from peira.analysis.standings import Standings
-    from peira.analysis.strata_value import Strata
-    from peira.analysis.surface_value import Surface
-    from peira.analysis.table import Table
+    from peira.analysis.compare.comparison import ComparisonTable
+    from peira.analysis.compare.family import Correction
+    from peira.analysis.compare.hypotheses import Findings
+    from peira.analysis.cost import Bill
+    from peira.analysis.effects.anova import Anova
+    from peira.analysis.effects.factor_effects import Effects
+    from peira.analysis.effects.mixed_models import Kind
+    from peira.analysis.effects.split_plots import Strata
+    from peira.analysis.effects.surface import Surface
+    from peira.analysis.judges.agreement import Agreement
+    from peira.analysis.judges.biases import Biases
+    from peira.analysis.judges.corrected_means import Corrected
+    from peira.analysis.judges.labels import Labels, Ratings
+    from peira.analysis.ranking.leaderboard import Leaderboard
+    from peira.analysis.ranking.tournament import Standings
+    from peira.analysis.table.quantiles import Quantiles
+    from peira.analysis.table.ratios import Ratios
+    from peira.analysis.table.reliability import Reliability
+    from peira.analysis.table.slices import Slices
+    from peira.analysis.table.value import CachedTables, Table, TableQuery, TableWithDrift
+    from peira.results.background import Background, Reopen
 
 
 class Results:
     """The results of one run.
 
-    `table`, `failures`, `to_csv` and `to_jsonl` read the trials as a stream. `trials`, `scores`, `frame`,
-    `len` and iteration hold them all, from first use on. `notes` must be said beside every number; `look` is
-    what the study's stopping rule saw last.
+    `table`, `failures`, `to_csv` and `to_jsonl` stream the trials. `trials`, `scores`, `frame`, `len` and
+    iteration load all of them into memory on first use. `notes` apply to every number; `look` is the last
+    look of the study's stopping rule.
     """
 
     def __init__(
@@ -66,10 +63,15 @@ class Results:
         spent: Sequence[Spent] = (),
         aims: Aims | None = None,
         origin: Reopen | None = None,
-        memory: Memory | None = None,
+        memory: CachedTables | None = None,
         look: Look | None = None,
-        background: Background | None = None,
+        background: Callable[[], Background] | None = None,
     ) -> None:
+        """Take the results of a run; `load` starts a new pass over its stored trials.
+
+        `counts` are trials by state, `spent` the spending by model. `memory` caches tables, `origin` reopens
+        the store for reading, and `background` describes how the run came about; None where it is not known.
+        """
         self._load = load
         self._memory = memory
         self.origin = origin
@@ -82,40 +84,47 @@ class Results:
         self.spent_by_model = tuple(spent)
         self.aims = aims
         self.look = look
-        self.background = background
+        self._background = background
+
+    @cached_property
+    def background(self) -> Background | None:
+        """How the run came about, read at first use; None if these are not the results of a stored run."""
+        return self._background() if self._background else None
 
     @cached_property
     def trials(self) -> list[TrialResult]:
+        """All trials, loaded on first use."""
         return list(self._load())
 
     @property
     def scores(self) -> list[ScoreRow]:
+        """All scores, each with its trial."""
         return [ScoreRow(trial, score) for trial in self.trials for score in trial.scores.values()]
 
     @property
     def failures(self) -> list[FailureRow]:
-        """Every trial, and every score of a trial with an output, that ended without success."""
+        """Every trial that failed, and every failed answer or score of the others."""
         return [row for trial in self._stream() for row in failures(trial)]
 
     @property
     def no_verdicts(self) -> list[ScoreRow]:
-        """Every score that came to no verdict; `score.no_verdict.reason` says why."""
+        """Every score without a verdict; `score.no_verdict.reason` says why."""
         return [row for row in self.scores if row.score.no_verdict]
 
     @property
     def ok(self) -> bool:
-        """Everything that was asked for succeeded."""
+        """Whether the run completed and nothing failed."""
         return self.status == Status.completed and not any(self.counts.get(state) for state in FAILED)
 
     @property
     def cost(self) -> Bill:
         """What its trials and scores cost when their calls were bought, in whichever run."""
-        return rooms.money.cost(self._stream())
+        return analysis.cost.cost(self._stream())
 
     @property
     def spent(self) -> Bill:
-        """What was paid in this run, retries and judges included."""
-        return rooms.money.spent(self.spent_by_model)
+        """What was paid in this run, including retries and judges."""
+        return analysis.cost.spent(self.spent_by_model)
 
     def table(
         self,
@@ -125,31 +134,40 @@ class Results:
         interval: str = "",
         across: str = "",
     ) -> Table:
-        """Means with intervals, by factors, or by agent, case, slice or cluster; overall without names.
+        """Means with intervals, by factors, or by agent, case, slice or cluster.
 
-        Failures are in no mean: they stand beside it. `score` picks one score, or one part of it.
-        `interval` names another way than the one that fits (bootstrap, t, wilson, exact, clopper-pearson).
-        Levels of the factor `across` count as a sample, like cases. What anchors say of drift stands below.
+        Overall without names.
+
+        Failures are in no mean and are counted beside it. `score` selects one score, or one part of it.
+        `interval` names a method other than the one that fits the data (bootstrap, t, wilson, exact,
+        clopper-pearson). Levels of the factor `across` count as a sample, like cases. Drift of the anchors is
+        noted below the table.
         """
-        asked = rooms.remembering.Asked(by, score, level, interval, across)
-        make = partial(self._tabled, asked)
-        found = self._memory.table(asked, make) if self._memory and "trials" not in self.__dict__ else make()
+        query = analysis.value.TableQuery(by, score, level, interval, across)
+        make = partial(self._compute_table, query)
+        found = self._memory.table(query, make) if self._memory and "trials" not in self.__dict__ else make()
         return replace(found.table, notes=(*found.table.notes, *self.notes, *found.drift))
 
-    def _tabled(self, asked: Asked) -> Tabled:
+    def _compute_table(self, query: TableQuery) -> TableWithDrift:
+        """Compute the table and the drift of the anchors in one pass over the trials."""
         anchors: list[TrialResult] = []
-        trials = _aside(self._stream(), anchors)
-        table = rooms.means.tabulate(
-            trials, asked.by, asked.score, asked.level, interval=asked.interval, across=asked.across
+        trials = _collect_anchors(self._stream(), anchors)
+        table = analysis.means.tabulate(
+            trials, query.by, query.score, query.level, interval=query.interval, across=query.across
         )
-        return rooms.remembering.Tabled(table, tuple(rooms.drift.drift(anchors)) if anchors else ())
+        return analysis.value.TableWithDrift(
+            table, tuple(analysis.reliability.drift(anchors)) if anchors else ()
+        )
 
     def reduced(self, name: str, passing: float = 1.0) -> Results:
-        """The same results with all repeats of a case made into one trial: by mean, majority, best, pass@k,
-        pass^k, at_least_k (where a score of `passing` is a pass), or by their consistency."""
+        """The same results with all repeats of a case reduced to one trial.
+
+        `name` is a reducer: mean, majority, best, pass@k, pass^k, at_least_k (where a score of `passing` is a
+        pass), or consistency.
+        """
         note = f"repeats of a case are one: {name}" + (f", passing at {passing:g}" if passing != 1 else "")
         return Results(
-            lambda: rooms.reducing.reduced(self._stream(), name, passing),
+            lambda: analysis.repeats.reduce_repeats(self._stream(), name, passing),
             run_id=self.run_id,
             study=self.study,
             status=self.status,
@@ -160,7 +178,7 @@ class Results:
             aims=self.aims,
             origin=self.origin,
             look=self.look,
-            background=self.background,
+            background=self._background,
         )
 
     def compare(
@@ -179,14 +197,17 @@ class Results:
         test: str = "",
         effect: str = "",
         interval: str = "",
-    ) -> Comparison:
-        """Levels of a factor (or "agent") with each other, or these results with those of another run.
+    ) -> ComparisonTable:
+        """Compare levels of a factor (or "agent"), or these results with those of another run.
 
         Paired by case wherever both sides have the case. Two levels `a` and `b`; or all with a `baseline`; or
-        every pair, as one family. `margin` asks whether a difference is too small to matter. `test`, `effect`
-        and `interval` name others than those that fit the data.
+        every pair, as one family. `margin` adds tests of equivalence and non-inferiority. `test`, `effect`
+        and `interval` name methods other than those that fit the data.
         """
-        compare, wish = rooms.compare, rooms.contrasts.Wish(level, margin, correction, paired, test)
+        compare, wish = (
+            analysis.contrasts,
+            analysis.contrasts.ComparisonOptions(level, margin, correction, paired, test),
+        )
         declared = self.aims.correction(by, score) if self.aims and isinstance(by, str) else ""
         wish = replace(wish, effect=effect, interval=interval, declared=declared)
         if isinstance(by, Results):
@@ -200,13 +221,18 @@ class Results:
     def effects(
         self, *factors: str, score: str | None = None, level: float = 0.95, order: int = 2
     ) -> Effects:
-        """Main effects and interactions (of up to `order` factors) with intervals; unnamed, of all."""
-        found = rooms.effects.effects(self._stream(), factors, score, level, order, self.notes)
+        """Main effects and interactions of up to `order` factors, with intervals.
+
+        Without names, of all factors. Two-level factors are compared by the same estimator as in `compare`;
+        terms with more levels are tested by Hotelling's T-squared. Factors without a declared hypothesis are
+        noted as exploratory.
+        """
+        found = analysis.factor_effects.effects(self._stream(), factors, score, level, order, self.notes)
         names = [one.term for one in found.tests if " x " not in one.term]
         return replace(found, notes=(*found.notes, *self._undeclared(names, found.score)))
 
     def _undeclared(self, factors: Sequence[str], score: str) -> list[str]:
-        """What no hypothesis was declared about is exploratory, and says so."""
+        """The note that effects without a declared hypothesis are exploratory."""
         aims = self.aims
         names = [name for name in factors if aims is not None and not aims.declares(name, score)]
         return [f"exploratory: the study declares no hypothesis about {', '.join(names)}"] if names else []
@@ -214,8 +240,12 @@ class Results:
     def anova(
         self, *factors: str, score: str | None = None, type: Literal[2, 3] = 2, order: int = 2
     ) -> Anova:
-        """The classical table of sums of squares, of type II or III, with cases as blocks."""
-        return rooms.anova.anova(self._stream(), factors, score, type, order, self.notes)
+        """The classical analysis of variance with sums of squares of type II or III.
+
+        Cases are blocks where all factors vary within cases. Without names, all factors are included. The F
+        test assumes homogeneous variances; `effects` does not.
+        """
+        return analysis.anova.anova(self._stream(), factors, score, type, order, self.notes)
 
     def mixed(
         self,
@@ -225,43 +255,67 @@ class Results:
         level: float = 0.95,
         random: Sequence[str] = (),
     ) -> Effects:
-        """Effects by a mixed model with cases as a random effect: linear (with the factors in `random` as
-        others), or for yes/no scores logistic (of a given case) or marginal (of the average case)."""
-        return rooms.mixed.mixed(self._stream(), factors, score, kind, level, self.notes, random)
+        """Effects by a mixed model with cases as a random effect.
+
+        `kind` is linear (with the factors in `random` as further random effects) or, for yes/no scores,
+        logistic (effects for a given case) or marginal (effects for the average case).
+        """
+        return analysis.mixed_models.mixed(self._stream(), factors, score, kind, level, self.notes, random)
 
     def strata(self, *factors: str, score: str | None = None, order: int = 2) -> Strata:
-        """Split plots: factors set for whole plots are tested against plots, all others within them."""
-        return rooms.strata.strata(self._stream(), factors, score, order, self.notes)
+        """Split-plot analysis: whole-plot factors are tested against plots, others within.
+
+        For designs with whole plots (hard-to-change factors), where `effects` would overstate the evidence.
+        """
+        return analysis.split_plots.strata(self._stream(), factors, score, order, self.notes)
 
     def surface(
         self, *factors: str, score: str | None = None, level: float = 0.95, lowest: bool = False
     ) -> Surface:
-        """The score as a second-order function of factors that are numbers, and where it is best."""
-        return rooms.surface.surface(self._stream(), factors, score, level, lowest, self.notes)
+        """The score as a second-order response surface of numeric factors, and its optimum.
+
+        Without names, of all numeric factors that vary; each needs three or more values. `lowest` searches
+        for the minimum. The result includes the lack-of-fit test and a range for the optimum.
+        """
+        return analysis.surface.surface(self._stream(), factors, score, level, lowest, self.notes)
 
     def leaderboard(
         self, *by: str, score: str | None = None, level: float = 0.95, lowest_first: bool = False
     ) -> Leaderboard:
-        """Entries (of agent and factors) with intervals on means and ranks, and who cannot be told apart."""
-        return rooms.ranking.leaderboard(self._stream(), by, score, level, lowest_first, self.notes)
+        """Entries (of agent and factors) with intervals of means and ranks, and which differ.
+
+        Without names, entries are all combinations of the agent and the varying factors. `lowest_first` ranks
+        low scores best. Includes cost, time and the probability of being on the Pareto front.
+        """
+        return analysis.leaderboard.leaderboard(self._stream(), by, score, level, lowest_first, self.notes)
 
     def standings(self, *, level: float = 0.95, method: str = "covariance", elo: bool = False) -> Standings:
-        """Of a contest (see `contest`): strengths of the sides with intervals, and who won against whom."""
-        return rooms.tournament.standings(self._stream(), level, method, elo, self.notes)
+        """The standings of a contest (see `contest`): strengths with intervals, and wins.
+
+        By the Bradley-Terry model with intervals clustered by case; `method` is "covariance" or "bootstrap",
+        `elo` adds Elo ratings. Raises Invalid if these are not the results of a contest.
+        """
+        return analysis.tournament.standings(self._stream(), level, method, elo, self.notes)
 
     def agreement(
         self, labels: Labels, *, score: str | None = None, cut: float | None = None, level: float = 0.95
     ) -> Agreement:
-        """How far a judge says what people say. `labels` is a file (a row for each labelled output), a field
-        of the cases' metadata, or labels by the ids of trials; `cut` makes yes/no of a number."""
-        return rooms.agreement.agreement(self._rated(labels, score, cut), level)
+        """Agreement of a judge with human labels.
+
+        `labels` is a file (one row per labelled output), a field of the cases' metadata, or a mapping of
+        trial ids to labels; `cut` turns numbers into yes/no.
+        """
+        return analysis.agreement.agreement(self._rated(labels, score, cut), level)
 
     def biases(
         self, *, labels: Labels | None = None, score: str | None = None, level: float = 0.95
     ) -> Biases:
-        """What sways a judge: the place of an answer in a pair, and its length. Labels tell merit apart."""
-        plain = labels is None and rooms.games.is_contest(self.trials)
-        return rooms.biases.biases(self.trials, None if plain else self._rated(labels or {}, score), level)
+        """Biases of a judge towards the position of an answer in a pair, and towards its length.
+
+        With labels, a preference for longer answers can be separated from their quality.
+        """
+        plain = labels is None and analysis.tournament.is_contest(self.trials)
+        return analysis.biases.biases(self.trials, None if plain else self._rated(labels or {}, score), level)
 
     def corrected(
         self,
@@ -272,40 +326,65 @@ class Results:
         method: str = "prediction-powered",
         level: float = 0.95,
     ) -> Corrected:
-        """Means of a judge's score, by factors, corrected by the outputs that people labelled."""
+        """Means of a judge's score, by factors, corrected by the outputs that people labelled.
+
+        `method` is "prediction-powered", or "rogan-gladen" for yes/no scores and labels; `labels`, `score`
+        and `cut` are as in `agreement`. Valid if the labelled outputs are a random sample.
+        """
         rated = self._rated(labels, score, cut)
-        return rooms.corrected.corrected(rated, by, method, level, self.notes)
+        return analysis.corrected_means.corrected(rated, by, method, level, self.notes)
 
     def _rated(self, labels: Labels, score: str | None, cut: float | None = None) -> Ratings:
-        known = rooms.labels.labels_of(self.trials, labels)
-        return rooms.ratings.ratings(self.trials, known, score, cut)
+        """The ratings of a score beside the labels."""
+        known = analysis.labels.labels_of(self.trials, labels)
+        return analysis.labels.ratings(self.trials, known, score, cut)
 
     def quantiles(
         self, score: str = "took", *by: str, q: Sequence[float] = (0.5, 0.9, 0.99), level: float = 0.95
     ) -> Quantiles:
-        """Quantiles of a number that every trial has (its seconds, a score, a metric) with intervals."""
-        return rooms.quantiles.quantiles(self._stream(), score, by, q, level, self.notes)
+        """Quantiles of a measure (seconds, a score, a metric) with intervals.
+
+        Distribution-free intervals from order statistics, clustered by case; `q` are the quantiles between 0
+        and 1.
+        """
+        return analysis.quantiles.quantiles(self._stream(), score, by, q, level, self.notes)
 
     def ratio(self, top: str, bottom: str, *by: str, method: str = "fieller", level: float = 0.95) -> Ratios:
-        """One total over another, such as `ratio("cost", "match")`: what a success costs; or by "delta"."""
-        return rooms.ratio.ratio(self._stream(), top, bottom, by, method, level, self.notes)
+        """The ratio of two totals by Fieller's theorem or the delta method.
+
+        For example `ratio("cost", "match")` is the cost per success. Fieller's interval is unbounded if the
+        denominator does not differ significantly from 0. `method` is "fieller" or "delta".
+        """
+        return analysis.ratios.ratio(self._stream(), top, bottom, by, method, level, self.notes)
 
     def reliability(self, *by: str, level: float = 0.95) -> Reliability:
-        """The share of trials that failed; where none did, how large it may still be (rule of three)."""
-        return rooms.reliability.reliability(self._stream(), by, level, self.notes)
+        """The share of failed trials; where none failed, its upper bound by the rule of three.
+
+        By factors; without names, over all trials. Anchors and trials that have not ended are left out.
+        """
+        return analysis.reliability.reliability(self._stream(), by, level, self.notes)
 
     def slices(self, by: str = "slice", *, score: str | None = None, level: float = 0.95) -> Slices:
-        """Means of slices, each pulled towards the others as far as its own evidence is weak."""
-        return rooms.slices.slices(self._stream(), by, score, level, self.notes)
+        """Means of slices with partial pooling: small slices are shrunk towards the overall mean.
+
+        `by` is "slice", or any factor or attribute. With fewer than three slices nothing is pooled.
+        """
+        return analysis.slices.slices(self._stream(), by, score, level, self.notes)
 
     def hypotheses(self) -> Findings:
-        """What became of the hypotheses that the study declared, each tested as its plan says."""
-        found = rooms.hypotheses.decide(self._stream(), self.aims or Aims(), self.notes)
-        return rooms.sequential.sequentially(found, self.look)
+        """The verdicts on the declared hypotheses, each tested as its analysis plan says.
+
+        Hypotheses that a stopping rule monitored have the rule's verdict, which is valid at every look.
+        """
+        found = analysis.hypotheses.decide(self._stream(), self.aims or Aims(), self.notes)
+        return analysis.hypotheses.with_sequential_verdicts(found, self.look)
 
     def report(self, path: str | PathLike[str], *, level: float = 0.95, trials: int = 200) -> Path:
-        """Write the report of this run, and say where. The ending says how: .html is one file that needs no
-        other; .md, .tex, .json; .pdf where there is a browser to print it. `trials` are shown whole."""
+        """Write the report of this run and return its path; the suffix selects the format.
+
+        Formats: .html (one self-contained file), .md, .tex, .json, and .pdf if there is a browser to print
+        it. `trials` is the number of trials shown in full.
+        """
         file = Path(path)
         ending = file.suffix[1:].lower()
         registry.make("report", ending, results=self, path=file, level=level, trials=trials)
@@ -314,35 +393,48 @@ class Results:
     def plot(
         self, kind: str, path: str | PathLike[str], *, score: str | None = None, level: float = 0.95
     ) -> Path:
-        """Draw one of the report's plots into an .svg or .png file, and say where: forest, interaction,
-        half-normal, pareto, calibration, convergence or cases."""
+        """Draw one of the report's plots into an .svg or .png file and return its path.
+
+        Kinds: forest, interaction, half-normal, pareto, calibration, convergence, cases.
+        """
         return Path(registry.make("plot", kind, results=self, path=Path(path), score=score, level=level))
 
     def frame(self) -> Any:
-        """A pandas DataFrame, one row per trial, with the columns that `to_csv` writes."""
-        return rooms.export.to_frame(self.trials, self.run_id)
+        """A pandas DataFrame with one row per trial and the columns of `to_csv`.
+
+        Loads all trials. Raises Invalid if pandas is not installed.
+        """
+        return analysis.rows.to_frame(self.trials, self.run_id)
 
     def to_csv(self, path: str | PathLike[str]) -> None:
-        """One row per trial; the columns are described in `peira.analysis.export`."""
-        rooms.export.write_csv(self._stream(), self.run_id, Path(path))
+        """Write one row per trial; the columns are described in `peira.results.rows`.
+
+        Trials are streamed and not held in memory.
+        """
+        analysis.rows.write_csv(self._stream(), self.run_id, Path(path))
 
     def to_jsonl(self, path: str | PathLike[str]) -> None:
-        """One JSON object per trial, with everything that is known of it."""
-        rooms.export.write_jsonl(self._stream(), self.run_id, Path(path))
+        """Write one JSON object per trial with everything that is known of it.
+
+        Trials are streamed and not held in memory.
+        """
+        analysis.rows.write_jsonl(self._stream(), self.run_id, Path(path))
 
     def export(self, path: str | PathLike[str], format: str | None = None, *, force: bool = False) -> Path:
-        """Write the results for other tools; the format is named, or meant by the path.
+        """Write the results for other tools; the format is named, or guessed from the path.
 
         Formats: csv, csv-long, excel, jsonl, parquet, sqlite; the folders artifact and hf; mlflow and wandb;
-        and those of plug-ins. What is there is replaced, at once and only if it is such an export, or by
-        `force`. The same results give the same bytes."""
-        return rooms.exporting.export(self, path, format, force)
+        and those of plug-ins. An existing export of the same format is replaced atomically, anything else
+        only with `force`. The same results give the same bytes.
+        """
+        return analysis.export_formats.export(self, path, format, force)
 
     def stream(self) -> Iterable[TrialResult]:
-        """The trials, one after the other and not held, unless `trials` holds them already."""
+        """Iterate over the trials without holding them, unless `trials` was loaded already."""
         return self._stream()
 
     def _stream(self) -> Iterable[TrialResult]:
+        """The loaded trials, or else a new pass over the stored ones."""
         return self.__dict__["trials"] if "trials" in self.__dict__ else self._load()
 
     def __len__(self) -> int:
@@ -358,12 +450,13 @@ class Results:
         return f"{self._headline()}\n\n{self.table()}"
 
     def _headline(self) -> str:
+        """Study, run, status and counts, as one line."""
         counts = ", ".join(f"{n} {state}" for state, n in self.counts.items() if n) or "no trials"
         return f"{self.study}, run {short(self.run_id)}, {self.status}: {counts}"
 
 
-def _aside(trials: Iterable[TrialResult], anchors: list[TrialResult]) -> Iterator[TrialResult]:
-    """The trials, in passing; the anchors among them are noted."""
+def _collect_anchors(trials: Iterable[TrialResult], anchors: list[TrialResult]) -> Iterator[TrialResult]:
+    """Pass the trials through and collect the anchors among them."""
     for trial in trials:
         if trial.anchor:
             anchors.append(trial)

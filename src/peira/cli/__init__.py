@@ -1,5 +1,5 @@
-"""The command line: `peira`, one room for each group of commands."""
+"""The command line `peira`; one module per command or group of commands in `commands`."""
 
-from peira.cli.entry import main
+from peira.cli.app import main
 
 __all__ = ["main"]

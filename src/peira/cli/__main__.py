@@ -1,7 +1,7 @@
-"""`python -m peira.cli`, which is how a run is started that outlives its terminal."""
+"""`python -m peira.cli`: how `run --detach` starts the process that outlives its terminal."""
 
 import sys
 
-from peira.cli.entry import main
+from peira.cli.app import main
 
 sys.exit(main())

@@ -1,97 +1,153 @@
-"""The commands there are. A command's room is imported when it is used, so that `peira --help` is quick."""
+"""The command line: the list of commands, the layout of their help, and `main`.
+
+Each command is imported when it is used. Help fits within 80 columns and is the same for every release of
+typer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from keyword import iskeyword
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
-from peira.cli.help import Command
+from peira.cli import errors
+from peira.cli.output import standard_output_kept
 from peira.core.registry import nearest
+from peira.errors import ExpressionError, PeiraError
+
+
+class CliCommand(TyperCommand):
+    """A command with our layout of usage and help."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Arguments first, then [OPTIONS]."""
+        return [*(str(param.metavar) for param in _arguments(self)), "[OPTIONS]"]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments and options in two sections, without hidden ones."""
+        arguments = [(param.metavar.strip("[]"), param.help) for param in _arguments(self)]
+        options = [(_option_text(param), param.help) for param in _options(self, ctx)]
+        for title, rows in (("Arguments", arguments), ("Options", options)):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows, col_max=24)
+
+
+def _arguments(command: Any) -> list[Any]:
+    """The arguments of a command."""
+    return [param for param in command.params if isinstance(param, TyperArgument)]
+
+
+def _options(command: Any, ctx: Any) -> list[Any]:
+    """The options of a command that are not hidden."""
+    others = [param for param in command.get_params(ctx) if not isinstance(param, TyperArgument)]
+    return [param for param in others if not param.hidden]
+
+
+def _option_text(param: Any) -> str:
+    """An option as it is typed: short form first, then its value."""
+    names = ", ".join(sorted(param.opts, key=len))
+    if param.secondary_opts:
+        names = f"{names} / {', '.join(param.secondary_opts)}"
+    return f"{names} {param.metavar}" if param.metavar else names
+
 
 COMMANDS = {
     "init": ("init", "Write a first study, a project file and a schema for editors."),
     "plan": ("plan", "Say what a run would do, and what of it is new. Runs nothing."),
     "diff": ("diff", "Say what changed from one study, run or frozen plan to another."),
     "design": ("design", "Say what a design can and cannot tell. Runs nothing."),
-    "estimate": ("estimate", "Say what a run would take: calls, tokens, cost, time. Runs nothing."),
+    "estimate": ("plan", "Say what a run would take: calls, tokens, cost, time. Runs nothing."),
     "run": ("run", "Run a study, or go on with it: what is recorded is not done again."),
     "score": ("run", "Judge the outputs there are; never calls the agent."),
     "import": ("imports", "Take in outputs that were made elsewhere."),
     "bundle": ("bundles", "Hand out pending work as a file, and take in what came of it."),
     "data": ("data", "List benchmarks, or show and describe what cases there are."),
-    "runs": ("look", "List the runs in a store, newest first."),
-    "status": ("look", "Say where a run stands."),
+    "runs": ("runs", "List the runs in a store, newest first."),
+    "status": ("runs", "Say where a run stands."),
     "show": ("show", "Show the results of a run, its trials, or one of them."),
     "compare": ("compare", "Compare two runs, or the levels of a factor, case by case."),
-    "leaderboard": ("leaderboard", "Rank what was compared, with intervals on means and ranks."),
+    "leaderboard": ("compare", "Rank what was compared, with intervals on means and ranks."),
     "contest": ("contest", "Let a judge compare the outputs of a run, two by two."),
-    "trust": ("trust", "Say how far a judge can be trusted: agreement, biases, corrected means."),
-    "effects": ("effects", "Say what each factor does, and what factors do together."),
-    "slices": ("measures", "Show the means of slices, small ones pulled towards the rest."),
-    "quantiles": ("measures", "Show medians and tails: of seconds, or of any number."),
-    "ratio": ("measures", "Show one total per another: cost per success."),
-    "surface": ("surface", "Say where a score is best, over factors that are numbers."),
-    "hypotheses": ("hypotheses", "Say what became of the hypotheses that a study declared."),
+    "trust": ("analysis", "Say how far a judge can be trusted: agreement, biases, corrected means."),
+    "effects": ("compare", "Say what each factor does, and what factors do together."),
+    "slices": ("analysis", "Show the means of slices, small ones pulled towards the rest."),
+    "quantiles": ("analysis", "Show medians and tails: of seconds, or of any number."),
+    "ratio": ("analysis", "Show one total per another: cost per success."),
+    "surface": ("analysis", "Say where a score is best, over factors that are numbers."),
+    "hypotheses": ("analysis", "Say what became of the hypotheses that a study declared."),
     "power": ("power", "Say how many cases it takes to tell two sides apart."),
     "report": ("report", "Write a report of a run, for people to read."),
     "export": ("export", "Write the results of a run as files that other tools read."),
     "gate": ("gate", "Exit with 1 unless the results meet these demands, with confidence."),
-    "events": ("look", "List what happened in a run, in order."),
+    "events": ("runs", "List what happened in a run, in order."),
     "calls": ("calls", "List the calls of models, last asked first, and what they cost."),
-    "resolve": ("resolve", "Settle calls in doubt, or discard answers that are bad."),
+    "resolve": ("calls", "Settle calls in doubt, or discard answers that are bad."),
     "batch": ("batch", "Say where batches stand, or fetch the answers of those that are over."),
-    "watch": ("look", "Follow a run live, from any terminal, until it ends."),
-    "cancel": ("keep", "Stop a run, wherever it is running, and say what was stopped."),
-    "verify": ("keep", "Check a store: replay its events, check every digest."),
-    "doctor": ("doctor", "Check that peira can work here."),
+    "watch": ("runs", "Follow a run live, from any terminal, until it ends."),
+    "cancel": ("store", "Stop a run, wherever it is running, and say what was stopped."),
+    "verify": ("store", "Check a store: replay its events, check every digest."),
+    "doctor": ("store", "Check that peira can work here."),
     "demo": ("demo", "See it work: a small factorial study of a real model."),
 }
-"""Each command's room, and what it does in one line (the first of its help)."""
+"""The module of each command in `commands`, and its one-line summary (the first line of its help)."""
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 
 
-class Commands(TyperGroup):
+class CommandGroup(TyperGroup):
+    """The group of all commands; imports the module of a command when it is used."""
+
     def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands, in the order of help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The parser of a command; None if there is no such command."""
         if cmd_name not in COMMANDS:
             return None
-        room = import_module(f"peira.cli.{COMMANDS[cmd_name][0]}")
-        return _command(cmd_name, getattr(room, f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name))
+        module = import_module(f"peira.cli.commands.{COMMANDS[cmd_name][0]}")
+        return _command(cmd_name, getattr(module, f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Fail with the nearest command if there is none of that name."""
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             ctx.fail(f"no such command {args[0]!r}{nearest(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands with their summaries, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
 def commands() -> Any:
     """The parser of the whole command line."""
-    app = typer.Typer(cls=Commands, add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
+    app = typer.Typer(
+        cls=CommandGroup, add_completion=False, rich_markup_mode=None, context_settings=SETTINGS
+    )
     app.callback(invoke_without_command=True)(peira)
     return typer.main.get_command(app)
 
 
 def _command(name: str, function: Callable[..., Any]) -> Any:
+    """The parser of one command function."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name, cls=Command, context_settings=SETTINGS)(function)
+    app.command(name, cls=CliCommand, context_settings=SETTINGS)(function)
     return typer.main.get_command(app)
 
 
 def _version(wanted: bool) -> None:
+    """The callback of --version."""
     if wanted:
-        from importlib.metadata import version  # slow, and not needed for anything else
+        from importlib.metadata import version  # slow to import, and not needed for anything else
 
         print(f"peira {version('peira')}")
         raise typer.Exit
@@ -116,3 +172,42 @@ def peira(
     """
     if ctx.invoked_subcommand is None:
         print(ctx.get_help())
+
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line with these arguments (default: those of the process); returns the exit code."""
+    if arguments is None:  # the process ends after this: standard output stays as --json left it
+        code = _perform(sys.argv[1:])
+        if code == INTERRUPTED:  # reported already: another Ctrl-C must not cause a traceback
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return code
+    with standard_output_kept():
+        return _perform(list(arguments))
+
+
+def _perform(arguments: list[str]) -> int:
+    """Parse and execute; expected errors become messages on standard error and an exit code."""
+    try:
+        with commands().make_context("peira", list(arguments), obj=arguments) as context:
+            return int(context.command.invoke(context) or 0)
+    except typer.Exit as end:
+        return int(end.exit_code)
+    except errors.UsageError as problem:
+        return errors.wrong_use(problem)
+    except PeiraError as problem:
+        return errors.say(errors.problems(problem), problem.exit_code)
+    except ExpressionError as problem:
+        return errors.say([problem.reason], 2)
+    except KeyboardInterrupt:
+        return errors.say([f"interrupted; again: {errors.resume_command(arguments)}"], INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has closed the pipe: end without a message
+        return 1
+    except OSError as problem:
+        if problem.filename is None:
+            raise
+        return errors.say([f"{problem.filename}: {problem.strerror}"], 1)

@@ -1,4 +1,4 @@
-"""What people are told when something is wrong: `peira: ` and one line per problem, on standard error."""
+"""Error messages: `peira: ` and one line per problem, on standard error."""
 
 from __future__ import annotations
 
@@ -10,54 +10,61 @@ from typing import Any
 import typer
 
 from peira.core.registry import nearest
+from peira.core.text.terminal import printable
 from peira.errors import Invalid, PeiraError
 
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
-"""What the parser raises. It lives in another package from one release of typer to the next."""
+"""The base class of the parser's errors; its package differs between releases of typer."""
 
 NOT_AGAIN = ("--fresh", "--detach")
-"""What was asked for once: going on with a run must not ask for it a second time."""
+"""Options that must not be repeated when a run is continued."""
 
 
 def say(lines: Iterable[str], exit_code: int) -> int:
+    """Print the lines to standard error, each with the prefix `peira: `; returns the exit code."""
     sys.stdout.flush()
     for line in lines:
-        print(f"peira: {' '.join(line.splitlines())}", file=sys.stderr, flush=True)
+        print(printable(f"peira: {' '.join(line.splitlines())}"), file=sys.stderr, flush=True)
     return exit_code
 
 
 def problems(error: PeiraError) -> Sequence[str]:
+    """The problems in an error, one line each."""
     return error.problems if isinstance(error, Invalid) else [str(error)]
 
 
 def wrong_use(error: Any) -> int:
-    """A command, an option or an argument that there is not, or that is missing."""
-    text = _meant(error) or _plain(error.format_message())
+    """Report an unknown or missing command, option or argument; returns exit code 2."""
+    text = _unknown_option(error) or _plain(error.format_message())
     command = f"{error.ctx.command_path} --help" if error.ctx else "peira --help"
     return say([f"{text[:1].lower()}{text[1:]} (see `{command}`)"], 2)
 
 
-def _meant(error: Any) -> str:
+def _unknown_option(error: Any) -> str:
+    """The message for an unknown option, with the nearest one; "" for other errors."""
     option = getattr(error, "option_name", "")
     if not option.startswith("-") or type(error).__name__ != "NoSuchOption":
         return ""
     known = [name for param in error.ctx.command.get_params(error.ctx) for name in _names(param)]
-    return f"no such option {option}{nearest(option, known) if _near(option, known) else ''}"
+    return f"no such option {option}{nearest(option, known) if _has_similar(option, known) else ''}"
 
 
 def _plain(message: str) -> str:
+    """The parser's message in the style of ours."""
     text = message.strip().rstrip(".").replace("Value error, ", "")
     return text.partition(", unable")[0].replace("Input should be", "must be")
 
 
 def _names(param: Any) -> list[str]:
+    """The names of an option that is not hidden."""
     return [] if getattr(param, "hidden", False) else [*param.opts, *param.secondary_opts]
 
 
-def _near(name: str, known: Iterable[str]) -> bool:
+def _has_similar(name: str, known: Iterable[str]) -> bool:
+    """Whether there is a similar name."""
     return "did you mean" in nearest(name, known)
 
 
-def again(arguments: Sequence[str]) -> str:
-    """The command that goes on where this one was stopped."""
+def resume_command(arguments: Sequence[str]) -> str:
+    """The command that continues where this one was stopped."""
     return shlex.join(["peira", *(word for word in arguments if word not in NOT_AGAIN)])

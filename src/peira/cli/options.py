@@ -1,25 +1,68 @@
-"""The arguments and options that several commands share, said once."""
+"""Arguments and options shared by several commands, and the parsing of `--where`."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from peira.api.finding import is_run_id
-from peira.api.look import Opened
-from peira.api.stores import StoreLike, exists, locate
-from peira.cli.where import joined
+from peira.app.session import Session
+from peira.app.store.runs import is_run_id
+from peira.app.store.view import Opened
+from peira.core.expressions import Expression
 from peira.core.registry import nearest
-from peira.errors import Invalid, Unknown
-from peira.spec.project import Project
+from peira.errors import ExpressionError, Invalid, Unknown
+
+SHORTHAND = re.compile(r"\s*([^\W\d][\w.]*)\s*=(?!=)\s*(\S.*)", re.DOTALL)
+"""The short form of a condition: NAME=VALUE."""
 
 
-def _allow(wanted: bool) -> bool:
-    if wanted:  # read by the evaluators as they are made, here and in other processes
+def joined_conditions(conditions: Iterable[str]) -> str:
+    """One expression that is the conjunction of all conditions; Invalid with every bad one."""
+    texts = [_expanded(condition) for condition in conditions]
+    problems = [problem for text in texts for problem in _problems(text)]
+    if problems:
+        raise Invalid(problems)
+    return texts[0] if len(texts) == 1 else " and ".join(f"({text})" for text in texts)
+
+
+def _expanded(condition: str) -> str:
+    """A condition with NAME=VALUE written out as an expression.
+
+    The shell removes quotes, so model=7 must match the text "7" as well as the number.
+    """
+    short = SHORTHAND.fullmatch(condition)
+    if short is None:
+        return condition
+    name, value = short[1], short[2].strip()
+    return f"{name} in [{value!r}, {value}]" if _plain(value) else f"{name} == {value!r}"
+
+
+def _plain(value: str) -> bool:
+    """Whether it is a number, true, false or null in JSON (which has no NaN)."""
+    try:
+        return not isinstance(json.loads(value, parse_constant=lambda name: name), (str, list, dict))
+    except ValueError:
+        return False
+
+
+def _problems(text: str) -> list[str]:
+    """The problem with an expression, if any."""
+    try:
+        Expression(text)
+    except ExpressionError as error:
+        return [f"where: {error.reason}, in {text!r}"]
+    return []
+
+
+def _allow_unconfined(wanted: bool) -> bool:
+    """The callback of --allow-unconfined."""
+    if wanted:  # read by evaluators when they are made, also in other processes
         os.environ["PEIRA_ALLOW_UNCONFINED"] = "1"
     return wanted
 
@@ -28,7 +71,7 @@ Unconfined = Annotated[
     bool,
     typer.Option(
         "--allow-unconfined",
-        callback=_allow,
+        callback=_allow_unconfined,
         is_eager=True,
         help="Where there is no sandbox, run generated code without one; results say so.",
     ),
@@ -88,25 +131,32 @@ Log = Annotated[
 ]
 Progress = Annotated[bool | None, typer.Option("--progress/--quiet", help="Show how far it is.")]
 
+Most = Annotated[int, typer.Option("--limit", metavar="N", help="List at most so many (50).")]
+OfModel = Annotated[str, typer.Option("--model", metavar="MODEL", help="Only calls of this model.")]
+Alpha = Annotated[float, typer.Option("--alpha", metavar="P", help="The level of the test (0.05).")]
+Power = Annotated[float, typer.Option("--power", metavar="P", help="The chance to see it (0.8).")]
 
-def chosen(study: str, store: StoreLike) -> str:
-    """The study argument, if there is such a study or run; said before anything is opened for writing."""
+
+def chosen(study: str, session: Session) -> str:
+    """The study argument, checked to exist before anything is opened for writing."""
     if is_run_id(study):
-        return stored(study, store)
+        return stored(study, session)
     file = Path(study.rpartition(":")[0] if ".py:" in study else study)
     if file.suffix and not file.exists():
-        beside = [other.name for other in file.parent.glob(f"*{file.suffix}")] if file.parent.is_dir() else []
-        raise Invalid(f"{file}: there is no such file{nearest(file.name, beside)}")
+        siblings = (
+            [other.name for other in file.parent.glob(f"*{file.suffix}")] if file.parent.is_dir() else []
+        )
+        raise Invalid(f"{file}: there is no such file{nearest(file.name, siblings)}")
     return study
 
 
-def stored(run: str, store: StoreLike) -> str:
-    """The full id of a stored run."""
-    project = Project.find()
-    if not exists(store, project):
-        raise Unknown(f"no run {run!r}: there is no store at {locate(store, project)}")
-    return Opened(store).run(run).id
+def stored(run: str, session: Session) -> str:
+    """The full id of a stored run; Unknown if there is no such run."""
+    if not session.exists:
+        raise Unknown(f"no run {run!r}: there is no store at {session.store}")
+    return Opened(session).run(run).id
 
 
 def restricted(where: Sequence[str] | None) -> str:
-    return joined(where or ())
+    """The conditions of --where as one expression; "" if there are none."""
+    return joined_conditions(where or ())

@@ -17,15 +17,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
 import peira.analysis as rooms
+from peira.core.text.terminal import printable, printable_json
+from peira.models.secrets import without_keys
 
 if TYPE_CHECKING:
-    from peira.analysis.table import Table
+    from peira.analysis.table.value import Table
     from peira.core.ids import Json
 
 _documents: list[TextIO] = []
 
 
-class Output:
+class CommandOutput:
     def __init__(self, as_json: bool = False) -> None:
         self.json = as_json
         self._document: TextIO | None = _given_away() if as_json else None
@@ -33,18 +35,18 @@ class Output:
     def text(self, text: str) -> None:
         """A result, for people; not with --json."""
         if not self.json:
-            print(text, flush=True)
+            print(printable(without_keys(text)), flush=True)
 
     def document(self, value: object) -> None:
         """The result, for programs; only with --json."""
         if self._document:
-            self._document.write(encoded(value) + "\n")
+            self._document.write(printable_json(without_keys(encoded(value))) + "\n")
             self._document.flush()
 
     def raw(self, text: str) -> None:
         """A piece of a document that is written as it comes about."""
         if self._document:
-            self._document.write(text)
+            self._document.write(printable_json(without_keys(text)))
             self._document.flush()
 
 
@@ -75,7 +77,7 @@ def standard_output_kept() -> Iterator[None]:
 def note(text: str) -> None:
     """Words beside the result."""
     sys.stdout.flush()
-    print(text, file=sys.stderr, flush=True)
+    print(printable(without_keys(text)), file=sys.stderr, flush=True)
 
 
 def encoded(value: object, indent: int = 2) -> str:
@@ -93,8 +95,8 @@ def _plain(value: object) -> object:
 
 def grid(header: Sequence[str], rows: Iterable[Sequence[Json]], width: int | None = None) -> str:
     """Columns. In a terminal (or with a `width`) long cells are folded to fit; elsewhere they are whole."""
-    cells = [[rooms.layout.cell(value) for value in row] for row in rows]
-    text = rooms.layout.plain(header, cells)
+    cells = [[rooms.grid.cell(value) for value in row] for row in rows]
+    text = rooms.grid.plain(header, cells)
     room = width or _room()
     if room is None or max(map(len, text.splitlines())) <= room:
         return text
@@ -130,7 +132,7 @@ def _folded(header: Sequence[str], cells: Sequence[Sequence[str]], width: int) -
 def means(table: Table, width: int | None = None) -> str:
     """A table of means, each with its interval, and all that must be said beside it."""
     if not table.body:
-        return "\n".join(["no trials", *table.notes])
+        return str(table)
     return "\n".join([grid(*table.grid(), width), *table.notes])
 
 

@@ -1,4 +1,4 @@
-"""Time, handed in rather than reached for, so that what waits can be tested without waiting."""
+"""Clocks, passed in as arguments so that timeouts can be tested without waiting, and durations."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)?\s*$")
 
 
 class Clock(Protocol):
+    """The source of time of everything that measures or waits."""
+
     def now(self) -> float:
-        """Seconds since the epoch: for records people read."""
+        """Seconds since the epoch: for timestamps that people read."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back: for deadlines and durations."""
+        """Seconds of a monotonic clock: for deadlines and durations."""
         ...
 
 
 class SystemClock:
+    """The clock of the operating system."""
+
     def now(self) -> float:
         return time.time()
 
@@ -32,7 +36,7 @@ class SystemClock:
 
 
 def seconds(value: float | str) -> float:
-    """A duration as seconds: 90, "90s", "1.5h", "200ms"."""
+    """A duration in seconds, read from 90, "90s", "1.5h" or "200ms"; Invalid if it is not one."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
         return float(value)
     found = DURATION.match(value) if isinstance(value, str) else None
@@ -42,5 +46,5 @@ def seconds(value: float | str) -> float:
 
 
 def stamp(at: float) -> str:
-    """A moment as ISO 8601 in UTC, to the millisecond."""
+    """A timestamp (seconds since the epoch) as ISO 8601 in UTC, to the millisecond."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Events and values as bytes: JSON through msgspec, compact, validated on the way back."""
+"""Events and values as bytes: compact JSON by msgspec, validated when decoded, and compression."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import re
 import msgspec
 import zstandard
 
-from peira.core.events import AnyEvent, Result
 from peira.core.ids import MAX_INT, Json
+from peira.core.log.events import AnyEvent, Result, Unreadable
+from peira.errors import Unwritable
 
 _encoder = msgspec.json.Encoder()
 _events = msgspec.json.Decoder(AnyEvent)
@@ -17,27 +18,59 @@ _results = msgspec.json.Decoder(Result)
 _values = msgspec.json.Decoder()
 
 encode = _encoder.encode
-decode_event = _events.decode
 decode_result = _results.decode
+
+_lax_events = msgspec.json.Decoder(AnyEvent, strict=False)
+_WRONG = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+def decode_event(body: bytes) -> AnyEvent:
+    """An event from its bytes; `Unreadable` if they make none. Numbers may be written as other types are:
+    early versions committed them as a provider said them."""
+    try:
+        event: AnyEvent = _events.decode(body)
+        return event
+    except _WRONG:
+        pass
+    try:
+        event = _lax_events.decode(body)
+        return event
+    except _WRONG as problem:
+        return Unreadable(" ".join(str(problem).split())[:200])
+
+
+def check_event(event: AnyEvent) -> None:
+    """Unwritable if the event, once it is written, could not be read again."""
+    try:
+        _events.decode(_encoder.encode(event))
+    except (*_WRONG, TypeError) as problem:
+        raise Unwritable(f"{type(event).__name__} could not be read again: {problem}") from None
+
 
 CODECS = ("none", "zstd")
 _MANY_DIGITS = re.compile(rb"[0-9]{16}")
 
 
 def decode(data: bytes | str) -> Json:
-    """A normalised value from its canonical JSON, where a whole float beyond 2^53 looks like an integer."""
+    """A normalised value from its canonical JSON.
+
+    In canonical JSON a whole float beyond 2^53 looks like an integer; it is read back as the float it was.
+    """
     text = data.encode() if isinstance(data, str) else data
     return json.loads(text, parse_int=_whole) if _MANY_DIGITS.search(text) else _values.decode(text)
 
 
 def _whole(digits: str) -> int | float:
+    """An integer in JSON: as int if it is in the exact range, otherwise as float."""
     number = int(digits)
     return number if -MAX_INT <= number <= MAX_INT else float(digits)
 
 
 def pack(data: bytes, codec: str) -> bytes:
+    """The bytes, compressed if the codec is "zstd"."""
     return zstandard.compress(data, 3) if codec == "zstd" else data
 
 
 def unpack(data: bytes, codec: str) -> bytes:
+    """The bytes that `pack` compressed with the same codec."""
     return zstandard.decompress(data) if codec == "zstd" else data

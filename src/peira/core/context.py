@@ -1,8 +1,8 @@
 """The current trial, as an agent sees it.
 
-`current_trial()` works wherever the agent runs: in a worker thread, an asyncio task or a child
-process. What an agent reports here goes through the attempt's channel and survives with the trial,
-also when the agent fails later.
+`current_trial()` works wherever the agent runs: in a worker thread, an asyncio task or a child process. What
+an agent reports here goes through the attempt's channel and is kept with the trial, also when the agent fails
+later.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ ABOUT = ("kind", "pattern", "model", "provider", "request_id", "trace")
 
 
 class Channel(Protocol):
-    """What an attempt can ask of the engine. Every method raises `Abandoned` once the attempt is."""
+    """What an attempt may request from the engine; every method raises `Abandoned` once it is abandoned."""
 
     def recall(self, key: str) -> bytes | None:
-        """A recorded step's value, as canonical JSON."""
+        """The value of a recorded step, as canonical JSON; None if there is none."""
         ...
 
     def record(self, key: str, name: str, value: bytes) -> Future[None]:
@@ -40,24 +40,28 @@ class Channel(Protocol):
         ...
 
     def call(self, model: str, request: Request, key: str) -> Future[Reply]:
-        """A model's reply: recorded before, or asked for now; durable when the future resolves."""
+        """A model's reply, from the ledger or from a new call; durable when the future resolves."""
         ...
 
-    def observe(self, name: str, data: Json) -> None: ...
+    def observe(self, name: str, data: Json) -> None:
+        """Record an observation: a timestamped event of the trial."""
+        ...
 
-    def report(self, metrics: Mapping[str, float], about: Mapping[str, str]) -> None: ...
+    def report(self, metrics: Mapping[str, float], about: Mapping[str, str]) -> None:
+        """Record metrics of the trial, and facts about the agent."""
+        ...
 
     def attach(self, name: str, data: bytes, media: str) -> str:
-        """Keep the bytes as an artifact of the trial; returns their digest."""
+        """Store the bytes as an artifact of the trial; returns their digest."""
         ...
 
     def workdir(self) -> Path:
-        """A private folder for this attempt, made on first use."""
+        """A private folder for this attempt, created on first use."""
         ...
 
 
 class SeenCase(msgspec.Struct, frozen=True, gc=False):
-    """A case as the agent sees it: without what is expected."""
+    """A case as the agent sees it: without the expected output."""
 
     input: Json
     id: str
@@ -66,12 +70,16 @@ class SeenCase(msgspec.Struct, frozen=True, gc=False):
     metadata: dict[str, Json] = {}
 
     def own(self) -> SeenCase:
-        """The same case for one agent or evaluator: what it does to it, nobody else sees."""
+        """A deep copy for one agent or evaluator, so that its changes are not visible to others."""
         return SeenCase(own_copy(self.input), self.id, self.slice, self.cluster, own_copy(self.metadata))
 
 
 class Trial(msgspec.Struct, frozen=True, dict=True, kw_only=True):
-    """The trial an agent is working on."""
+    """The trial an agent is working on: its case, its condition, and where to report.
+
+    `repeat` and `attempt` are numbers, `agent` is the agent's label, `resources` are the objects
+    given to `run(resources=...)`.
+    """
 
     id: str
     case: SeenCase
@@ -89,46 +97,48 @@ class Trial(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @cached_property
     def seed(self) -> int:
-        """Derived from the trial's identity, and so its own."""
+        """A seed derived from the trial's id: the same in every attempt, different for every trial."""
         return seed_of(self.id)
 
     @cached_property
     def ordinals(self) -> Counter[str]:
-        """How often each step was met so far in this attempt."""
+        """How often each step was reached so far in this attempt, replayed ones included."""
         return Counter()
 
     @cached_property
     def rng(self) -> random.Random:
-        """A generator of this trial's own: the same at any parallelism, on any runner."""
+        """A random generator of this trial's own: the same at any parallelism, on any runner."""
         return random.Random(self.seed)
 
     @cached_property
     def numpy_rng(self) -> numpy.random.Generator:
+        """The same as a NumPy generator; needs NumPy."""
         import numpy
 
         return numpy.random.default_rng(self.seed)
 
     @property
     def workdir(self) -> Path:
+        """A private folder for this attempt, created on first use."""
         return self.channel.workdir()
 
     def log(self, name: str, /, **data: Json) -> None:
-        """Note an observation: a timestamped event of this trial."""
+        """Record an observation: a timestamped event of this trial."""
         self.channel.observe(_text(name, "the name of a log"), data)
 
     def report(self, **metrics: float) -> None:
-        """Report numbers beside the output (tokens, tool calls, a confidence)."""
+        """Record numbers beside the output (tokens, tool calls, a confidence)."""
         self.channel.report({_text(n, "a metric's name"): float(v) for n, v in metrics.items()}, {})
 
     def describe(self, **about: str) -> None:
-        """Say what the agent is: kind, pattern, model, provider, request_id, trace."""
+        """Record facts about the agent: kind, pattern, model, provider, request_id, trace."""
         unknown = sorted(set(about) - set(ABOUT))
         if unknown:
             raise TypeError(f"describe() takes {', '.join(ABOUT)}; not {', '.join(unknown)}")
         self.channel.report({}, {name: _text(value, name) for name, value in about.items()})
 
     def attach(self, name: str, data: bytes | str | Path, media: str = "") -> str:
-        """Keep a file with the trial: bytes, text, or the file at a path."""
+        """Store a file with the trial: bytes, text, or the file at a path; returns its digest."""
         if isinstance(data, Path):
             data = data.read_bytes()
         if isinstance(data, str):
@@ -137,7 +147,7 @@ class Trial(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
 
 def _text(value: object, what: str) -> str:
-    """The text, if it is one that can be kept; said here, where the agent can still be blamed."""
+    """The text, normalised; raises here, inside the agent, if it cannot be stored."""
     if not isinstance(value, str):
         raise TypeError(f"{what} must be text, not {value!r}")
     return str(normalise(str(value), what))
@@ -147,14 +157,14 @@ _current: ContextVar[Trial | None] = ContextVar("peira_trial", default=None)
 enter = _current.set
 
 
-_judged: ContextVar[Channel | None] = ContextVar("peira_judged", default=None)
-judge = _judged.set
+_evaluation_channel: ContextVar[Channel | None] = ContextVar("peira_judged", default=None)
+judge = _evaluation_channel.set
 
 
 def current_channel() -> Channel:
-    """The line to the engine of the agent or the evaluator that this code is running in."""
+    """The channel of the agent or evaluator that this code is running in; NotInTrial outside of one."""
     trial = _current.get()
-    channel = _judged.get() if trial is None else trial.channel
+    channel = _evaluation_channel.get() if trial is None else trial.channel
     if channel is None:
         raise NotInTrial(
             "ask() was called outside a trial: it works in agents and evaluators that peira runs"
@@ -163,7 +173,7 @@ def current_channel() -> Channel:
 
 
 def current_trial() -> Trial:
-    """The trial this code is running in."""
+    """The trial that this code is running in; NotInTrial outside an agent."""
     trial = _current.get()
     if trial is None:
         raise NotInTrial(

@@ -1,29 +1,34 @@
-"""The interfaces between the rooms, with what each promises. All are small on purpose."""
+"""The interfaces (protocols) between the packages, with what each promises; all are small on purpose.
+
+In order: stores (`Op` to `StoreScheme`), what is executed (`Agent`, `Evaluator`, `Work`), the engine's side
+of execution (`Offer` to `Runner`), and where tasks and conditions come from (`Source`, `DesignMethod`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
 from peira.core.context import Channel as Channel
 from peira.core.context import Trial
-from peira.core.events import AnyEvent, Record, Result, State, TaskSpec
 from peira.core.ids import Json
+from peira.core.log.events import AnyEvent, Record, Result, State, TaskSpec
+from peira.core.log.rows import CallQuery as CallQuery
+from peira.core.log.rows import CallTotals as CallTotals
+from peira.core.log.rows import RunQuery as RunQuery
+from peira.core.log.state import Call, Run, Task
 from peira.core.looks import StopRule as StopRule
 from peira.core.looks import Watch as Watch
-from peira.core.queries import CallQuery as CallQuery
-from peira.core.queries import RunQuery as RunQuery
-from peira.core.queries import Tally as Tally
 from peira.core.space import Point, Space
-from peira.core.state import Call, Run, Task
 from peira.errors import Fenced
 
 
 class Op(msgspec.Struct, frozen=True, gc=False):
-    """Events of one run that become true together or not at all, and the blobs they name."""
+    """Events of one run that are committed together or not at all, and the blobs they refer to."""
 
     run: str
     events: tuple[AnyEvent, ...]
@@ -31,28 +36,33 @@ class Op(msgspec.Struct, frozen=True, gc=False):
 
 
 Outcome = Fenced | None
-"""What became of an op: None, or why it was refused."""
+"""The result of an op: None if it was accepted, else why it was refused."""
 
 
 class Store(Protocol):
-    """Event log, projections and blobs. One implementation holds only its differences.
+    """Event log, projections and blobs; an implementation holds only what is specific to its storage.
 
     Every method may be called from any thread.
     """
 
     def commit(self, ops: Sequence[Op]) -> Future[list[Outcome]]:
-        """Queue ops, in order. When the future resolves, the accepted ones are durable and applied;
-        a refused one changed nothing. A fault of the disk ends the store: the future, and every later
-        call that writes, raises StoreFault."""
+        """Queue ops, in order; the future gives one outcome for each.
+
+        When the future resolves, the accepted ops are durable and applied, and a refused one changed nothing.
+        A fault of the disk ends the store: the future, and every later call that writes, raises StoreFault.
+        """
         ...
 
     def claim(self, run: str, owner: str, classes: Sequence[str], n: int) -> list[Task]:
-        """Take up to n queued tasks of these classes whose needs have succeeded and whose time has come,
-        highest priority first, then oldest; durable when it returns."""
+        """Claim up to n queued tasks of these classes that are ready; durable when it returns.
+
+        Ready are tasks whose dependencies have succeeded and whose start time has come; highest priority
+        first, then oldest.
+        """
         ...
 
     def find(self, kind: Literal["task", "call", "run"], keys: Sequence[str]) -> dict[str, Any]:
-        """The rows (Task, Call or Run) of those ids that exist, in bulk. Sees everything acknowledged."""
+        """The rows (Task, Call or Run) of those keys that exist, in bulk; sees everything acknowledged."""
         ...
 
     def events(self, run: str, after: int = 0, limit: int = 1000) -> list[Record]:
@@ -60,23 +70,27 @@ class Store(Protocol):
         ...
 
     def put(self, data: bytes) -> str:
-        """Keep bytes; returns their SHA-256. Durable when it returns, and idempotent."""
+        """Store bytes and return their SHA-256; durable when it returns, and idempotent."""
         ...
 
     def get(self, digest: str) -> bytes:
-        """The bytes of a digest, checked against it; Unknown if there are none."""
+        """The bytes of a digest, verified against it; Unknown if there are none."""
         ...
 
 
 class Catalogue(Protocol):
-    """What is in a store, for people and for `verify`. Read only."""
+    """Queries over a store, for people and for the engine; read only."""
 
-    def runs(self, query: RunQuery) -> list[Run]: ...
+    def runs(self, query: RunQuery) -> list[Run]:
+        """The runs that match the query."""
+        ...
 
-    def calls(self, query: CallQuery) -> list[Call]: ...
+    def calls(self, query: CallQuery) -> list[Call]:
+        """The calls that match the query."""
+        ...
 
-    def tally(self, query: CallQuery) -> Tally:
-        """Of all calls that the query names, whatever its limit."""
+    def tally(self, query: CallQuery) -> CallTotals:
+        """Totals of all calls that match the query, whatever its limit."""
         ...
 
     def active(self) -> list[Task]:
@@ -84,15 +98,19 @@ class Catalogue(Protocol):
         ...
 
     def queued(self, cls: str) -> list[Task]:
-        """The tasks of a class that are queued, oldest first."""
+        """The queued tasks of a class, oldest first."""
         ...
 
     def using(self, calls: Sequence[str]) -> list[Task]:
-        """The tasks whose results name any of these calls. Looks through all results: for rare occasions."""
+        """The tasks whose results refer to any of these calls; scans all results, so use it rarely."""
         ...
 
+
+class Inspectable(Protocol):
+    """The complete contents of a store, row by row, for `verify` and for sizes; read only."""
+
     def history(self) -> Iterator[Record]:
-        """Every record of every run, in the order in which they were committed."""
+        """Every record of every run, in commit order."""
         ...
 
     def rows(self) -> Iterator[Task | Call | Run]:
@@ -100,101 +118,237 @@ class Catalogue(Protocol):
         ...
 
     def blobs(self) -> Iterator[tuple[str, int, str]]:
-        """Every blob: its digest, its stored size, and what is wrong with it (or "")."""
+        """Every blob: its digest, its stored size, and what is wrong with it ("" if nothing is)."""
+        ...
+
+    def damage(self) -> list[str]:
+        """Problems of the storage itself (not of the events in it); one line each."""
+        ...
+
+    def losses(self) -> list[str]:
+        """What is known to have been acknowledged and is gone; one line each."""
         ...
 
     def size(self, run: str = "") -> int:
-        """Bytes held: by one run's events and their results, or by the whole store."""
+        """Bytes held by one run's events and their results, or by the whole store."""
+        ...
+
+
+class Ownership(Protocol):
+    """How a store is owned: one process owns it for writing, others may read it at the same time.
+
+    A process that opens a store for writing owns it until it is closed or the process ends, however it ends.
+    """
+
+    @property
+    def address(self) -> str:
+        """Identifies this store on this machine; the same in every process that opens it."""
+        ...
+
+    @property
+    def readonly(self) -> bool:
+        """It was opened for reading: nothing may be written, and `incarnation` is meaningless."""
+        ...
+
+    @property
+    def incarnation(self) -> int:
+        """How many owners it has had, this one included; no two owners have the same number."""
+        ...
+
+    def owner(self) -> Mapping[str, int] | None:
+        """The `pid` and `incarnation` of the process that owns it for writing now; None if there is none.
+
+        Entries that the owner has not published yet are missing. A killed owner no longer counts as soon as
+        another process could become the owner.
+        """
+        ...
+
+    def folder(self, name: str) -> Path | None:
+        """The folder for files of this kind that belong to the store, the same in every process.
+
+        It need not exist yet. `control` holds commands to the owner, `work` the folders of running attempts,
+        `logs`, `code` and `tables` files that can be rebuilt. None if the store has no place for files: then
+        no command can be sent to its owner, and other files are temporary.
+        """
+        ...
+
+    def close(self) -> None:
+        """Finish what is queued and release the ownership; idempotent."""
+        ...
+
+
+@runtime_checkable
+class OpenStore(Store, Catalogue, Inspectable, Ownership, Protocol):
+    """A store that was opened: every interface that peira needs of one."""
+
+
+@runtime_checkable
+class StoreScheme(Protocol):
+    """How stores of one kind are found and opened: the plug-in of kind `store`.
+
+    It is named by the scheme of their addresses (`mine` for mine://host/name) and made without options. A
+    path is an address of the scheme `sqlite`.
+    """
+
+    def exists(self, address: str) -> bool:
+        """Whether there is a store at the address; creates none."""
+        ...
+
+    def owner(self, address: str) -> Mapping[str, int] | None:
+        """As `Ownership.owner`, without opening the store; None if there is no store."""
+        ...
+
+    def own(self, address: str, wait: float | None, compression: str) -> OpenStore:
+        """Open the store for writing, owned by this process; it is created if it does not exist.
+
+        Raises StoreInUse if another process owns it for longer than `wait` seconds (None: wait for ever).
+        `compression` of payloads is "zstd" or "none".
+        """
+        ...
+
+    def read(self, address: str) -> OpenStore:
+        """Open the store for reading, also while another process owns it; Unknown if it does not exist."""
         ...
 
 
 @runtime_checkable
 class Agent(Protocol):
-    """What is under test."""
+    """The system under test."""
 
     @property
-    def label(self) -> str: ...
+    def label(self) -> str:
+        """The name under which results show it."""
+        ...
 
     @property
-    def asynchronous(self) -> bool: ...
+    def asynchronous(self) -> bool:
+        """Whether `invoke` returns an awaitable."""
+        ...
 
     @property
     def takes(self) -> frozenset[str] | None:
-        """The factors it takes; None takes all."""
+        """The names of the factors it takes; None if it takes all."""
         ...
 
     @property
     def identity(self) -> Json:
-        """Configuration and code, as it enters trial ids."""
+        """Configuration and code, as they enter trial ids."""
         ...
 
     def invoke(self, trial: Trial) -> Any:
-        """The output, or an awaitable of it when `asynchronous`."""
+        """The output for the trial, or an awaitable of it when `asynchronous`."""
         ...
 
 
 @runtime_checkable
 class Evaluator(Protocol):
-    """Judges one output."""
+    """Scores one output."""
 
     @property
-    def name(self) -> str: ...
-
-    @property
-    def asynchronous(self) -> bool: ...
-
-    @property
-    def takes(self) -> frozenset[str]:
-        """Which of output, expected, case, trial it is handed; these enter the score's identity."""
+    def name(self) -> str:
+        """The name under which its scores are recorded."""
         ...
 
     @property
-    def identity(self) -> Json: ...
+    def asynchronous(self) -> bool:
+        """Whether `judge` returns an awaitable."""
+        ...
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """Which of output, expected, case, trial it is given; these enter the score's identity."""
+        ...
+
+    @property
+    def identity(self) -> Json:
+        """Configuration and code, as they enter score ids."""
+        ...
 
     def judge(self, facts: Mapping[str, Any]) -> Any:
-        """bool, number, string or dict of those; or an awaitable of it when `asynchronous`."""
+        """The score: bool, number, string or dict of those; or an awaitable of it when `asynchronous`."""
         ...
 
 
 class Work(Protocol):
-    """What a task does, apart from where it is done."""
+    """What a task does, independent of where it is executed.
 
-    asynchronous: bool
+    Its model calls are identified by its `scope` and its `stage`.
+    """
 
-    def perform(self, channel: Channel, epoch: int) -> Any:
-        """Do it here; returns the value, or an awaitable of it when `asynchronous`."""
+    @property
+    def stage(self) -> str:
+        """The stage that its calls are recorded under."""
         ...
 
-    def portable(self) -> Mapping[str, Any]:
-        """The same work as plain JSON for another process; Invalid says why it cannot travel."""
+    @property
+    def asynchronous(self) -> bool:
+        """Whether `perform` returns an awaitable."""
+        ...
+
+    @property
+    def reader(self) -> str:
+        """The `WorkReader` (module:name) that rebuilds it in another process; "" if none can."""
+        ...
+
+    def scope(self) -> str:
+        """The id that its calls belong to."""
+        ...
+
+    def perform(self, channel: Channel, epoch: int) -> Any:
+        """Do the work in this process; returns the value, or an awaitable of it when `asynchronous`."""
+        ...
+
+    def message(self) -> dict[str, Any]:
+        """The same work as plain JSON, for its reader; Invalid says why it cannot be serialised."""
+        ...
+
+    def copy(self) -> Work:
+        """An independent copy for inspection: changes to it do not reach this one."""
+        ...
+
+
+class WorkReader(Protocol):
+    """Rebuilds work from messages in another process.
+
+    It is called with `code`, which says where the parts that the messages name are defined (file.py:name).
+    """
+
+    def load(self) -> None:
+        """Load the code before any attempt starts; what cannot be loaded fails when it is used."""
+        ...
+
+    def read(self, message: Mapping[str, Any]) -> Work:
+        """The work that a message describes."""
         ...
 
 
 class Offer(msgspec.Struct, frozen=True, gc=False):
-    """A task and what it does, as a source hands it out.
+    """A task and its work, as a source hands it out.
 
-    `former` are ids under which its result may be recorded already, each with what sets it apart."""
+    `former` are ids under which its result may already be recorded, each with a text that says what differs.
+    """
 
     spec: TaskSpec
-    work: Any
+    work: Work
     former: tuple[tuple[str, str], ...] = ()
 
 
 class Attempt(msgspec.Struct, frozen=True, gc=False):
-    """One try at a task. `draw` counts the failed tries whose answers it does not replay."""
+    """One execution of a task; `draw` counts failed attempts whose answers it does not replay."""
 
     spec: TaskSpec
     epoch: int
-    work: Any
+    work: Work
     draw: int = 0
 
     @property
     def key(self) -> tuple[str, int]:
+        """The task's id and the epoch, which identify the attempt."""
         return self.spec.id, self.epoch
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
-    """How a task ended. `value` is its normalised output where that is at hand."""
+    """How a task ended; `value` is its normalised output where that is in memory."""
 
     state: State
     result: Result
@@ -202,12 +356,13 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 
 
 class Desk(Protocol):
-    """Where a runner's workers fetch attempts and leave what came of them. Thread-safe."""
+    """The queue between engine and runner: workers take attempts from it and return results; thread-safe."""
 
     def take(self, n: int, at_once: int = 1) -> list[Attempt]:
-        """Up to n claimed attempts, waiting for work; empty when there will be none.
+        """Up to n claimed attempts, blocking until there is work; empty when there will be no more.
 
-        `at_once` of them can begin right away: a desk gives more only of what takes little time."""
+        `at_once` of them can be started immediately: more than that are given only if they are short.
+        """
         ...
 
     def begin(self, attempt: Attempt) -> Channel | None:
@@ -215,68 +370,78 @@ class Desk(Protocol):
         ...
 
     def end(self, attempt: Attempt, outcome: object, failure: BaseException | None) -> None:
-        """Leave the value, or why there is none. After an abandonment this does nothing."""
+        """Report the value, or the failure; does nothing once the attempt was abandoned."""
         ...
 
     def back(self, attempts: Sequence[Attempt]) -> None:
-        """Give back attempts that were taken and will not begin."""
+        """Return attempts that were taken and will not be started."""
         ...
 
 
+@runtime_checkable
 class Runner(Protocol):
-    """Where attempts are executed: a fixed pool of workers that pull from a desk."""
+    """Where attempts are executed: a fixed pool of workers that take attempts from a desk.
+
+    The plug-in of kind `runner`, made with those of these arguments that it takes by name: `asynchronous`
+    (the agents' work is awaited), `agents` (by label, where other processes find each one: "file.py:name", a
+    table that names its kind and options, or None if they cannot) and `label` (marks processes as the store
+    owner's, so that the next owner can kill those that a killed one left behind). Constructing it starts
+    nothing; Invalid if it cannot execute these agents.
+    """
 
     name: str
 
-    def start(self, desk: Desk, workers: int) -> None: ...
+    def start(self, desk: Desk, workers: int) -> None:
+        """Start so many workers, which take attempts from the desk until it closes."""
+        ...
 
     def abandon(self, attempt: Attempt) -> None:
-        """Stop caring for an attempt that began: kill it where that can be done, and free its worker."""
+        """Give up an attempt that was started: kill it where that is possible, and free its worker."""
         ...
 
     def stop(self) -> None:
-        """End every worker that is not stuck in user code. Called once the desk has closed."""
+        """End every worker that is not stuck in user code; called once the desk has closed."""
         ...
 
 
 class Source(Protocol):
-    """Where tasks come from; it may still grow."""
+    """Where tasks come from; more may be added while the run is going on."""
 
     unit: str
     """The kind of task that the run counts as its units of work."""
 
     @property
     def size(self) -> int | None:
-        """How many units there will be, if that is known."""
+        """How many units there will be; None if that is unknown."""
         ...
 
     @property
     def closed(self) -> bool:
-        """`more` has nothing further to give, ever."""
+        """Whether `more` will never return anything again."""
         ...
 
     def performs(self, kind: str) -> bool:
-        """Tasks of this kind are executed; otherwise only their recorded results are used."""
+        """Whether tasks of this kind are executed; otherwise only their recorded results are used."""
         ...
 
     def more(self, n: int) -> Sequence[Offer]:
-        """Up to n further tasks; none for now if it is empty."""
+        """Up to n further tasks; empty if there are none at the moment."""
         ...
 
     def follow(self, offer: Offer, ended: Ended) -> Sequence[Offer]:
-        """The tasks that the end of this one brings into being."""
+        """The tasks that depend on this one and can be created now that it has ended."""
         ...
 
 
-class Design(Protocol):
-    """How factors become conditions."""
+class DesignMethod(Protocol):
+    """How factors are combined into conditions."""
 
     name: str
 
     def size(self, space: Space) -> int:
-        """How many different runs it has there, without making them; Invalid if it cannot be laid out."""
+        """The number of distinct runs, not generated; Invalid if the design does not fit the space."""
         ...
 
     def points(self, space: Space, seed: int) -> Iterator[Point]:
-        """Its runs, the same for the same seed."""
+        """The runs of the design, the same for the same seed."""
         ...

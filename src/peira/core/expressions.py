@@ -1,13 +1,13 @@
 """Safe expressions over names: constraints (`model != 'a' or style == 'plain'`) and `--where` filters.
 
-The text is parsed as Python, checked against a short list of allowed forms, and turned once into nested
-closures; nothing is ever given to Python's own evaluator. Meaning is Python's, with these differences:
+The text is parsed as Python, checked against a short list of allowed forms, and compiled once into nested
+closures; nothing is ever given to Python's own evaluator. The semantics are Python's, with these differences:
 
-- a dotted name such as `case.slice` is one name, looked up whole; nothing is ever an attribute;
-- the words `true`, `false` and `null` are always the literals True, False and None, never names, so that what
-  a text means does not depend on the values it meets;
+- a dotted name such as `case.slice` is one name, looked up as a whole; there is no attribute access;
+- the words `true`, `false` and `null` are always the literals True, False and None, never names, so that the
+  meaning of a text does not depend on the values it is evaluated on;
 - a tuple is a list, as it is in a study's values;
-- arithmetic takes numbers only (and `+` two strings), so that no short text can ask for a huge result;
+- arithmetic takes numbers only (and `+` two strings), so that no short text can produce a huge result;
 - `implies(a, b)` is `not a or b`, and is True or False.
 """
 
@@ -20,6 +20,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from peira.errors import ExpressionError
+
 MAX_LENGTH = 10_000
 MAX_DEPTH = 100
 
@@ -27,32 +29,13 @@ _Values = Mapping[str, object]
 _Thunk = Callable[[_Values], Any]
 
 _FAULTS = (TypeError, ValueError, ArithmeticError, RecursionError)
-_WORDS = {"true": True, "false": False, "null": None}
 _WINDOW = 60
-
-
-class ExpressionError(ValueError):
-    """A text that is not an allowed expression, or that cannot be evaluated on the values given.
-
-    `reason` is one line; the message adds the text with a caret under `offset`, the character at fault.
-    """
-
-    def __init__(self, reason: str, text: str, offset: int = 0) -> None:
-        super().__init__(reason, text, offset)
-        self.reason, self.text, self.offset = reason, text, offset
-
-    def __str__(self) -> str:
-        start = self.text.rfind("\n", 0, self.offset) + 1
-        line = self.text[start:].split("\n", 1)[0]
-        column = self.offset - start
-        left = max(0, column - _WINDOW)
-        shown = "".join(c if c.isprintable() else "\ufffd" for c in line[left : column + _WINDOW])
-        return f"{self.reason}\n  {shown}\n  {' ' * (column - left)}^"
+_WORDS = {"true": True, "false": False, "null": None}
 
 
 @dataclass(frozen=True)
 class Expression:
-    """A checked expression: equal when its text is, safe to evaluate on any values, cheap to evaluate often.
+    """A checked expression: equal when its text is, safe on any values, cheap to evaluate often.
 
     `names` are all names the text mentions. Construction and evaluation raise nothing but `ExpressionError`.
     """
@@ -70,7 +53,10 @@ class Expression:
         return Expression, (self.text,)
 
     def evaluate(self, values: _Values) -> bool:
-        """The truth of the expression; a name needs a value only if its part of the text is reached."""
+        """The truth value of the expression.
+
+        A name needs a value only if its part of the text is evaluated (`and`, `or` and `if` short-circuit).
+        """
         try:
             return bool(self._thunk(values))
         except ExpressionError:
@@ -80,6 +66,8 @@ class Expression:
 
 
 def _numbers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, made to raise TypeError for operands that are not numbers."""
+
     def apply(*operands: Any) -> Any:
         for operand in operands:
             if not isinstance(operand, (int, float)):
@@ -93,6 +81,7 @@ _add_numbers = _numbers(operator.add)
 
 
 def _add(left: Any, right: Any) -> Any:
+    """Addition of two numbers, or concatenation of two strings."""
     if isinstance(left, str) and isinstance(right, str):
         return left + right
     return _add_numbers(left, right)
@@ -142,7 +131,7 @@ _REFUSED: dict[type[ast.AST], str] = {
 
 
 class _Builder:
-    """Turns one text into closures; every refusal and every fault points into that text."""
+    """Compiles one text into closures; every error carries its position in that text."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -150,12 +139,14 @@ class _Builder:
         self._depth = 0
 
     def whole(self) -> _Thunk:
+        """The closure for the whole text; ExpressionError if anything in it is not allowed."""
         try:
             return self.build(self.parse())
         except (RecursionError, MemoryError):
             raise ExpressionError("nested too deeply", self.source) from None
 
     def parse(self) -> ast.expr:
+        """The syntax tree of the text, which must be one Python expression."""
         if not self.source:
             raise ExpressionError("the expression is empty", self.source)
         if len(self.source) > MAX_LENGTH:
@@ -172,6 +163,7 @@ class _Builder:
             raise ExpressionError(f"not an expression: {error}", self.source) from None
 
     def build(self, node: ast.expr) -> _Thunk:
+        """The closure for a node, within the limit on nesting."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             self._refuse(node, f"nested more than {MAX_DEPTH} levels deep")
@@ -180,6 +172,7 @@ class _Builder:
         return thunk
 
     def _form(self, node: ast.expr) -> _Thunk:
+        """The closure for a node by its type, or a refusal."""
         match node:
             case ast.Constant():
                 return self._constant(node)
@@ -208,6 +201,7 @@ class _Builder:
         return lambda values: value
 
     def _name(self, node: ast.Name | ast.Attribute) -> _Thunk:
+        """A lookup of a (dotted) name, or the constant that `true`, `false` or `null` stands for."""
         if isinstance(node, ast.Name) and node.id in _WORDS:
             word = _WORDS[node.id]
             return lambda values: word
@@ -233,6 +227,7 @@ class _Builder:
         return ".".join([inner.id, *reversed(parts)])
 
     def _list(self, items: list[ast.expr]) -> _Thunk:
+        """A list, built once if all its items are constants."""
         thunks = [self.build(item) for item in items]
         if all(isinstance(item, ast.Constant) for item in items):
             constant = [thunk({}) for thunk in thunks]
@@ -240,6 +235,7 @@ class _Builder:
         return lambda values: [thunk(values) for thunk in thunks]
 
     def _junction(self, node: ast.BoolOp) -> _Thunk:
+        """`and` or `or`, with Python's short circuit and result."""
         *first, last = (self.build(value) for value in node.values)
         decides = isinstance(node.op, ast.Or)
 
@@ -261,6 +257,7 @@ class _Builder:
         self._refuse(node, about=node.op)
 
     def _comparison(self, node: ast.Compare) -> _Thunk:
+        """A comparison, possibly chained (`1 < x <= 3`)."""
         for op in node.ops:
             if type(op) not in _COMPARISONS:
                 self._refuse(node, about=op)
@@ -311,6 +308,7 @@ class _Builder:
         return self._apply(node, _FUNCTIONS[name], arguments)
 
     def _apply(self, node: ast.expr, function: Callable[..., Any], operands: list[_Thunk]) -> _Thunk:
+        """A call of the function on the operands, whose errors point at the node."""
         if len(operands) == 2:
             left, right = operands
 
@@ -333,11 +331,13 @@ class _Builder:
         return apply
 
     def _offset(self, line: int, column: int) -> int:
+        """The index in the text of a line (from 1) and a column (from 0) in characters."""
         lines = self.source.split("\n")
         before = sum(len(text) + 1 for text in lines[: line - 1])
         return min(before + column, len(self.source))
 
     def _position(self, node: ast.expr) -> int:
+        """The index in the text where a node starts; the syntax tree counts columns in UTF-8 bytes."""
         lines = self.source.split("\n")
         column = len(lines[node.lineno - 1].encode()[: node.col_offset].decode())
         return self._offset(node.lineno, column)
@@ -346,10 +346,12 @@ class _Builder:
         return ExpressionError(reason, self.source, self._position(node))
 
     def _fault(self, node: ast.expr, fault: BaseException) -> ExpressionError:
+        """The error for an exception raised while the node was evaluated."""
         part = ast.get_source_segment(self.source, node) or self.source
         shown = part if len(part) <= _WINDOW else part[:_WINDOW] + "..."
         return self._error(node, f"cannot evaluate {shown!r}: {fault}")
 
     def _refuse(self, node: ast.expr, reason: str | None = None, about: ast.AST | None = None) -> NoReturn:
+        """Raise the error for a form that is not allowed."""
         kind = type(about or node)
         raise self._error(node, reason or _REFUSED.get(kind, f"{kind.__name__} is not allowed"))

@@ -1,7 +1,7 @@
-"""Named places where a test may pull the plug.
+"""Failpoints: named places in the code where a test may kill the process.
 
-`PEIRA_FAILPOINT=store.after_commit:3` kills the process, as kill -9 would, the third time it passes
-that place. Unset, a failpoint costs one look at a constant.
+`PEIRA_FAILPOINT=store.after_commit:3` kills the process with SIGKILL the third time it passes that place. If
+it is unset, a failpoint costs one comparison.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ _left = int(_count or 1)
 
 
 def reach(name: str) -> None:
-    """Die here if this is the armed place and its count has run out."""
+    """Kill the process if this failpoint is armed and its count is reached."""
     if _name and name == _name:
         _pass()
 
 
 def _pass() -> None:
+    """Count one pass of the armed failpoint."""
     global _left
     _left -= 1
     if _left == 0:

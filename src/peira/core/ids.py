@@ -1,12 +1,12 @@
-"""Identity: what makes two values the same.
+"""Identity: normalisation, canonical JSON, digests, and the ids composed of them.
 
-A value is *normalised* to plain JSON (the value hashed is the value the agent gets), written as
-RFC 8785 canonical JSON, and digested with SHA-256. Composite ids are digests of a fixed template of
-part digests, so that a trial costs one small hash and not a walk over everything it is made of.
+A value is *normalised* to plain JSON (the value hashed is the value the agent gets), written as RFC 8785
+canonical JSON, and digested with SHA-256. Composite ids are digests of a fixed template of part digests, so
+that the id of a trial costs one small hash and not a traversal of everything it is made of.
 
-Equal by rule: 1 and 1.0, -0.0 and 0, a tuple and a list. Nothing else is: what JSON cannot carry
-without a second meaning (NaN, infinities, lone surrogates, integers beyond 2^53 - 1, bytes, dates,
-sets, enums, dataclasses, keys that are not strings) is refused, with the path to it.
+Equal by rule: 1 and 1.0, -0.0 and 0, a tuple and a list. Nothing else is: what JSON cannot represent
+unambiguously (NaN, infinities, lone surrogates, integers beyond 2^53 - 1, bytes, dates, sets, enums,
+dataclasses, keys that are not strings) is refused, with the path to it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,14 @@ Json = Any
 
 
 Path = Any
-"""Where a value is: a text, or a pair of where its container is and the index or key in it. Texts are made of
-it only for what is refused."""
+"""The location of a value: a text, or a pair of its container's location and the index or key in it.
+
+It is rendered as text only for values that are refused.
+"""
 
 
 def normalise(value: object, path: str = "value") -> Json:
-    """The value as plain JSON, new containers throughout; NotJson names the path of what cannot be."""
+    """The value as plain JSON in new containers; NotJson, with the path, for what is not JSON."""
     return _normalise(value, path, 0)
 
 
@@ -64,10 +66,12 @@ def _normalise(value: Any, path: Path, depth: int) -> Json:
 
 
 def _refused(path: Path, why: str) -> NotJson:
+    """The error for the value at this path."""
     return NotJson(f"{_shown(path)}: {why}")
 
 
 def _shown(path: Path) -> str:
+    """The path as text: value.items[3].name."""
     steps = []
     while type(path) is tuple:
         path, step = path
@@ -108,6 +112,7 @@ def _describe(value: object) -> str:
 
 
 def _hint(value: object) -> str:
+    """What to write instead of a value of this type, as the end of an error message."""
     name = type(value).__name__
     if name in type_hints:
         return f"; {type_hints[name]}"
@@ -123,7 +128,7 @@ def _hint(value: object) -> str:
 
 
 def own_copy(value: Json) -> Json:
-    """The same normalised value, in containers that nobody else holds."""
+    """A deep copy of a normalised value."""
     kind = type(value)
     if kind is dict:
         return {key: own_copy(item) for key, item in value.items()}
@@ -134,13 +139,14 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def canonical(value: Json) -> bytes:
-    """RFC 8785 bytes of a normalised value."""
-    # msgspec writes the same bytes, unless there are floats (formatted otherwise) or keys outside the
-    # basic plane (sorted otherwise).
+    """The RFC 8785 canonical JSON of a normalised value, as bytes."""
+    # msgspec writes the same bytes, unless there are floats (formatted differently) or keys that are not
+    # ASCII (possibly sorted differently).
     return _encode(value) if _simple(value) else rfc8785.dumps(value)
 
 
 def _simple(value: Json) -> bool:
+    """Whether msgspec writes the value as RFC 8785 does: no floats, and only ASCII keys."""
     kind = type(value)
     if kind is str:
         return True
@@ -152,21 +158,22 @@ def _simple(value: Json) -> bool:
 
 
 def digest(value: object) -> str:
-    """The full SHA-256 of a value's canonical JSON, as 64 hexadecimal digits."""
+    """The SHA-256 of a value's canonical JSON, as 64 hexadecimal digits."""
     return sha256(canonical(normalise(value))).hexdigest()
 
 
 def digest_bytes(data: bytes) -> str:
+    """The SHA-256 of bytes, as 64 hexadecimal digits."""
     return sha256(data).hexdigest()
 
 
 def compose(kind: str, *parts: str | int) -> str:
-    """The id of a thing made of parts, each a digest, a plain name without blanks, or a number."""
+    """The id of something made of parts, each a digest, a plain name without blanks, or a number."""
     return sha256(f"peira {kind} {' '.join(map(str, parts))}".encode()).hexdigest()
 
 
 def composer(kind: str, *fixed: str | int) -> Callable[..., str]:
-    """`compose` with the first parts hashed once: what is left to do costs about a microsecond."""
+    """`compose` with the first parts hashed in advance: an id then costs about a microsecond."""
     prefix = sha256(f"peira {kind} {''.join(f'{p} ' for p in fixed)}".encode())
 
     def finish(*rest: str | int) -> str:
@@ -183,12 +190,12 @@ def seed_of(identity: str) -> int:
 
 
 def short(identity: str) -> str:
-    """What people are shown; any unique prefix is accepted back."""
+    """The first 12 digits, for display; any unique prefix is accepted as input."""
     return identity[:12]
 
 
 def resolve(prefix: str, candidates: Iterable[str], what: str) -> str:
-    """The one candidate that starts with the prefix."""
+    """The one candidate that starts with the prefix; Unknown if there is none, or more than one."""
     found = sorted({c for c in candidates if c.startswith(prefix)})
     if prefix in found or len(found) == 1:
         return prefix if prefix in found else found[0]

@@ -1,29 +1,30 @@
-"""What a stopping rule is asked, and what it says: values that the engine records and people read.
+"""The values a stopping rule takes and gives, and its protocol.
 
-A rule is told *units* of evidence, one after another: a case, or all cases of one cluster, once every trial
-of it has ended. A unit is a `Span` for each condition that met it.
+A rule is given a `Question` (conditions, units, claims) and units of evidence; at each look it gives a `Look`
+with the standing of every difference. `Arm` groups the conditions that have the same level of a factor. The
+engine records these values, and people read them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from peira.core.ids import Json
-from peira.core.words import counted
+from peira.core.ids import Json, canonical
+from peira.core.text.words import counted
 
 
 class Span(NamedTuple):
-    """A mean, had every lost trial gone as badly as can be, and as well; equal where none was lost."""
+    """The bounds of a mean, if every lost trial had the worst or the best value; equal if none was lost."""
 
     worst: float
     best: float
 
 
 Unit = Mapping[int, Span]
-"""One unit of evidence, by the number of the condition."""
+"""One unit of evidence, by condition number."""
 Group = tuple[tuple[int, ...], tuple[int, ...]]
 
 
@@ -36,7 +37,7 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A declared hypothesis as a rule follows it; `alpha` is its share of what its plan allows."""
+    """A declared hypothesis as a rule tests it; `alpha` is its share of the error rate of its plan."""
 
     name: str
     direction: str
@@ -45,8 +46,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What a run is to find out: its conditions as they are shown, how many units are planned, what is
-    claimed, and whether more of the outcome is better."""
+    """What a run is to find out: its conditions, planned units, claims, and the better direction."""
 
     conditions: tuple[Mapping[str, Json], ...]
     units: int
@@ -55,7 +55,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Standing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """How one difference stands: an interval that holds at every look at once, and the verdict, if any."""
+    """The state of one difference: its confidence sequence at this look, and the verdict, if any."""
 
     about: str
     first: str
@@ -71,8 +71,11 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Look(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What a rule saw at a look. `answer` is empty until it is decided; `given_up` are conditions (by their
-    numbers) that need no further trials, `dropped` what they are called."""
+    """The result of one look of a rule at the evidence.
+
+    `answer` is empty until the rule has decided; `given_up` are the numbers of conditions that need no
+    further trials, `dropped` their labels.
+    """
 
     number: int
     units: int
@@ -83,7 +86,7 @@ class Look(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     unit: str = "case"
 
     def __str__(self) -> str:
-        """In a line: after 120 cases: a - b +0.080 [-0.010, +0.170], undecided."""
+        """One line: after 120 cases: a - b +0.080 [-0.010, +0.170], undecided."""
         shown = "; ".join(map(str, self.standings[:MOST_SHOWN]))
         gone = f"; given up: {', '.join(self.dropped)}" if self.dropped else ""
         answer = self.answer or "undecided"
@@ -94,36 +97,78 @@ MOST_SHOWN = 3
 
 
 class Watch(Protocol):
-    """A stopping rule at work in one run."""
+    """A stopping rule applied to one run."""
 
     def take(self, unit: Unit) -> Look | None:
-        """The next unit of evidence, in the planned order; what is seen, if this is a moment to look. What
-        it says depends on the units alone: not on the time, and not on who was faster."""
+        """Add the next unit of evidence, in the planned order; returns a look if one is due, else None.
+
+        The result depends on the units alone: not on the time, and not on the order in which trials finished.
+        """
         ...
 
     def finish(self) -> Look:
-        """What is seen when there are no further units."""
+        """The final look, when there are no further units."""
         ...
 
 
 class StopRule(Protocol):
-    """When a run has seen enough, as a study declares it: the plug-in of kind `stop`, made of its options.
-
-    `range` is where single values lie; one outside it ends the looking, never the run."""
+    """When a run may stop early, as a study declares it: the plug-in of kind `stop`, made of its options."""
 
     @property
-    def range(self) -> tuple[float, float]: ...
+    def range(self) -> tuple[float, float]:
+        """The range of single values; a value outside it ends the looks, never the run."""
+        ...
 
     def problems(self, study: Any) -> Iterator[str]:
-        """What it cannot follow in this study, one line each."""
+        """Why it cannot be applied to this study, one line each."""
         ...
 
     def claims(self, study: Any) -> Sequence[str]:
-        """The ids of the hypotheses it follows; none if it follows none."""
+        """The ids of the hypotheses it tests; empty if it tests none."""
         ...
 
     def outcome(self, study: Any) -> str:
-        """The outcome it follows; empty for the primary one."""
+        """The name of the outcome it uses; empty for the primary one."""
         ...
 
-    def watch(self, question: Question) -> Watch: ...
+    def watch(self, question: Question) -> Watch:
+        """Start applying the rule to a run with this question."""
+        ...
+
+
+class Arm:
+    """A level of a factor, and the numbers of the conditions that have it, grouped by their other factors."""
+
+    def __init__(self, level: Json) -> None:
+        self.level, self.label = level, level if isinstance(level, str) else canonical(level).decode()
+        self._contexts: dict[bytes, list[int]] = {}
+
+    def add(self, number: int, rest: Mapping[str, Json]) -> None:
+        """Add a condition, by its number and the levels of its other factors."""
+        self._contexts.setdefault(canonical(rest), []).append(number)
+
+    @property
+    def conditions(self) -> list[int]:
+        """The numbers of all its conditions."""
+        return [number for numbers in self._contexts.values() for number in numbers]
+
+    def against(self, other: Arm) -> tuple[Group, ...]:
+        """Which of its conditions are compared with which of the other arm's.
+
+        Conditions with the same levels of all other factors are compared with each other; if there are none,
+        all conditions of one arm with all of the other.
+        """
+        common = [key for key in self._contexts if key in other._contexts]
+        if not common:
+            return ((tuple(self.conditions), tuple(other.conditions)),)
+        return tuple((tuple(self._contexts[key]), tuple(other._contexts[key])) for key in common)
+
+
+def arms_of(conditions: Iterable[Mapping[str, Json]], by: str) -> list[Arm]:
+    """The arms of the factor `by`, in order of appearance; conditions without the factor are left out."""
+    arms: dict[bytes, Arm] = {}
+    for number, condition in enumerate(conditions):
+        if by in condition:
+            rest = {name: value for name, value in condition.items() if name != by}
+            arms.setdefault(canonical(condition[by]), Arm(condition[by])).add(number, rest)
+    return list(arms.values())

@@ -1,8 +1,8 @@
-"""What is said to a model and what comes back, whoever serves it.
+"""Requests to models and their replies, independent of the provider, and the protocols of models.
 
-A `Request` is provider-independent and canonical: it is what a call is known by. A `Model` turns it
-into bytes for its provider, sends them once, and reads the raw answer later, possibly in another run:
-sending and reading are apart so that the raw answer can be recorded before anything looks at it.
+A `Request` is provider-independent and canonical: it identifies a call. A `Model` turns it into bytes for its
+provider, sends them once, and parses the raw answer later, possibly in another run: sending and parsing are
+separate so that the raw answer can be recorded before it is parsed.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ from typing import Protocol
 
 import msgspec
 
-from peira.core.ids import Json
-from peira.errors import PeiraError
+from peira.core.ids import MAX_INT, Json
+from peira.errors import CallFailed
 
 
 class Request(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One question to a model. `messages` are {"role", "content"} with content text or a list of parts
-    ({"type": "text", "text"} or {"type": "image", "data" (base64) or "url", "media"}), tool results are
-    {"role": "tool", "id", "content"}, and an assistant's message may carry "tool_calls"."""
+    """One request to a model.
+
+    `messages` are {"role", "content"} with content text or a list of parts ({"type": "text", "text"} or
+    {"type": "image", "data" (base64) or "url", "media"}), tool results are {"role": "tool", "id", "content"},
+    and an assistant's message may carry "tool_calls".
+    """
 
     messages: tuple[dict[str, Json], ...]
     system: str | None = None
@@ -28,9 +31,19 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     parameters: dict[str, Json] = {}
 
 
+def token_count(said: object) -> int | None:
+    """A number of tokens as a provider says it; None if it is no whole number from 0 to 2^53."""
+    if isinstance(said, float) and said.is_integer():
+        said = int(said)
+    return said if type(said) is int and 0 <= said <= MAX_INT else None
+
+
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Tokens as the provider counted them; None where it did not say. Of `input`, `cached` were read from
-    the provider's cache and `written` put into it; of `output`, `reasoning` were thought."""
+    """Tokens as the provider counted them; None where it did not report them.
+
+    Of `input`, `cached` were read from the provider's cache and `written` were written to it; of `output`,
+    `reasoning` were reasoning tokens.
+    """
 
     input: int | None = None
     output: int | None = None
@@ -40,22 +53,27 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def total(self) -> int:
-        """What counts against limits of tokens."""
+        """Input plus output tokens, which count against token limits."""
         return (self.input or 0) + (self.output or 0)
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A tool call that a model requests: the tool's name and its arguments."""
+
     id: str
     name: str
     arguments: Json
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A model's answer. As a return value of an agent it counts as its text.
+    """A model's reply; returned by an agent, it counts as its text.
 
-    `model` is what the provider says it served, `served` the model that was asked in the end (another than
-    the one named, if that had to be replaced by a fallback). `cost` is in US dollars, None if unknown;
-    `replayed` says that it was recorded before, and cost nothing now; `call` is its key in the ledger."""
+    `model` is the model that the provider reports, `served` the model that was asked in the end (a fallback,
+    if the named model had to be replaced). `finish` is why it ended ("stop", "length", "tool_calls", ...),
+    `parsed` the value that matches the request's schema, `texts` all alternatives if several were requested.
+    `cost` is in US dollars, None if unknown; `latency` and `first_token` are in seconds. `replayed` says that
+    the reply was recorded before and cost nothing now; `call` is its key in the ledger.
+    """
 
     text: str
     model: str = ""
@@ -78,13 +96,15 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 def output_of(outcome: object) -> object:
-    """What an agent returned, as an output: a reply counts as its text."""
+    """The output of an agent: a reply counts as its text, any other value as itself."""
     return outcome.text if isinstance(outcome, Reply) else outcome
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What was received, before anybody looks at it. `headers` are only those about limits and ids;
-    `wait` is how long the provider asks not to be asked again."""
+    `wait` is how long the provider asks not to be asked again; `cut` says that there was more of the body
+    than is kept. `exposed` are the places in the body, from byte to byte, of secrets that were sent: the
+    answer is as it came, and is not shown with them."""
 
     status: int
     body: bytes
@@ -92,30 +112,8 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     first_token: float | None = None
     headers: dict[str, str] = {}
     wait: float | None = None
-
-
-class CallFailed(PeiraError):
-    """A send that brought no answer. `doubt`: it may have been billed. `free`: it was not, and may be
-    tried again (after `retry_after` seconds, if the provider said). Neither: trying again will not help.
-    `busy`: the provider has too much to do; asking it less at once will help."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        free: bool = False,
-        doubt: bool = False,
-        retry_after: float | None = None,
-        status: int = 0,
-        busy: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.free, self.doubt, self.retry_after, self.status = free, doubt, retry_after, status
-        self.busy = busy
-
-
-class Unfit(CallFailed):
-    """A model answered, and none of its answers fits the schema that was asked for."""
+    cut: bool = False
+    exposed: tuple[tuple[int, int], ...] = ()
 
 
 class Model(Protocol):
@@ -123,32 +121,37 @@ class Model(Protocol):
 
     @property
     def name(self) -> str:
-        """As it is asked for: "openai:gpt-5-mini"."""
+        """The name that studies use: "openai:gpt-5-mini"."""
         ...
 
     @property
     def identity(self) -> Json:
-        """What a call's identity knows of it: provider, model, defaults; never a key or secret."""
+        """What enters the identity of a call: provider, model, defaults; never a key or secret."""
         ...
 
     def check(self) -> None:
-        """Invalid if it cannot be asked as things are: a key that is not set, a file that is not there."""
+        """Raise Invalid if it cannot be used as configured: a key is not set, a file is missing."""
         ...
 
     async def send(self, request: Request) -> Answer:
-        """Send once, never again by itself; CallFailed says what that means for the bill."""
+        """Send the request once, without retries; the flags of CallFailed say whether it may be billed."""
         ...
 
     def read(self, answer: Answer) -> Reply:
-        """The reply in an answer; CallFailed (permanent) if it makes no sense. Pure."""
+        """Parse an answer into a reply; CallFailed (permanent) if it cannot be parsed. A pure function."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Close the connections."""
+        ...
 
 
 class BatchState(msgspec.Struct, frozen=True):
-    """How far a provider is with a batch; `said` is its own word for it. `failure` is why what is left of it
-    will not be worked on (later perhaps, if it is `busy`), or why it cannot be looked at."""
+    """The progress of a batch at the provider; `said` is the provider's own word for its state.
+
+    `failure` is why the rest of it will not be processed (`busy`: it may be later), or why the state cannot
+    be read.
+    """
 
     over: bool
     done: int = 0
@@ -159,62 +162,73 @@ class BatchState(msgspec.Struct, frozen=True):
 
 
 class Batches(Protocol):
-    """Many requests handed in at once, answered within a day, for less. Each is known by its key."""
+    """The batch interface of a provider: many requests submitted at once, identified by keys.
+
+    Batches are answered within about a day, at a lower price.
+    """
 
     def check(self, request: Request) -> None:
-        """CallFailed (permanent) if this request cannot be said to the provider. Sends nothing."""
+        """Raise CallFailed (permanent) if the provider cannot take this request; sends nothing."""
         ...
 
     async def submit(self, label: str, requests: Mapping[str, Request]) -> str:
-        """Hand them in, once; the provider's name for the batch. CallFailed as for a send."""
+        """Submit the requests, once; returns the provider's id of the batch. CallFailed as for a send."""
         ...
 
     async def find(self, label: str) -> str:
-        """The provider's name for the batch handed in under this label; "" if it knows of none. CallFailed
-        (permanent) if it cannot say."""
+        """The provider's id of the batch submitted under this label; "" if there is none.
+
+        Raises CallFailed (permanent) if the provider cannot look it up.
+        """
         ...
 
-    async def look(self, batch: str) -> BatchState: ...
+    async def look(self, batch: str) -> BatchState:
+        """The current state of a batch."""
+        ...
 
     async def collect(self, batch: str) -> dict[str, Answer | CallFailed]:
-        """What came of each request of a batch that is over; a failed one was not billed, and those left out
-        were not worked on."""
+        """What came of each request of a batch that is over; a failed one was not billed (unless it is in
+        doubt), and those left out were not worked on. What is found under "" holds for all that were left
+        out: somebody's answer is there, and does not say whose it is."""
         ...
 
 
 class Price(Protocol):
-    """What a model's tokens cost."""
+    """The price of a model's tokens."""
 
     @property
     def source(self) -> str:
-        """Where it is from, and of when."""
+        """Where the price is from, and its date."""
         ...
 
     @property
     def batch(self) -> float:
-        """The share of it that is paid for what is handed in as a batch."""
+        """The factor on the price for requests submitted as a batch."""
         ...
 
     def cost(self, usage: Usage) -> float | None:
-        """US dollars for one call that used these tokens; None if that cannot be said."""
+        """The cost in US dollars of one call with this usage; None if it cannot be computed."""
         ...
 
 
-class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How fast a model may be asked: sends and tokens a minute, and calls at the same time."""
+class ModelLimits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Rate limits of a model: requests and tokens per minute, and concurrent calls."""
 
     requests: float | None = None
     tokens: float | None = None
     concurrency: int | None = None
 
 
-class Named(msgspec.Struct, frozen=True):
-    """A model as a project knows it: with its limits, its price if it is known, the names of those that are
-    asked in its place if it cannot answer, and the most tokens of output where a request does not say."""
+class NamedModel(msgspec.Struct, frozen=True):
+    """A model as configured in a project: with limits, price, fallbacks and a default output limit.
+
+    `fallbacks` are the names of the models that are asked in its place if it cannot answer; `output` is the
+    maximum of output tokens assumed for a request that sets none.
+    """
 
     name: str
     model: Model
-    limits: Limits = Limits()
+    limits: ModelLimits = ModelLimits()
     price: Price | None = None
     fallbacks: tuple[str, ...] = ()
     output: int | None = None

@@ -1,22 +1,7 @@
-"""Names to plug-ins, and the life-cycle hooks: the one door, for built-ins and third parties alike.
+"""The registry of plug-ins (built-in and third-party) and of the life-cycle hooks.
 
-A distribution offers an entry point in the group `peira`, naming a function that takes this registry
-and calls `add` or `hook`. Nothing is imported before something is first looked up.
-
-Hooks are methods of any object given to `hook`, called by name with those of these facts that they take:
-
-    run_began(run)                          run_ended(run, status)
-    stage_began(run, stage)                 stage_ended(run, stage)
-    trial_began(task)                       trial_ended(task, state)
-    attempt_began(run, task, epoch, attempt)    attempt_ended(run, task, epoch, state)
-    call_began(run, task, epoch, key, model, request, batch)
-    call_ended(run, task, epoch, key, model, reply, problem, status, batch)
-
-An attempt that is put aside until what it asked for is there ends as `waiting`. A call is told of once for
-each time that a model is really asked: `reply` is None if that brought none, `problem` says why, and `status`
-is what the provider answered with. One in a `batch` begins when that is handed in and ends when it is
-collected, at epoch 0: the attempt that asked is over by then; if an earlier process handed it in, only its
-end is told. A hook that raises is reported once and never fails a trial.
+A plug-in is a callable registered under a kind and a name. The module also parses how people write a plug-in:
+a name, or a name with its options.
 """
 
 from __future__ import annotations
@@ -25,11 +10,13 @@ import difflib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from peira.core.signature import Wants, wants
-from peira.errors import Invalid, Unknown
+from peira.core.text.terminal import printable
+from peira.errors import Invalid, Unknown, message_of
 
 GROUP = "peira"
 HOOKS = (
@@ -47,112 +34,175 @@ HOOKS = (
 log = logging.getLogger("peira")
 
 
+AT = "at"
+"""The timestamp of an event, passed only to hooks that name it as a parameter."""
+
+
 class Hook(NamedTuple):
+    """One method of a listener, and which arguments it takes."""
+
     method: Callable[..., None]
     wants: Wants
+    listener: object
 
-    def __call__(self, facts: Mapping[str, object]) -> None:
-        if not self.wants.anything:
-            facts = {name: fact for name, fact in facts.items() if name in self.wants.names}
-        self.method(**facts)
+    @property
+    def name(self) -> str:
+        """The qualified name of the method, for log messages."""
+        return str(getattr(self.method, "__qualname__", type(self.method).__qualname__))
+
+    def chosen(self, facts: Mapping[str, object]) -> dict[str, object]:
+        """Those of the facts that the method takes."""
+        names, anything = self.wants.names, self.wants.anything
+        return {name: fact for name, fact in facts.items() if name in names or (anything and name != AT)}
 
 
 class Registry:
+    """Maps kinds and names of plug-ins to the callables that make them, and holds the hooks.
+
+    Plug-ins are loaded under a reentrant lock, so that lookups may come from any thread.
+    """
+
     def __init__(self) -> None:
         self._made: dict[tuple[str, str], Callable[..., Any]] = {}
         self._hooks: dict[str, tuple[Hook, ...]] = {}
         self._promised: dict[tuple[str, str], str] = {}
         self._kept: list[str] = []
         self._loaded = False
-        self._registered: list[Callable[[Registry], None]] = []
+        self._registered: dict[Callable[[Registry], None], str] = {}
         self._loading = threading.RLock()
+        self._complaining = threading.Lock()
         self._complained: set[str] = set()
         self.listening = False
         """Whether any hook is there to be called."""
 
     def add(self, kind: str, name: str, make: Callable[..., Any]) -> None:
-        """Offer `make(**config)` as the plug-in of this kind and name. A name has one owner."""
-        room = self._promised.get((kind, name))
-        if room not in (None, *self._kept) or self._made.setdefault((kind, name), make) is not make:
+        """Register `make(**config)` under this kind and name; Invalid if the name is taken."""
+        module = self._promised.get((kind, name))
+        if module not in (None, *self._kept) or self._made.setdefault((kind, name), make) is not make:
             raise Invalid(f"two plug-ins offer the {kind} {name!r}")
 
-    def promise(self, kind: str, names: Iterable[str], room: str) -> None:
-        """The module `room` has a `register` that adds these; it is imported when one is first looked up."""
+    def promise(self, kind: str, names: Iterable[str], module: str) -> None:
+        """Register names lazily: `module` is imported, and its `register` called, when one is looked up.
+
+        Raises Invalid if another plug-in offers one of the names.
+        """
         for name in names:
             taken = (kind, name) in self._made and (kind, name) not in self._promised
-            if taken or self._promised.setdefault((kind, name), room) != room:
+            if taken or self._promised.setdefault((kind, name), module) != module:
                 raise Invalid(f"two plug-ins offer the {kind} {name!r}")
 
     def hook(self, listener: object) -> None:
-        """Call the listener's life-cycle methods from now on."""
+        """Call the listener's life-cycle methods from now on; Invalid if it has none of `HOOKS`."""
         found = [name for name in HOOKS if callable(getattr(listener, name, None))]
         if not found:
             raise Invalid(f"{type(listener).__name__} has none of the hooks {', '.join(HOOKS)}")
         for name in found:
             method = getattr(listener, name)
-            self._hooks[name] = (*self._hooks.get(name, ()), Hook(method, wants(method)))
+            self._hooks[name] = (*self._hooks.get(name, ()), Hook(method, wants(method), listener))
         self.listening = True
 
     def unhook(self, listener: object) -> None:
+        """Stop calling the listener."""
         for name, hooks in self._hooks.items():
-            self._hooks[name] = tuple(h for h in hooks if getattr(h.method, "__self__", None) is not listener)
+            self._hooks[name] = tuple(hook for hook in hooks if hook.listener is not listener)
         self.listening = any(self._hooks.values())
 
-    def call(self, name: str, **facts: object) -> None:
-        """Tell every listener; one that raises is named in the log, once."""
-        for hook in self._hooks.get(name, ()):
-            try:
-                hook(facts)
-            except Exception as problem:
-                self._complain(f"{getattr(hook.method, '__qualname__', hook.method)}", problem)
+    def hooks(self, name: str) -> tuple[Hook, ...]:
+        """The registered hooks of this name."""
+        return self._hooks.get(name, ())
 
-    def _complain(self, who: str, problem: Exception) -> None:
-        if who not in self._complained:
+    def call(self, name: str, **facts: object) -> None:
+        """Call every hook of this name, synchronously, with the facts it takes."""
+        for hook in self.hooks(name):
+            self.tell(hook, partial(hook.chosen, facts))
+
+    def tell(self, hook: Hook, facts: Callable[[], Mapping[str, object]]) -> None:
+        """Call one hook synchronously; the first exception of a hook is logged, later ones are ignored."""
+        try:
+            hook.method(**facts())
+        except BaseException as problem:  # a failing hook must never stop a run
+            self._warn_once(hook.name, problem)
+
+    def _warn_once(self, who: str, problem: BaseException) -> None:
+        """Log the failure of a hook, the first time only."""
+        with self._complaining:
+            known = who in self._complained
             self._complained.add(who)
-            log.warning("hook %s failed and is ignored: %s: %s", who, type(problem).__name__, problem)
+        if not known:
+            log.warning(
+                "hook %s failed and is ignored: %s: %s",
+                who,
+                type(problem).__name__,
+                printable(message_of(problem)),
+            )
 
     def look(self, kind: str, name: str) -> Callable[..., Any]:
-        """What makes the plug-in of this kind and name."""
+        """The callable that makes the plug-in of this kind and name; Unknown if there is none."""
         self.load()
-        self._keep(self._promised.get((kind, name)))
+        self._import_module(self._promised.get((kind, name)))
         try:
             return self._made[kind, name]
         except KeyError:
             raise Unknown(f"no {kind} {name!r}{nearest(name, self.names(kind))}") from None
 
-    def _keep(self, room: str | None) -> None:
+    def _import_module(self, module: str | None) -> None:
+        """Import a module of lazily registered plug-ins and let it register them, once."""
         with self._loading:
-            if room is not None and room not in self._kept:
-                self._kept.append(room)
-                import_module(room).register(self)
+            if module is not None and module not in self._kept:
+                self._kept.append(module)
+                import_module(module).register(self)
 
     def make(self, kind: str, name: str, /, **config: object) -> Any:
-        """The plug-in, made with its configuration."""
+        """Make the plug-in with its configuration; Unknown if there is none of that name."""
         return self.look(kind, name)(**config)
 
+    def make_from(self, kind: str, name: str, facts: Mapping[str, object]) -> Any:
+        """Make the plug-in with those of the facts that its maker takes by name."""
+        make = self.look(kind, name)
+        taken = wants(make)
+        return make(**(facts if taken.anything else {n: f for n, f in facts.items() if n in taken.names}))
+
     def names(self, kind: str) -> list[str]:
+        """The names of all plug-ins of this kind, sorted."""
         self.load()
         return sorted(n for k, n in {*self._made, *self._promised} if k == kind)
 
     def load(self) -> None:
-        """Let every installed plug-in register, once."""
+        """Let every installed plug-in (entry points of the group `peira`) register, once."""
         from importlib.metadata import entry_points  # slow, and not needed before this
 
-        with self._loading:  # who asks meanwhile waits, except a plug-in that is just registering
+        with self._loading:  # reentrant: a plug-in may look up others while it registers
             if not self._loaded:
                 self._loaded = True
                 for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
                     entry.load()(self)
 
-    def load_module(self, register: Callable[[Registry], None]) -> None:
-        """Let a plug-in named in the project file register, once."""
+    def load_module(self, register: Callable[[Registry], None], name: str = "") -> None:
+        """Let a plug-in register, once; `name` (module:function) is how other processes find it."""
         if register not in self._registered:
-            self._registered.append(register)
+            self._registered[register] = name
             register(self)
+
+    @property
+    def modules(self) -> list[str]:
+        """The names (module:function) of the plug-ins that `load_module` registered with one."""
+        return [name for name in self._registered.values() if name]
+
+
+def plugin_function(name: str) -> Any:
+    """The registration function that module:function names; Invalid if there is none."""
+    module, _, function = name.partition(":")
+    try:
+        found = getattr(import_module(module), function, None)
+    except (ImportError, ValueError) as error:
+        raise Invalid(f"cannot import {name!r}: {error}") from None
+    if not callable(found):
+        raise Invalid(f"{name!r} is no function; write module:function")
+    return found
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: what was probably meant."""
+    """The end of a message about an unknown name: the closest known name, or all of them."""
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     if close:
@@ -161,4 +211,27 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 registry = Registry()
-"""The process's registry."""
+"""The registry of this process."""
+
+
+def options_of(given: str | Mapping[str, Any], what: str, example: str) -> tuple[str, dict[str, Any]]:
+    """Name and options of "numeric", {"name": "numeric", "tolerance": 1} or {"numeric": {"tolerance": 1}}."""
+    if isinstance(given, str):
+        return given, {}
+    if isinstance(given.get("name"), str):
+        return given["name"], {str(key): value for key, value in given.items() if key != "name"}
+    if len(given) == 1:
+        [(name, options)] = given.items()
+        if isinstance(options, Mapping):
+            return str(name), dict(options)
+    raise Invalid(f"{dict(given)!r} is not {what}; write {example}")
+
+
+def made(kind: str, name: str, options: Mapping[str, Any]) -> Any:
+    """Make the plug-in with its options; Invalid if there is none of that name, or it does not take them."""
+    try:
+        return registry.make(kind, name, **options)
+    except Unknown as error:
+        raise Invalid(str(error)) from None
+    except TypeError as error:
+        raise Invalid(f"{name}: {error}") from None

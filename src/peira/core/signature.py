@@ -1,4 +1,4 @@
-"""Which arguments a user's function wants, by name."""
+"""Which parameters a user's function has, so that it is passed only those."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Wants:
-    """The names a function takes, those it cannot do without, and whether it takes any other."""
+    """The parameter names of a function, those without defaults, and whether it takes `**kwargs`."""
 
     names: frozenset[str]
     required: frozenset[str]
@@ -18,6 +18,7 @@ class Wants:
 
 
 def wants(fn: Callable[..., Any]) -> Wants:
+    """Inspect the signature of a function; raises ValueError or TypeError if it has none."""
     parameters = inspect.signature(fn).parameters.values()
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY, p.POSITIONAL_ONLY)]
     return Wants(

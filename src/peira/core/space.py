@@ -1,8 +1,8 @@
-"""What a design works on: factors as dimensions of a space, and the runs it lays out there.
+"""The input and output of design methods: factors as dimensions of a space, and runs as its points.
 
-A design knows nothing of cases, agents or models. It sees dimensions (levels in order, or a range),
-and gives runs: assignments of a value to every dimension, with the block or whole plot each belongs to
-and how often it is replicated.
+A design knows nothing of cases, agents or models. It sees dimensions (levels in order, or a range), and gives
+runs: assignments of a value to every dimension, with the block or whole plot each belongs to and how often it
+is replicated.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Scale = Literal["categorical", "ordinal", "continuous", "integer"]
 class Dimension(msgspec.Struct, frozen=True):
     """A factor as a design sees it: `levels` in their order, or the range `low` to `high`.
 
-    `log` spaces a range evenly in its logarithm. `dear` is a factor that is dear to change: it is set
-    once for a whole plot. `parent` is the factor that this one is nested in.
+    `log` spaces a range evenly on a logarithmic scale. `dear` marks a factor that is expensive to change
+    (hard to change): it is set once for a whole plot. `parent` is the factor that this one is nested in.
     """
 
     name: str
@@ -37,10 +37,11 @@ class Dimension(msgspec.Struct, frozen=True):
 
     @property
     def ranged(self) -> bool:
+        """Whether it is a range rather than a list of levels."""
         return self.low is not None and self.high is not None
 
     def at(self, coded: float) -> Json:
-        """The value at a coded place between -1 and 1 of a range; without a range, the nearest level."""
+        """The value at a coded coordinate between -1 and 1 of a range; without a range, the nearest level."""
         if not self.ranged:
             last = len(self.levels) - 1
             return self.levels[min(last, max(0, round((coded + 1) / 2 * last)))]
@@ -55,16 +56,18 @@ class Dimension(msgspec.Struct, frozen=True):
 
 
 class Space(msgspec.Struct, frozen=True):
-    """The dimensions, and which points of it are admissible at all (None: every one)."""
+    """The dimensions, and a predicate for the admissible points (None: all are)."""
 
     dimensions: tuple[Dimension, ...]
     admits: Callable[[Mapping[str, Json]], bool] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of the dimensions, in order."""
         return tuple(dimension.name for dimension in self.dimensions)
 
     def allows(self, point: Mapping[str, Json]) -> bool:
+        """Whether the point satisfies the constraints."""
         return self.admits is None or self.admits(point)
 
 

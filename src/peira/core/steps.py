@@ -1,7 +1,7 @@
 """Recorded steps: computed once, replayed when a trial is resumed or retried.
 
-A step is known by its trial, its name, the code of its function, its arguments, and its ordinal among
-equal ones, so that editing the function or changing an argument makes a new step and never returns a
+A step is identified by its trial, its name, the fingerprint of its function, its arguments, and its ordinal
+among equal ones, so that editing the function or changing an argument makes a new step and never returns a
 stale value.
 """
 
@@ -12,18 +12,19 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from peira.core.code.fingerprint import fingerprint
 from peira.core.codec import decode
 from peira.core.context import Channel, Trial, current_trial
 from peira.core.failpoints import reach
-from peira.core.fingerprint import fingerprint
 from peira.core.ids import canonical, compose, digest, normalise
 
 
 def step(name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Run `fn(*args, **kwargs)` once and record its value; a resumed trial gets the recorded value.
 
-    The value is durable before it is returned; it and the arguments must be JSON. With a coroutine
-    function, await the step: `await step("search", look_up, query)`.
+    The value is durable before it is returned; it and the arguments must be JSON, else NotJson is raised.
+    With a coroutine function, await the step: `await step("search", look_up, query)`. Raises NotInTrial
+    outside an agent.
     """
     trial = current_trial()
     key = _key(trial, name, fn, args, kwargs)
@@ -39,6 +40,7 @@ def step(name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
 
 
 async def _step_async(channel: Channel, key: str, name: str, pending: Coroutine[Any, Any, Any]) -> Any:
+    """The step for a coroutine, which is closed without being awaited if the value is recorded."""
     try:
         known = await asyncio.to_thread(channel.recall, key)
         value = normalise(await pending, f"step {name!r}") if known is None else decode(known)
@@ -53,6 +55,7 @@ async def _step_async(channel: Channel, key: str, name: str, pending: Coroutine[
 def _key(
     trial: Trial, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> str:
+    """The id of this step, with its ordinal among equal steps of the attempt."""
     given = digest(normalise([list(args), kwargs], f"arguments of step {name!r}"))
     same = compose("step", trial.id, digest(name), fingerprint(fn).digest, given)
     trial.ordinals[same] += 1

@@ -1,7 +1,7 @@
-"""Texts with places to fill: sandboxed Jinja in which every name must have a value.
+"""Templates: sandboxed Jinja in which every name must have a value.
 
-Rendering is pure: it reads no file, clock or chance, changes nothing it is given, and the same template and
-values give the same text.
+Rendering is a pure function: it reads no file, clock or random number, changes none of its arguments, and the
+same template and values give the same text.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _FAULTS = (TypeError, ValueError, ArithmeticError, RecursionError, LookupError, 
 
 
 def is_template(text: str) -> bool:
-    """Whether there is anything in the text to fill in."""
+    """Whether the text contains any Jinja syntax."""
     return any(mark in text for mark in MARKS)
 
 
 @dataclass(frozen=True)
 class Template:
-    """A checked template, equal when its text is. `names` are the values it asks for."""
+    """A checked template, equal when its text is; Invalid if its syntax is wrong."""
 
     text: str
 
@@ -38,12 +38,13 @@ class Template:
 
     @property
     def names(self) -> frozenset[str]:
+        """The names of the values that it needs."""
         from jinja2 import meta
 
         return frozenset(meta.find_undeclared_variables(_environment().parse(self.text)))
 
     def render(self, values: Mapping[str, Json]) -> str:
-        """The text filled in; Invalid where a value is missing or cannot be used so."""
+        """The rendered text; Invalid where a value is missing or of the wrong type."""
         from jinja2 import TemplateError
 
         try:
@@ -54,6 +55,7 @@ class Template:
 
 @lru_cache(maxsize=256)
 def _compiled(text: str) -> Compiled:
+    """The compiled template, cached by its text."""
     from jinja2 import TemplateError, TemplateSyntaxError
 
     try:
@@ -66,11 +68,12 @@ def _compiled(text: str) -> Compiled:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
+    """The sandboxed Jinja environment, without random numbers and without large repetitions."""
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Pure(ImmutableSandboxedEnvironment):
-        # A short template must not be able to ask for a huge text.
+        # A short template must not be able to produce a huge text.
         intercepted_binops = frozenset(["*", "**"])
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:

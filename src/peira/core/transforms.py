@@ -1,7 +1,7 @@
-"""Between an output and its evaluation: what a transform is, and the answer that is none.
+"""The protocol of transforms, which extract the answer from an output, and `NoAnswer`.
 
-A transform finds in an output what is to be judged. Where it finds nothing it gives a `NoAnswer`, which is
-neither an empty text nor null: an empty answer is something the agent said, no answer is not.
+A transform extracts from an output the part that is evaluated. If it finds nothing it gives a `NoAnswer`,
+which is neither an empty text nor null: an empty answer was given by the agent, a missing one was not.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from peira.core.ids import Json
-from peira.core.named import made, options_of
+from peira.core.registry import made, options_of
 from peira.errors import Invalid
 
 
 class NoAnswer(msgspec.Struct, frozen=True, gc=False):
     """There is no answer in the output; `reason` says in a few words what was not found.
 
-    Equal only to another with the same reason, false in a condition, and no JSON: it is recorded by
-    `to_json` and by nothing else.
+    Equal only to another with the same reason, false in a condition, and not JSON: it is recorded as what
+    `to_json` gives, and in no other form.
     """
 
     reason: str
@@ -35,18 +35,20 @@ class NoAnswer(msgspec.Struct, frozen=True, gc=False):
 
 @runtime_checkable
 class Transform(Protocol):
-    """Finds in an output what is to be judged."""
+    """Extracts from an output the part that is evaluated."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name under which its answers are recorded."""
+        ...
 
     @property
     def identity(self) -> Json:
-        """Configuration and code: with the output's digest, what its answer is known by."""
+        """Configuration and code, which together with the output's digest identify an answer."""
         ...
 
     def apply(self, output: Json | NoAnswer) -> Json | NoAnswer:
-        """The answer in an output, the same for the same output; NoAnswer stays what it is."""
+        """The answer in an output, deterministic; a NoAnswer is passed through."""
         ...
 
 
@@ -54,14 +56,17 @@ _KEYS = ("no_answer", "answer")
 
 
 def to_json(answer: Json | NoAnswer) -> Json:
-    """An answer as it is recorded: itself. No answer is {"no_answer": reason}, which nothing else becomes."""
+    """An answer as it is recorded: itself; a NoAnswer is {"no_answer": reason}.
+
+    An answer that happens to have the shape of a recorded one is wrapped, so that the two cannot be confused.
+    """
     if isinstance(answer, NoAnswer):
         return {"no_answer": answer.reason}
     return {"answer": answer} if _wrapped(answer) else answer
 
 
 def from_json(recorded: Json) -> Json | NoAnswer:
-    """The answer that `to_json` wrote."""
+    """The inverse of `to_json`."""
     if not _wrapped(recorded):
         return recorded
     [(key, value)] = recorded.items()
@@ -69,12 +74,16 @@ def from_json(recorded: Json) -> Json | NoAnswer:
 
 
 def _wrapped(value: Json) -> bool:
+    """Whether the value has the shape that `to_json` reserves."""
     return isinstance(value, dict) and len(value) == 1 and next(iter(value)) in _KEYS
 
 
 def as_transform(given: Any) -> Transform:
-    """The transform that is meant: one made already, a function, "last_line", {"name": "regex",
-    "pattern": "..."}, {"regex": {"pattern": "..."}}, or a list of these, which is a chain."""
+    """The transform that a user's value stands for; Invalid if it stands for none.
+
+    One already made, a function, "last_line", {"name": "regex", "pattern": "..."}, {"regex": {"pattern":
+    "..."}}, or a list of these, which is a chain.
+    """
     if isinstance(given, Transform) and not inspect.isclass(given):
         return given
     if isinstance(given, str):
@@ -89,6 +98,7 @@ def as_transform(given: Any) -> Transform:
 
 
 def _make(name: str, options: dict[str, Any]) -> Transform:
+    """Make the transform of this name with its options."""
     if name == "function" and not callable(options.get("fn")):
         raise Invalid("write a function as file.py:name")
     transform: Transform = made("transform", name, options)

@@ -1,31 +1,22 @@
-"""The shelf of data: cases out of files, folders, data sets and lists, and the benchmarks made of them.
+"""Data: cases from files, folders, data sets and lists; statistics of cases; benchmarks.
 
-Most studies bring their cases along: a room is opened when something of it is asked for.
+Modules are imported lazily, on first use, because most studies define their cases themselves.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from peira.core.door import late, open_late
+from peira.core.lazy import late, lazy_imports
 from peira.core.registry import Registry
 
-if TYPE_CHECKING:
-    from peira.data.answer import answer
-    from peira.data.benchmarks import BENCHMARKS
-    from peira.data.describe import Stats, stats
-    from peira.data.instructions import instructions
-    from peira.data.reading import load, read
+with lazy_imports(__name__, "register"):
+    from peira.data.benchmarks import BENCHMARKS as BENCHMARKS
+    from peira.data.cases import load as load
+    from peira.data.cases import read as read
+    from peira.data.evaluators import answer as answer
+    from peira.data.evaluators import instructions as instructions
+    from peira.data.statistics import Stats as Stats
+    from peira.data.statistics import stats as stats
 
-__all__ = ["BENCHMARKS", "Stats", "answer", "instructions", "load", "read", "register", "stats"]
-
-_ROOMS = {
-    "peira.data.answer": ("answer",),
-    "peira.data.benchmarks": ("BENCHMARKS",),
-    "peira.data.describe": ("Stats", "stats"),
-    "peira.data.instructions": ("instructions",),
-    "peira.data.reading": ("load", "read"),
-}
 _BENCHMARKS = {
     "maths": ("competition_math", "gsm8k", "gsm_symbolic", "math500"),
     "choices": (
@@ -42,16 +33,14 @@ _BENCHMARKS = {
     "words": ("coqa", "ifeval"),
     "code": ("humaneval", "mbpp"),
 }
+"""The built-in benchmarks by module."""
 
 
 def register(registry: Registry) -> None:
-    """Offer what reads data, what judges benchmarks, and the benchmarks themselves, as any plug-in would."""
+    """Register the data query, the evaluators of benchmarks, and the benchmarks, for lazy import."""
     registry.add("data", "query", late(__name__, "read"))
     registry.add("evaluator", "answer", late(__name__, "answer"))
     registry.add("evaluator", "instructions", late(__name__, "instructions"))
-    for room, names in _BENCHMARKS.items():
+    for module, names in _BENCHMARKS.items():
         for name in names:
-            registry.add("benchmark", name, late(f"{__name__}.benchmarks.{room}", name))
-
-
-open_late(__name__, _ROOMS)
+            registry.add("benchmark", name, late(f"{__name__}.benchmarks.{module}", name))

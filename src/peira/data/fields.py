@@ -1,4 +1,4 @@
-"""What of a row is what of a case: fields by name, dotted names into nested ones, and templates."""
+"""Mapping from fields of a row to fields of a case: names, dotted names and templates."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from peira.core.ids import Json
 from peira.core.registry import nearest
 from peira.core.templates import Template, is_template
 from peira.errors import Invalid
+from peira.spec.data_files import DataRow
 from peira.spec.query import FIELDS, Query
-from peira.spec.rows import Row
 
 Field = Callable[[Mapping[str, Json]], Json]
+"""Returns a value of a row."""
 
 
 def field(text: str) -> Field:
-    """What a mapping names: a template over the row's fields (and the `row`, for names that are no words), or
-    one of them."""
+    """The function for a mapping: a template over the row's fields (and `row`), or a field name."""
     if is_template(text):
         template = Template(text)
         return lambda row: template.render({"row": row, **row})
@@ -25,7 +25,10 @@ def field(text: str) -> Field:
 
 
 def found(row: Mapping[str, Json], name: str) -> Json:
-    """The field of that name; `answers.text.0` goes into tables and lists."""
+    """The value of a field; a dotted name such as `answers.text.0` goes into tables and lists.
+
+    Raises `Invalid` if there is no such field.
+    """
     if name in row:
         return row[name]
     value: Json = row
@@ -39,8 +42,8 @@ def found(row: Mapping[str, Json], name: str) -> Json:
     return value
 
 
-def reader(query: Query) -> Callable[[Row], Row]:
-    """From a row of the source to the row of a case, with `input`, `expected` and the rest."""
+def reader(query: Query) -> Callable[[DataRow], DataRow]:
+    """The function that maps a row of the source to the row of a case, with `input`, `expected` etc."""
     if query.folder and not query.mapping:
         return lambda row: row._replace(value={"input": row.value["text"], "id": row.value["path"]})
     if not query.mapping:
@@ -49,7 +52,8 @@ def reader(query: Query) -> Callable[[Row], Row]:
     return lambda row: row._replace(value=_table(row, mapped))
 
 
-def _table(row: Row, mapped: Mapping[str, Field]) -> dict[str, Any]:
+def _table(row: DataRow, mapped: Mapping[str, Field]) -> dict[str, Any]:
+    """The mapped fields of a row; raises `Invalid` with every missing field."""
     if not isinstance(row.value, Mapping):
         raise Invalid(f"must be a table of names and values, not {row.value!r}")
     problems: list[str] = []
@@ -68,8 +72,8 @@ def _table(row: Row, mapped: Mapping[str, Field]) -> dict[str, Any]:
     return {**table, "metadata": metadata} if metadata else table
 
 
-class Names(Mapping[str, Json]):
-    """A row as expressions see it: its fields, dotted names, and what a case keeps under metadata."""
+class RowNames(Mapping[str, Json]):
+    """A row as seen by expressions: its fields, dotted names, and the fields of its metadata."""
 
     def __init__(self, value: Json) -> None:
         self._row = value if isinstance(value, Mapping) else _pair(value)

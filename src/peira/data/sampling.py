@@ -1,7 +1,8 @@
-"""Which rows are taken: by name, the first so many, at random, in proportion to strata.
+"""Selection of rows: by id, at random, or stratified.
 
-Each is one pass and holds no more than what it may yet take. Every row that is met draws a number, and those
-with the lowest are the sample: every set of that size is equally likely, and one seed gives one sample.
+Each is one pass and holds no more rows than it may select. Every row draws a random number, and the rows with
+the lowest numbers are the sample (reservoir sampling): every subset of that size is equally likely, and the
+seed determines the sample.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 
 class Reservoir:
-    """The places and items with the lowest draws among those it was offered, at most `size` of them."""
+    """The items with the lowest random numbers among those offered, at most `size` of them."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -29,6 +30,7 @@ class Reservoir:
         self.offered = 0
 
     def offer(self, draw: float, place: int, item: object) -> None:
+        """Offer an item with its random number and position."""
         self.offered += 1
         if len(self._heap) < self._size:
             heapq.heappush(self._heap, (-draw, -place, item))
@@ -36,11 +38,12 @@ class Reservoir:
             heapq.heapreplace(self._heap, (-draw, -place, item))
 
     def lowest(self, n: int) -> list[tuple[int, object]]:
+        """The positions and items with the `n` lowest numbers."""
         return [(-place, item) for _, place, item in sorted(self._heap, key=lambda e: e[:2])[::-1][:n]]
 
 
 def sampled(rows: Iterable[T], size: int, seed: int, stratum: Callable[[T], object] | None = None) -> list[T]:
-    """At most so many rows, at random, in their order. With strata, as many of each as is in proportion."""
+    """A random sample of at most `size` rows, in their order; with strata, proportionally allocated."""
     draw = random.Random(f"peira sample {seed}").random
     strata: dict[bytes, Reservoir] = {}
     for place, row in enumerate(rows):
@@ -54,7 +57,7 @@ def sampled(rows: Iterable[T], size: int, seed: int, stratum: Callable[[T], obje
 
 
 def allotted(size: int, counts: list[int]) -> list[int]:
-    """How many of each: in proportion to the counts, the largest remainders rounded up."""
+    """Proportional allocation to strata, by the largest remainder method."""
     total = sum(counts)
     if size >= total:
         return counts
@@ -66,6 +69,7 @@ def allotted(size: int, counts: list[int]) -> list[int]:
 
 
 def shuffled(rows: list[T], seed: int) -> list[T]:
+    """The rows in a random order that the seed determines."""
     draw = random.Random(f"peira shuffle {seed}").random
     return [
         row for _, _, row in sorted(((draw(), i, row) for i, row in enumerate(rows)), key=lambda e: e[:2])
@@ -73,7 +77,7 @@ def shuffled(rows: list[T], seed: int) -> list[T]:
 
 
 def named(cases: Iterable[tuple[T, Case]], ids: Iterable[str]) -> Iterator[T]:
-    """Those whose case has one of the ids, as in the whole set; Invalid if one is missing."""
+    """The rows whose cases have these ids, as in the whole set; raises `Invalid` for a missing id."""
     wanted = dict.fromkeys(ids)
     roots = {one.partition("-")[0] for one in wanted}
     met: Counter[str] = Counter()
@@ -91,9 +95,9 @@ def named(cases: Iterable[tuple[T, Case]], ids: Iterable[str]) -> Iterator[T]:
 
 
 def content(cases: Iterable[Case]) -> str:
-    """The digest of a set of cases: of all that they say, in their order."""
+    """The digest of a set of cases: of all their fields, in order."""
     whole = sha256()
     for case in cases:
-        said = [case.input, case.expected, case.id, case.cluster, case.slice, case.metadata]
-        whole.update(canonical(said) + b"\n")
+        fields = [case.input, case.expected, case.id, case.cluster, case.slice, case.metadata]
+        whole.update(canonical(fields) + b"\n")
     return whole.hexdigest()

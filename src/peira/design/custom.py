@@ -1,34 +1,108 @@
-"""A design that people bring: rows in the study, or a CSV or JSON file.
+"""Custom designs: rows given in the study, or read from a CSV or JSON file.
 
-A row has a value for every factor, and may say its `block`, `plot`, `period` and `replicates`. Nothing is
-made up and nothing dropped: unknown and missing columns, and values that are no level and in no range,
-are all told with the rows they are in. Equal rows are one run, replicated.
+A row has a value for every factor, and optionally `block`, `plot`, `period` and `replicates`. Unknown
+columns, missing columns and values that are neither a level nor within the range are all reported, with the
+rows they occur in. Equal rows become one run with replicates.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from peira.core.ids import Json
 from peira.core.registry import Registry, nearest
 from peira.core.space import Dimension, Point, Space
-from peira.design.dimensions import counted, is_number, key, label, require
-from peira.design.membership import equal_levels, misplaced
-from peira.design.tables import Row, listed, read
-from peira.spec.tables import shortened
+from peira.design.dimensions import (
+    count_problems,
+    equal_levels,
+    is_number,
+    key,
+    label,
+    require,
+    value_problem,
+)
+from peira.errors import Invalid
+from peira.spec.data_files import shortened
+from peira.spec.documents import read_document, read_text
+
+# Reading rows
+
+
+class DesignRow(NamedTuple):
+    """One row of a custom design."""
+
+    where: str
+    """The location of the row, for messages."""
+    values: dict[str, Json]
+    """The values by column."""
+    written: bool = False
+    """Whether the values are texts still to be matched to levels, as in a CSV file."""
+
+
+def read(path: Path) -> list[DesignRow]:
+    """Read the rows of a CSV file with a header or a JSON list of objects; raises `Invalid`."""
+    if path.suffix.lower() == ".csv":
+        return _csv(read_text(path), path.name)
+    if path.suffix.lower() == ".json":
+        return listed(read_document(path), path.name)
+    raise Invalid(f"file: {path.name} is neither .csv nor .json")
+
+
+def listed(rows: object, name: str = "rows") -> list[DesignRow]:
+    """Rows given as a list of mappings; raises `Invalid` for anything else."""
+    if not isinstance(rows, (list, tuple)) or not rows:
+        raise Invalid(f"{name}: must be a list of at least one table of values by factor")
+    require(
+        f"{name}[{nth}]: must be a table of values by factor, not {row!r}"
+        for nth, row in enumerate(rows)
+        if not isinstance(row, Mapping)
+    )
+    return [DesignRow(f"{name}[{nth}]", dict(row)) for nth, row in enumerate(rows)]
+
+
+def _csv(text: str, name: str) -> list[DesignRow]:
+    """Parse CSV text with a header line; raises `Invalid` for duplicate columns and ragged lines."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
+    try:
+        lines = [(f"{name}:{reader.line_num}", cells) for cells in reader if any(cells)]
+    except csv.Error as error:
+        raise Invalid(f"{name}:{reader.line_num}: {error}") from None
+    if len(lines) < 2:
+        raise Invalid(f"{name}: needs a line with the names of the factors, and at least one line of values")
+    header = [column.strip() for column in lines[0][1]]
+    require(_duplicate_columns(header, lines[0][0]), _ragged_lines(lines[1:], len(header)))
+    return [DesignRow(where, dict(zip(header, cells, strict=True)), True) for where, cells in lines[1:]]
+
+
+def _duplicate_columns(header: list[str], where: str) -> Iterator[str]:
+    for column in sorted({column for column in header if header.count(column) > 1}):
+        yield f"{where}: the column {column!r} is there twice"
+
+
+def _ragged_lines(lines: Iterable[tuple[str, list[str]]], width: int) -> Iterator[str]:
+    for where, cells in lines:
+        if len(cells) != width:
+            yield f"{where}: has {len(cells)} values for {width} columns"
+
+
+# The design
+
 
 TEXTS, COUNTS = ("block", "plot"), {"period": 0, "replicates": 1}
 
 
 class Custom:
-    """The rows given, in their order: `rows` as a list of tables, or the `file` that has them.
+    """A design that consists of the given rows, in their order, from `rows` or from a `file`.
 
-    The path is taken from where the command is run. In a CSV file a value is matched with the level that
-    is written so; in JSON it is the value itself.
+    A relative path is resolved against the current directory. In a CSV file a value is matched to the level
+    with that text; in JSON it is the value itself.
     """
 
     name = "custom"
@@ -40,19 +114,22 @@ class Custom:
         file: str | None = None,
         replicates: int = 1,
     ) -> None:
-        require(_given(rows, file), counted("replicates", replicates, 1))
+        require(_source_problems(rows, file), count_problems("replicates", replicates, 1))
         self.rows, self.replicates = (listed(rows) if file is None else read(Path(file))), replicates
 
     def size(self, space: Space) -> int:
+        """The number of distinct rows; raises `Invalid` with every problem of the rows for this space."""
         return len(self._points(space))
 
     def points(self, space: Space, seed: int) -> Iterator[Point]:
+        """The distinct rows as points; raises `Invalid` with every problem of the rows for this space."""
         return iter(self._points(space))
 
     def _points(self, space: Space) -> list[Point]:
+        """The distinct points; raises `Invalid` with every problem of the rows."""
         others = tuple(name for name in (*TEXTS, *COUNTS) if name not in space.names)
-        rows = [_settled(row, space) for row in self.rows]
-        require(shortened([*_columns(rows, space, others), *_cells(rows, space, others)]))
+        rows = [_with_levels(row, space) for row in self.rows]
+        require(shortened([*_column_problems(rows, space, others), *_value_problems(rows, space, others)]))
         found: dict[str, Point] = {}
         for row in rows:
             point = self._point(row, space, others)
@@ -61,21 +138,22 @@ class Custom:
             found[same] = msgspec.structs.replace(point, replicates=times)
         return list(found.values())
 
-    def _point(self, row: Row, space: Space, others: Sequence[str]) -> Point:
-        said = {name: row.values[name] for name in others if name in row.values}
-        times = said.pop("replicates", 1) * self.replicates
-        return Point({name: row.values[name] for name in space.names}, **said, replicates=times)
+    def _point(self, row: DesignRow, space: Space, others: Sequence[str]) -> Point:
+        given = {name: row.values[name] for name in others if name in row.values}
+        times = given.pop("replicates", 1) * self.replicates
+        return Point({name: row.values[name] for name in space.names}, **given, replicates=times)
 
 
-def _given(rows: object, file: object) -> Iterator[str]:
+def _source_problems(rows: object, file: object) -> Iterator[str]:
+    """Problems with the choice of `rows` or `file`."""
     if (rows is None) == (file is None):
         yield "say one of rows and file"
     elif file is not None and not isinstance(file, str):
         yield f"file: must be a path, not {file!r}"
 
 
-def _settled(row: Row, space: Space) -> Row:
-    """The row with the levels that its values stand for; what stands for none is left as it is."""
+def _with_levels(row: DesignRow, space: Space) -> DesignRow:
+    """The row with texts replaced by the levels they match; unmatched values are kept."""
     known = {dimension.name: dimension for dimension in space.dimensions}
     values = {
         name: _level(known[name], value, row.written) if name in known else _extra(name, value, row.written)
@@ -85,6 +163,7 @@ def _settled(row: Row, space: Space) -> Row:
 
 
 def _level(dimension: Dimension, value: Json, written: bool) -> Json:
+    """The level that a value denotes, or the value itself if there is none."""
     number = _number(value) if written else value
     if dimension.ranged:
         return number
@@ -93,7 +172,7 @@ def _level(dimension: Dimension, value: Json, written: bool) -> Json:
 
 
 def _written_levels(dimension: Dimension, text: str, number: Json) -> list[Json]:
-    """The levels that may be written so; the exact text first."""
+    """The levels that match a text: equal text first, then equal numbers."""
     exact = [level for level in dimension.levels if text in (label(level), str(level))]
     return exact + [level for level in dimension.levels if is_number(level) and level == number]
 
@@ -103,7 +182,7 @@ def _extra(name: str, value: Json, written: bool) -> Json:
 
 
 def _number(text: str) -> Json:
-    """The number that is written; the text itself if none is."""
+    """The number that the text denotes, or the text itself."""
     try:
         number = float(text)
     except ValueError:
@@ -111,8 +190,8 @@ def _number(text: str) -> Json:
     return int(number) if number.is_integer() else number
 
 
-def _columns(rows: Sequence[Row], space: Space, others: Sequence[str]) -> Iterator[str]:
-    """What is wrong with the names of columns, each told once."""
+def _column_problems(rows: Sequence[DesignRow], space: Space, others: Sequence[str]) -> Iterator[str]:
+    """Problems with column names, each reported once with the rows concerned."""
     unknown: dict[str, list[str]] = defaultdict(list)
     missing: dict[str, list[str]] = defaultdict(list)
     for row in rows:
@@ -122,31 +201,34 @@ def _columns(rows: Sequence[Row], space: Space, others: Sequence[str]) -> Iterat
             if name not in row.values:
                 missing[name].append(row.where)
     for name, places in sorted(unknown.items()):
-        yield f"{_some(places)}: no factor {name!r}{nearest(name, [*space.names, *others])}"
+        yield f"{_location(places)}: no factor {name!r}{nearest(name, [*space.names, *others])}"
     for name, places in missing.items():
-        yield f"{_some(places)}: there is no value for {name!r}"
+        yield f"{_location(places)}: there is no value for {name!r}"
 
 
-def _cells(rows: Sequence[Row], space: Space, others: Sequence[str]) -> Iterator[str]:
+def _value_problems(rows: Sequence[DesignRow], space: Space, others: Sequence[str]) -> Iterator[str]:
+    """Problems with the values of factors and of the reserved columns."""
     for row in rows:
         for dimension in space.dimensions:
             if dimension.name in row.values:
-                yield from (f"{row.where}: {p}" for p in misplaced(dimension, row.values[dimension.name]))
+                yield from (f"{row.where}: {p}" for p in value_problem(dimension, row.values[dimension.name]))
         for name in others:
             if name in row.values:
-                yield from (f"{row.where}: {p}" for p in _misfit(name, row.values[name]))
+                yield from (f"{row.where}: {p}" for p in _reserved_problems(name, row.values[name]))
 
 
-def _misfit(name: str, value: Json) -> Iterator[str]:
+def _reserved_problems(name: str, value: Json) -> Iterator[str]:
+    """Problems with a value of a reserved column."""
     if name in COUNTS:
-        yield from counted(name, value, COUNTS[name])
+        yield from count_problems(name, value, COUNTS[name])
     elif not isinstance(value, str):
         yield f"{name}: must be a text, not {value!r}"
 
 
-def _some(places: Sequence[str]) -> str:
+def _location(places: Sequence[str]) -> str:
     return places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
 
 
 def register(registry: Registry) -> None:
+    """Register the design `custom`."""
     registry.add("design", Custom.name, Custom)

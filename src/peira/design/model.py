@@ -1,4 +1,4 @@
-"""The model a design is to estimate: a formula over the factors, and its matrix.
+"""The model that a design is to estimate: formulas, terms and the model matrix.
 
 A formula is terms joined by `+`: a factor (`style`), an interaction (`model:style`; `model*style` stands for
 both factors and their interaction), a power of a numeric factor (`temperature^2`), or one of the words
@@ -7,9 +7,9 @@ both factors and their interaction), a power of a numeric factor (`temperature^2
     interactions  main, and every pair of factors
     quadratic     interactions, and the square of every numeric factor with at least three values
 
-The intercept is always in the model. A numeric factor is coded from -1 (lowest) to 1 (highest), in its
-logarithm if it is on a log scale; any other factor has one column for each level but the last, coded so that
-its effects sum to zero (the level's own column 1, the last level -1 in all).
+The intercept is always in the model. A numeric factor is coded from -1 (lowest) to 1 (highest), on the log
+scale if it has one; any other factor has sum-to-zero (effect) coding, one column for each level but the last
+(1 in the level's own column, -1 in all columns for the last level).
 """
 
 from __future__ import annotations
@@ -35,20 +35,23 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float64]
 
 WORDS = ("main", "interactions", "quadratic")
+"""The words that stand for whole models."""
 _PART = re.compile(r"\s*(?P<name>[^\W\d]\w*)\s*(?:(?:\^|\*\*)\s*(?P<power>\d+)\s*)?")
 
 
 class Term(msgspec.Struct, frozen=True):
-    """A product of factors, each raised to a power: in the order of the space. Empty: the intercept."""
+    """A product of factors raised to powers, in the order of the space; empty for the intercept."""
 
     powers: tuple[tuple[str, int], ...] = ()
 
     @property
     def label(self) -> str:
+        """The term as written in a formula, such as `model:temperature^2`."""
         return ":".join(_power(name, power) for name, power in self.powers) or "intercept"
 
     @property
     def factors(self) -> tuple[str, ...]:
+        """The names of the factors in the term."""
         return tuple(name for name, _ in self.powers)
 
 
@@ -60,7 +63,7 @@ INTERCEPT = Term()
 
 
 def parse(formula: str, space: Space) -> tuple[Term, ...]:
-    """The terms of a formula, each once, the intercept first; every problem with it is said at once."""
+    """Parse a formula into distinct terms, the intercept first; raises `Invalid` with every problem."""
     found: dict[Term, None] = {INTERCEPT: None}
     problems: list[str] = []
     for text in formula.split("+"):
@@ -73,27 +76,27 @@ def parse(formula: str, space: Space) -> tuple[Term, ...]:
 
 
 def width(term: Term, space: Space) -> int:
-    """How many columns, and so parameters, the term has."""
+    """The number of model columns, and so of parameters, of the term."""
     known = {dimension.name: dimension for dimension in space.dimensions}
     return math.prod(1 if numeric(known[name]) else len(known[name].levels) - 1 for name in term.factors)
 
 
 def parameters(space: Space, terms: Iterable[Term]) -> int:
-    """How many parameters the model has, and so how many runs it needs at least."""
+    """The number of parameters of the model, which is the minimum number of runs."""
     return sum(width(term, space) for term in terms)
 
 
 def model_matrix(
     space: Space, points: Sequence[Mapping[str, Json]], formula: str
 ) -> tuple[Matrix, tuple[str, ...]]:
-    """The matrix of the model at the points (one row each), and the names of its columns."""
+    """The model matrix at the points, one row each, and its column names."""
     return encode(space, points, parse(formula, space))
 
 
 def encode(
     space: Space, points: Sequence[Mapping[str, Json]], terms: Sequence[Term]
 ) -> tuple[Matrix, tuple[str, ...]]:
-    """One row for each point, the columns of each term in turn, and the columns' names."""
+    """The model matrix of the terms at the points, one row each, and its column names."""
     used = {name for term in terms for name in term.factors}
     dimensions = [dimension for dimension in space.dimensions if dimension.name in used]
     lacking = {d.name for d in dimensions for point in points if d.name not in point}
@@ -114,7 +117,7 @@ def code(dimension: Dimension, values: Sequence[Json]) -> Matrix:
 
 
 def expand(columns: Mapping[str, Matrix], terms: Iterable[Term], rows: int) -> Matrix:
-    """The columns of the terms from the columns of their factors."""
+    """The columns of the terms, as products of the columns of their factors."""
     import numpy as np
 
     blocks = []
@@ -128,7 +131,7 @@ def expand(columns: Mapping[str, Matrix], terms: Iterable[Term], rows: int) -> M
 
 
 def column_names(space: Space, term: Term) -> list[str]:
-    """`temperature^2`, `model[a]:style[plain]`: the level whose own column it is, in brackets."""
+    """Names such as `temperature^2` or `model[a]:style[plain]`, with the level in brackets."""
     known = {dimension.name: dimension for dimension in space.dimensions}
     names = [""]
     for name, power in term.powers:
@@ -139,7 +142,7 @@ def column_names(space: Space, term: Term) -> list[str]:
 
 
 def _terms(text: str, space: Space) -> list[Term]:
-    """The terms that one part of a formula between two `+` stands for."""
+    """The terms denoted by one summand of a formula."""
     if text == "1":
         return [INTERCEPT]
     if text in WORDS and text not in space.names:
@@ -153,6 +156,7 @@ def _terms(text: str, space: Space) -> list[Term]:
 
 
 def _word(word: str, space: Space) -> list[Term]:
+    """The terms of `main`, `interactions` or `quadratic`."""
     main = [Term(((name, 1),)) for name in space.names]
     pairs = [Term(((a, 1), (b, 1))) for a, b in combinations(space.names, 2)]
     squares = [Term(((d.name, 2),)) for d in space.dimensions if numeric(d) and values_of(d) > 2]
@@ -160,7 +164,7 @@ def _word(word: str, space: Space) -> list[Term]:
 
 
 def _product(text: str, space: Space) -> list[tuple[str, int]]:
-    """The factors and powers of `a:b^2`."""
+    """Parse a product such as `a:b^2` into factors and powers."""
     powers = []
     for piece in text.split(":"):
         match = _PART.fullmatch(piece)
@@ -175,14 +179,16 @@ def _product(text: str, space: Space) -> list[tuple[str, int]]:
 
 
 def _term(parts: Iterable[tuple[str, int]], space: Space) -> Term:
+    """The product of the parts as one term; raises `Invalid` for a power the factor cannot have."""
     powers: dict[str, int] = {}
     for name, power in parts:
         powers[name] = powers.get(name, 0) + power
-    require(*(_unfit(d, powers[d.name]) for d in space.dimensions if d.name in powers))
+    require(*(_power_problems(d, powers[d.name]) for d in space.dimensions if d.name in powers))
     return Term(tuple((name, powers[name]) for name in space.names if powers.get(name)))
 
 
-def _unfit(dimension: Dimension, power: int) -> Iterator[str]:
+def _power_problems(dimension: Dimension, power: int) -> Iterator[str]:
+    """Problems with a power that the factor cannot have, or too few values for it."""
     name = dimension.name
     if power == 0:
         yield f"{name}^0 is the intercept, which is always in the model; leave it out"

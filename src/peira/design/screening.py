@@ -1,9 +1,9 @@
 """Screening designs: many factors in few runs, to find the few that matter.
 
-`plackett_burman` takes two-level factors and confounds every two-factor interaction a little with many
-main effects (with a foldover, with none). `definitive_screening` takes three places of every factor: main
-effects are clear of each other, of all two-factor interactions and of all squares, and squares can be
-estimated.
+`plackett_burman` takes two-level factors; two-factor interactions are partially aliased with main effects
+(with a foldover, not at all). `definitive_screening` takes three levels of every factor: main effects are
+orthogonal to each other, to all two-factor interactions and to all quadratic effects, and quadratic effects
+are estimable.
 """
 
 from __future__ import annotations
@@ -12,19 +12,21 @@ from collections.abc import Iterator
 
 from peira.core.registry import Registry
 from peira.core.space import Space
-from peira.design.dimensions import counted, require
-from peira.design.hadamard import conference, hadamard
-from peira.design.runs import Coded, Sheet, between, merged, true_or_false
+from peira.design.algebra.hadamard import conference, hadamard
+from peira.design.coded_runs import CodedDesign, RunSheet, between, merged, true_or_false
+from peira.design.dimensions import count_problems, require
 from peira.errors import Invalid
 
 MOST_RUNS = 100
+"""Largest Plackett-Burman design."""
 MOST_SCREENED = 50
+"""Maximum number of factors of a definitive screening design."""
 
 
-class PlackettBurman(Coded):
-    """Two-level runs in any multiple of 4 up to 100, by default the smallest that holds the factors.
+class PlackettBurman(CodedDesign):
+    """Two-level design in a multiple of 4 runs up to 100, by default the smallest that fits.
 
-    `foldover` adds every run turned round, which clears main effects of two-factor interactions.
+    `foldover` adds the mirror image of every run, which clears main effects of two-factor interactions.
     """
 
     name = "plackett_burman"
@@ -41,7 +43,8 @@ class PlackettBurman(Coded):
         )
         self.runs, self.foldover = runs, foldover
 
-    def _sheet(self, space: Space) -> Sheet:
+    def _sheet(self, space: Space) -> RunSheet:
+        """The first columns of a Hadamard matrix, with their mirror image if folded over."""
         factors = len(space.dimensions)
         require(between(space, self.name, 2, MOST_RUNS - 1, "use full_factorial, or leave some out"))
         least = 4 * (factors // 4 + 1)
@@ -54,14 +57,14 @@ class PlackettBurman(Coded):
         assert matrix is not None
         rows = [tuple(map(float, row[1 : factors + 1])) for row in matrix]
         found = merged(rows + [tuple(-x for x in row) for row in rows] if self.foldover else rows)
-        return Sheet(found, len(found))
+        return RunSheet(found, len(found))
 
 
-class DefinitiveScreening(Coded):
-    """Three places of each of k factors in 2k + 1 runs (2k + 3 if k is odd), or a few more.
+class DefinitiveScreening(CodedDesign):
+    """Three-level design for k factors in 2k + 1 runs (2k + 3 for odd k), or a few more.
 
-    `fake` factors that are not run make the design larger, and the error estimable. `center` is the number of
-    centre runs, of which there is at least one.
+    `fake` factors, which are not run, enlarge the design and give degrees of freedom for the error. `center`
+    is the number of centre runs, at least one.
     """
 
     name = "definitive_screening"
@@ -70,14 +73,15 @@ class DefinitiveScreening(Coded):
 
     def __init__(self, *, fake: int = 0, center: int = 1, replicates: int = 1) -> None:
         super().__init__(
-            counted("fake", fake, 0, MOST_SCREENED),
+            count_problems("fake", fake, 0, MOST_SCREENED),
             ["center: there must be at least 1"] if center == 0 else (),
             center=center,
             replicates=replicates,
         )
         self.fake = fake
 
-    def _sheet(self, space: Space) -> Sheet:
+    def _sheet(self, space: Space) -> RunSheet:
+        """A conference matrix and its mirror image."""
         factors = len(space.dimensions)
         require(
             between(space, self.name, 3, MOST_SCREENED, "use central_composite for fewer, or leave some out")
@@ -87,11 +91,12 @@ class DefinitiveScreening(Coded):
             order += 1
         rows = [tuple(map(float, row[:factors])) for row in matrix]
         found = merged(turned for row in rows for turned in (row, tuple(-x for x in row)))
-        return Sheet(found, len(found))
+        return RunSheet(found, len(found))
 
 
 def _multiple_of_four(runs: object) -> Iterator[str]:
-    problems = list(counted("runs", runs, 4, MOST_RUNS))
+    """Problems with a number of runs that must be a multiple of 4."""
+    problems = list(count_problems("runs", runs, 4, MOST_RUNS))
     if not problems and isinstance(runs, int) and runs % 4:
         below = runs // 4 * 4
         problems = [f"runs: must be a multiple of 4, not {runs}; say {below} or {below + 4}"]
@@ -99,5 +104,6 @@ def _multiple_of_four(runs: object) -> Iterator[str]:
 
 
 def register(registry: Registry) -> None:
+    """Register the designs `plackett_burman` and `definitive_screening`."""
     for design in (PlackettBurman, DefinitiveScreening):
         registry.add("design", design.name, design)

@@ -1,15 +1,12 @@
-"""How it runs. What of it is asked for by those who only look is opened when they ask."""
+"""The engine: runs the tasks of a study and records every step durably.
+
+Names that read-only commands need are lazy imports, so that importing this package loads nothing else.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from peira.core.lazy import lazy_imports
 
-from peira.core.door import open_late
-
-if TYPE_CHECKING:
-    from peira.engine.opening import call_by_call
-
-__all__ = ["call_by_call"]
-
-_ROOMS = {"peira.engine.opening": ("call_by_call",)}
-open_late(__name__, _ROOMS)
+with lazy_imports(__name__):
+    from peira.engine import run_log as run_log
+    from peira.engine.run_start import spent_by_calls as spent_by_calls

@@ -3,7 +3,14 @@
 Workers pull. A task travels: source -> intake (is its result in the store already?) -> scheduler -> a
 desk, where it is claimed durably, by batch -> a runner -> back to the desk. Ends are gathered without
 a lock and settled together: queued for the store, taken off the schedule, and what follows from them
-is offered. The lock guards the bookkeeping only; the store is waited for outside it.
+is offered.
+
+One lock guards the bookkeeping. Under it nobody waits for a commit (ops are only queued; a source may read
+from the store, and large blobs are written as files when ops are handed over), and nobody else's code runs:
+listeners are told through queues (`hooks`), the stopping rule is asked on a thread of its own with the lock
+released (`consult_rule`), models are called on the ledger's loop, agents and evaluators by runners. The locks
+of the journal, the hooks and the store are taken inside it, never around it. `docs/architecture.md` draws
+threads, locks and who may wait where.
 """
 
 from __future__ import annotations
@@ -11,115 +18,79 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from peira.core.clock import Clock, SystemClock
-from peira.core.contracts import Attempt, Op, Source, Store
-from peira.core.events import (
-    RunNoted,
-    Spent,
-    State,
-)
+import peira.engine.calls as model_calls
+import peira.engine.sources as sources
+from peira.core.contracts import Attempt, Op, Source
 from peira.core.failpoints import reach
-from peira.core.models import Named
-from peira.core.registry import registry
-from peira.engine.allocation import Allocated
-from peira.engine.channel import AttemptChannel
-from peira.engine.claims import Claims
-from peira.engine.endings import ended
-from peira.engine.hooks import Hooks
-from peira.engine.intake import Intake
-from peira.engine.journal import Journal
-from peira.engine.ledger import Ledger
-from peira.engine.payload import INLINE
-from peira.engine.progress import Progress, Tally
+from peira.core.log.events import RunNoted, Spent, State
+from peira.engine.attempts.admission import Admission, Claims
+from peira.engine.attempts.channel import AttemptChannel
+from peira.engine.attempts.endings import Abandoner, ActiveAttempt, Settlement, ended
+from peira.engine.context import CallSettings, RunContext
+from peira.engine.control import StopRequest, most_failures
+from peira.engine.kinds import BATCH
+from peira.engine.progress import Progress, TaskCounts
 from peira.engine.scheduler import Scheduler
-from peira.engine.settling import Abandoner, Active, Settling
-from peira.engine.slips import BATCH
-from peira.engine.stopping import Stop, most_failures
-from peira.errors import Invalid, Parked, TimedOut, unwrapped
-from peira.spec.limits import Budget, Policy
+from peira.errors import Parked, TimedOut, unwrapped
 
 GROUP = 128
 GATHERING = 0.01
 """How long what follows from ends is gathered, so that the store is asked about many tasks at once."""
 
 
-def no_models(name: str) -> Named:
-    raise Invalid(f"model {name!r}: this run was given no models")
+class _Released:
+    """Within it, a lock that is held is not."""
+
+    def __init__(self, lock: threading.Condition) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> None:
+        self._lock.release()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.acquire()
 
 
 class Execution:
     def __init__(
         self,
-        run: str,
+        context: RunContext,
         source: Source,
-        store: Store,
-        policy: Policy,
-        *,
-        owner: str,
-        work_root: Path,
-        inline: int = INLINE,
-        models: Callable[[str], Named] = no_models,
-        batch: bool = False,
-        budget: Budget | None = None,
-        before: Iterable[Spent] = (),
+        calls: CallSettings | None = None,
         recorded: Mapping[str, int] = MappingProxyType({}),
-        clock: Clock | None = None,
+        adaptive: sources.AdaptiveSource | None = None,
     ) -> None:
-        """`recorded` counts what is known to be in the store already, and will not come from the source;
-        `before` is what earlier runs spent of the budget."""
-        self.run, self.source, self.store, self.policy = run, source, store, policy
-        self.clock = clock or SystemClock()
-        self.journal = Journal(store)
-        self.ledger = Ledger(
-            run,
-            store,
-            self.journal,
-            policy,
-            models,
-            owner=owner,
-            batch=batch,
-            budget=budget,
-            before=before,
-            wake=self.wake,
-            say=self.say,
-            halt=self.starve,
-            fail=self.fail,
-            batch_ended=self.batch_ended,
-        )
+        """`recorded` counts what is known to be in the store already, and will not come from the source.
+        `adaptive` is the source again, if a stopping rule may end or narrow it."""
+        self.context, self.source = context, source
+        self.run, self.journal = context.run, context.journal
+        self._calls = calls or CallSettings()
+        self._ledger: model_calls.Ledger | None = None
+        self._opening = threading.Lock()
         self.notices: deque[str] = deque()
-        self.tally = Tally(source.unit, frozenset({BATCH}))
+        self.tally = TaskCounts(source.unit, frozenset({BATCH}))
         self.tally.counts.update(recorded)
-        self.stop: Stop | None = None
-        self.starved: Stop | None = None
+        self.stop: StopRequest | None = None
+        self.starved: StopRequest | None = None
         self.fault: BaseException | None = None
-        self._work_root, self._inline = work_root, inline
+        self._policy, self._clock, self._hooks = context.policy, context.clock, context.hooks
         self._scheduler = Scheduler()
-        self._intake = Intake(
-            run, owner, source, store, self.journal, self._scheduler, self.tally, policy, self.clock
-        )
+        self._intake = Admission(context, source, self._scheduler, self.tally)
+        self._claims = Claims(context)
+        self._settling = Settlement(context, self._scheduler, self._intake, self.tally)
         lock = threading.RLock()
         self._changed = threading.Condition(lock)
         self._hungry = threading.Condition(lock)
-        self._hooks = Hooks(run, source.unit)
-        self._claims = Claims(run, owner, self.journal, policy)
-        self._settling = Settling(
-            run,
-            self.journal,
-            self._scheduler,
-            self._intake,
-            self.tally,
-            policy,
-            self.clock,
-            self._hooks,
-        )
-        self._active: dict[tuple[str, int], Active] = {}
+        self._evident = threading.Condition(lock)
+        self._active: dict[tuple[str, int], ActiveAttempt] = {}
         self._deadlines: list[tuple[float, tuple[str, int]]] = []
-        self._allocated = source if isinstance(source, Allocated) else None
-        self._since = self.clock.monotonic()
+        self._allocated = adaptive
+        self._rule = adaptive.evidence if adaptive else None
+        self._asking_rule = self._last_look = self._given_up_rule = False
+        self._since = self._clock.monotonic()
 
     def feed(self) -> None:
         """Keep tasks coming until it is over; a thread of its own, so that no worker waits for admission."""
@@ -129,6 +100,8 @@ class Execution:
                     if not self._intake.urgent:
                         self._hungry.wait(GATHERING)
                     self._intake.feed(self._changed) or self._unblock()
+                    if self.rule_pending:
+                        self._evident.notify()
                 self._changed.notify_all()
         except Exception as problem:
             self.fail(problem)
@@ -143,7 +116,7 @@ class Execution:
                 if self.stop or self.over:
                     self._wake()
                     return []
-                if entries := self._scheduler.start(cls, n):
+                if not self.rule_pending and (entries := self._scheduler.start(cls, n)):
                     break
                 self._changed.wait()
         return self._claims.claim(entries)
@@ -158,21 +131,38 @@ class Execution:
 
     def begin(self, attempt: Attempt, desk: Abandoner) -> AttemptChannel | None:
         """The attempt's channel, as it begins; None if it must not begin any more."""
-        channel = AttemptChannel(
-            self.run, attempt, self.store, self.journal, self._work_root, self.ledger, self._inline
+        active = ActiveAttempt(
+            attempt, AttemptChannel(self.context, attempt, self._open_ledger), self._clock.monotonic(), desk
         )
-        now, key = self.clock.monotonic(), attempt.key
-        self._active[key] = Active(attempt, channel, now, desk)
-        if self.stop or self.fault:  # looked at after the attempt can be seen, so that no stop misses it
-            if self._active.pop(key, None):
-                self.back([attempt])
-            return None
-        if self.policy.timeout is not None:
+        if not self._hooks.listening:
+            begins = self._begin(active)
+        else:
+            with self._changed:  # its end is told with the lock held, too, and so is told later
+                begins = self._begin(active)
+                self._tell_began(attempt)
+        if begins and self._policy.timeout is not None:
             with self._changed:
-                heapq.heappush(self._deadlines, (now + self.policy.timeout, key))
-        if registry.listening:
-            self._hooks.began(attempt, self._scheduler.started[attempt.spec.id].tries)
-        return channel
+                heapq.heappush(self._deadlines, (active.began + self._policy.timeout, attempt.key))
+        return active.channel if begins else None
+
+    def _begin(self, active: ActiveAttempt) -> bool:
+        """Count it among what is under way; False if it must not begin. Needs no lock."""
+        key = active.attempt.key
+        self._active[key] = active
+        if not (self.stop or self.fault):  # looked at after it can be seen, so that no stop misses it
+            return True
+        if self._active.pop(key, None):
+            self.back([active.attempt])
+        return False
+
+    def _tell_began(self, attempt: Attempt) -> None:
+        """Tell those who listen, with the lock held; but not if it was put back. One that a stop has ended
+        already was not: its end will be told."""
+        entry = self._scheduler.started.get(attempt.spec.id)
+        if entry is not None:
+            first = entry.tries == 1 and not entry.begun
+            entry.begun = True
+            self._hooks.attempt_began(attempt, trial=first and attempt.spec.kind == self.source.unit)
 
     def end(self, attempt: Attempt, outcome: object, problem: BaseException | None) -> float:
         """Take note of how an attempt ended; returns how long it took. Nothing, if it was abandoned."""
@@ -182,21 +172,23 @@ class Execution:
         problem = unwrapped(problem)
         if isinstance(problem, Parked):
             active.channel.close()
-            self._hooks.put_aside(attempt)
+            if self._hooks.listening:
+                self._hooks.attempt_ended(attempt, State.waiting)
             self.back([attempt], problem.seconds)
-            return self.clock.monotonic() - active.began
+            return self._clock.monotonic() - active.began
         return self._close(active, outcome, problem)
 
-    def _close(self, active: Active, outcome: object, problem: BaseException | None) -> float:
-        took = self.clock.monotonic() - active.began
+    def _close(self, active: ActiveAttempt, outcome: object, problem: BaseException | None) -> float:
+        took = self._clock.monotonic() - active.began
         active.ended, active.blobs, active.retry = ended(
-            active.channel, took, outcome, problem, self.policy.output_limit, self.policy.redraw
+            active.channel, took, outcome, problem, self._policy.output_limit, self._policy.redraw
         )
         active.channel.close()
         reach("engine.before_end")
         if self._settling.add(active) >= GROUP:
             with self._changed:
                 self._settle()
+            self.journal.flush()
         return took
 
     def back(self, attempts: list[Attempt], wait: float = 0.0) -> None:
@@ -206,8 +198,32 @@ class Execution:
         with self._changed:
             self._claims.release(attempts, [self._scheduler.started[one.spec.id] for one in attempts])
             for attempt in attempts:
-                self._scheduler.again(attempt.spec.id, self.clock.monotonic() + wait if wait else 0.0)
+                self._scheduler.again(attempt.spec.id, self._clock.monotonic() + wait if wait else 0.0)
             self._changed.notify_all()
+
+    # Calls
+
+    def _open_ledger(self) -> model_calls.Ledger:
+        """The ledger, made for the first call: a run that asks no model has none."""
+        with self._opening:
+            if self._ledger is None:
+                self._ledger = model_calls.Ledger(self.context, self._calls, self)
+            return self._ledger
+
+    def close_calls(self) -> None:
+        """Nobody will ask any more; an answer that is on its way is recorded first, if it comes soon."""
+        if self._ledger:
+            self._ledger.close()
+
+    @property
+    def spent(self) -> tuple[Spent, ...]:
+        """What this run spent on calls so far, by model."""
+        return self._ledger.spent if self._ledger else ()
+
+    @property
+    def budgets_reached(self) -> Sequence[str]:
+        """Which limits stood in the way of a call, of the study and of models."""
+        return self._ledger.reserve.reached if self._ledger else ()
 
     def wake(self, tasks: Iterable[str]) -> None:
         """What these tasks waited for is there."""
@@ -221,7 +237,7 @@ class Execution:
 
     def say(self, text: str) -> None:
         """Tell people, now and in the log."""
-        self.journal.add([Op(self.run, (RunNoted(text),))])
+        self.journal.queue([Op(self.run, (RunNoted(text),))])
         self.notices.append(text)
 
     # Settling ends, with the lock held
@@ -233,21 +249,60 @@ class Execution:
                 self._hungry.notify()
         if self._allocated and self._allocated.evidence.learnt:
             self._learn(self._allocated)
+        if self.rule_pending:
+            self._evident.notify()
 
-    def _learn(self, source: Allocated) -> None:
+    @property
+    def rule_pending(self) -> bool:
+        """The stopping rule is being asked, or about to be: what it says comes before anything new begins."""
+        return self._rule is not None and (self._asking_rule or self._rule.due)
+
+    def consult_rule(self) -> None:
+        """Ask the stopping rule whenever there is something to see, until the run is over. A thread of its
+        own: a rule is anybody's code, and is asked with the lock released."""
+        try:
+            with self._changed:
+                last = False
+                while self._allocated and not last:
+                    self._evident.wait_for(lambda: self.rule_pending or self._last_look)
+                    last = self._last_look
+                    self._ask_rule(self._allocated, last and not (self.stop or self.starved or self.fault))
+        except BaseException as problem:  # also what ends a thread: workers wait for what the rule says
+            self.fail(problem)
+
+    def _ask_rule(self, source: sources.AdaptiveSource, finish: bool) -> None:
+        """About all that is complete; to `finish`, about everything once more. With the lock held."""
+        unlocked = _Released(self._changed)
+        self._asking_rule = True
+        source.evidence.finish(unlocked) if finish else source.evidence.drain(unlocked)
+        self._asking_rule = False
+        if source.evidence.learnt and not self._given_up_rule:
+            self._learn(source)
+        self._wake()
+
+    def _learn(self, source: sources.AdaptiveSource) -> None:
         """What the source has learnt is recorded, and what it needs no more is not begun."""
         events = source.evidence.news()
-        self.journal.add([Op(self.run, (event,)) for event in events])
+        self.journal.queue([Op(self.run, (event,)) for event in events])
         self.notices.extend(event.text for event in events if isinstance(event, RunNoted))
         if source.narrowed:
             self._scheduler.drop(source.unit, source.unwanted)
 
     def close_looks(self) -> None:
-        """Everything that was needed is over: the last look is at all of it."""
-        if self._allocated and not (self.stop or self.starved):
-            with self._changed:
-                self._allocated.evidence.finish()
-                self._learn(self._allocated)
+        """Everything that was needed is over: the last look is at all of it; then `consult_rule` returns."""
+        with self._changed:
+            self._last_look = True
+            self._evident.notify()
+
+    def give_up_rule(self) -> None:
+        """Nobody waits for the rule any more: what it may still say is not recorded."""
+        with self._changed:
+            self._given_up_rule = True
+
+    @property
+    def has_rule(self) -> bool:
+        """There is a stopping rule to be asked."""
+        return self._rule is not None
 
     @property
     def spares(self) -> bool:
@@ -258,18 +313,18 @@ class Execution:
         failed = self.tally.failures
         if not failed or self.stop:
             return
-        most = most_failures(self.policy, self.source.size)
-        if self.policy.fail_fast:
-            self.request(Stop.failing("a trial failed, and fail_fast is set"))
+        most = most_failures(self._policy, self.source.size)
+        if self._policy.fail_fast:
+            self.request(StopRequest.failing("a trial failed, and fail_fast is set"))
         elif most is not None and failed > most:
             reason = f"{failed} failures, more than the {most} allowed (policy.max_failures)"
-            self.request(Stop.failing(reason))
+            self.request(StopRequest.failing(reason))
 
     # Time and stopping
 
     def pulse(self) -> None:
         """What time brings: ends are settled and go out, back-offs end, deadlines pass."""
-        now = self.clock.monotonic()
+        now = self._clock.monotonic()
         with self._changed:
             self._settle()
             if self._allocated and self._allocated.narrowed:  # also what was on its way when that was learnt
@@ -281,12 +336,12 @@ class Execution:
                 late.append(heapq.heappop(self._deadlines)[1])
             self._wake()
         self.journal.flush()
-        if resting:
-            self.ledger.hand_in()
+        if resting and self._ledger:
+            self._ledger.hand_in()
         for key in late:
-            self._abandon(key, TimedOut(f"no answer within {self.policy.timeout:g} s (policy.timeout)"))
+            self._abandon(key, TimedOut(f"no answer within {self._policy.timeout:g} s (policy.timeout)"))
 
-    def request(self, stop: Stop) -> None:
+    def request(self, stop: StopRequest) -> None:
         """Start nothing more; a request to stop now also ends what is running, and outdoes a weaker one."""
         with self._changed:
             if self.stop is None or stop.now > self.stop.now:
@@ -300,7 +355,7 @@ class Execution:
         """The budget is used up: begin no more units; what follows from ended ones is still done."""
         with self._changed:
             if self.starved is None:
-                self.starved = Stop.limit(why)
+                self.starved = StopRequest.limit(why)
                 self._intake.starved = True
                 self._scheduler.drop(self.source.unit)
             self._wake()
@@ -329,7 +384,7 @@ class Execution:
             return True
         if self.stop:
             return not self._scheduler.started
-        return self._intake.dry and self._scheduler.idle and not self._intake.busy
+        return self._intake.dry and self._scheduler.idle and not (self._intake.busy or self.rule_pending)
 
     def wait(self, timeout: float) -> bool:
         """Wait until it is over, at most so long; raises what went wrong with the store or the engine."""
@@ -339,12 +394,9 @@ class Execution:
                 raise self.fault
             return self.over
 
-    def finish_stages(self) -> None:
-        self._hooks.over()
-
     def progress(self) -> Progress:
         with self._changed:
-            elapsed = self.clock.monotonic() - self._since
+            elapsed = self._clock.monotonic() - self._since
             look = self._allocated.evidence.look if self._allocated else None
             waiting = self._scheduler.asleep
             return self.tally.snapshot(self.source.size, len(self._active), elapsed, waiting, look)

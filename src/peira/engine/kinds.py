@@ -1,4 +1,4 @@
-"""The kinds of a study's tasks, by the names that they have in the store, and the tag of imported runs."""
+"""The kinds of tasks, by their names in the store, and the tag of imported runs."""
 
 from __future__ import annotations
 

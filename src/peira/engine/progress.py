@@ -1,19 +1,22 @@
-"""How far a run is: counted as it goes, read by anyone at any time."""
+"""The progress of a run: counts of ended tasks, and snapshots of them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
 
-from peira.core.events import State
+from peira.core.log.events import State
 from peira.core.looks import Look
 from peira.engine.kinds import EVALUATE
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A moment of a run. `total` is None while its source may still grow; `waiting` wait for batches.
-    `look` is what the study's stopping rule saw last."""
+    """A snapshot of a run's progress.
+
+    `total` is None while the source may still grow; `waiting` is the number of tasks that wait for batches;
+    `look` is the last look of the study's stopping rule.
+    """
 
     total: int | None
     done: int
@@ -27,12 +30,12 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Units executed a second, reuse not counted."""
+        """Units executed per second, without reused ones."""
         return (self.done - self.reused) / self.elapsed if self.elapsed > 0 else 0.0
 
     @property
     def left(self) -> float | None:
-        """Seconds to go, if that can be said."""
+        """Estimated seconds to go; None if there is no estimate."""
         if self.total is None or self.rate <= 0:
             return None
         return (self.total - self.done) / self.rate
@@ -42,25 +45,29 @@ REUSED, KEPT, LEFT, SPARED = "reused", "kept", "left", "spared"
 
 
 def shared(state: State) -> str:
-    """What the end of a task is to others that asked for the same one."""
+    """How a task's end counts for other offers of the same task: reused, or kept (a failure)."""
     return REUSED if state is State.succeeded else KEPT
 
 
-class Tally:
-    """Counts of ends by kind and state; also `reused`, `kept` (a failure left alone), `left` (not done),
-    `spared` (not needed).
+class TaskCounts:
+    """Counts of ended tasks by kind and state.
 
-    `means` are kinds of tasks that serve others: whether they fail shows in those."""
+    Beside the states of tasks there are `reused`, `kept` (an earlier failure that is not retried), `left`
+    (not done) and `spared` (not needed). `means` are kinds of tasks that only serve others, like batches:
+    their failures are not counted, because they show in the tasks that they serve.
+    """
 
     def __init__(self, unit: str, means: frozenset[str] = frozenset()) -> None:
         self.unit, self._means = unit, means
         self.counts: Counter[str] = Counter()
 
     def add(self, kind: str, state: State | str, n: int = 1) -> None:
+        """Count `n` more ends."""
         if n:
             self.counts[f"{kind}.{state}"] += n
 
     def of(self, kind: str, *states: str) -> int:
+        """The count of a kind, in these states or in all."""
         return sum(n for key, n in self.counts.items() if self._is(key, kind, states))
 
     def _is(self, key: str, kind: str, states: tuple[str, ...]) -> bool:
@@ -69,7 +76,7 @@ class Tally:
 
     @property
     def failures(self) -> int:
-        """Everything that ended here other than in success, of any kind."""
+        """Tasks of any kind but `means` that did not succeed, including earlier failures kept."""
         return sum(n for key, n in self._ends() if key.partition(".")[2] not in ("succeeded", REUSED, LEFT))
 
     def _ends(self) -> list[tuple[str, int]]:
@@ -78,6 +85,7 @@ class Tally:
     def snapshot(
         self, total: int | None, running: int, elapsed: float, waiting: int = 0, look: Look | None = None
     ) -> Progress:
+        """The counts as a `Progress`."""
         unit = self.unit
         done = self.of(unit)
         return Progress(

@@ -1,4 +1,4 @@
-"""After a crash: what a dead owner left running is *interrupted*, never *running*."""
+"""Recovery after a crash: runs and tasks of dead owners are marked as interrupted."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections import defaultdict
 from typing import Protocol
 
 from peira.core.contracts import Catalogue, Op, RunQuery, Store
-from peira.core.events import RunInterrupted, Status, TasksInterrupted
-from peira.core.state import Run
+from peira.core.log.events import RunInterrupted, Status, TasksInterrupted
+from peira.core.log.state import Run
 
 GROUP = 500
+"""The number of tasks in one event."""
 
 
 class Recoverable(Store, Catalogue, Protocol):
-    """A store that can say what is in it."""
+    """A store that can list its runs and its active tasks."""
 
 
 def recover(store: Recoverable, incarnation: int) -> list[Run]:
-    """Mark the runs of dead owners, and give their claimed tasks back; returns those runs.
+    """Mark the runs of dead owners as interrupted and release their claimed tasks; returns those runs.
 
-    Called by a new owner before it does anything else: holding the lock proves the others dead.
+    A new owner calls this before anything else: since it holds the store's lock, all others are dead.
     """
     tasks: dict[str, list[str]] = defaultdict(list)
     for task in store.active():
@@ -37,7 +38,7 @@ def recover(store: Recoverable, incarnation: int) -> list[Run]:
 
 
 def _unfinished(store: Recoverable) -> list[Run]:
-    """Runs that say they are under way; with one owner at a time these can only be dead."""
+    """Runs recorded as running or planned; with one owner at a time these can only be dead."""
     found: list[Run] = []
     for status in (Status.running, Status.planned):
         found += store.runs(RunQuery(status=status, limit=1_000_000))

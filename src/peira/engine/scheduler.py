@@ -1,8 +1,9 @@
-"""What may start next: pure bookkeeping over tasks, no I/O, no clock of its own, no lock.
+"""The scheduler: which tasks may start next. Pure bookkeeping: no I/O, no clock, no lock of its own.
 
-One ready queue per class, so that a slow class never blocks another. Readiness is found as it
-arises (a need met, a back-off over), never by rescanning. A task that was twice found in a dead
-process is *suspect* and starts only when nothing else is under way, so that it shows itself.
+There is one ready queue per class, so that a slow class never blocks another. Readiness is updated when
+something changes (a need is met, a back-off ends), never by rescanning. A task that was interrupted twice by
+the death of its process is *suspect*: it starts only when nothing else is under way, so that another crash
+can be attributed to it.
 
     offered -> (needs not met: held) -> ready -> started -> ended
                                           ^         |
@@ -21,13 +22,17 @@ from itertools import count
 from types import MappingProxyType
 
 from peira.core.contracts import Offer
-from peira.core.events import TERMINAL, State, TaskSpec
+from peira.core.log.events import TERMINAL, State, TaskSpec
 
 
 @dataclass(slots=True)
-class Entry:
-    """A task at hand: the epoch of its last attempt, how often it was tried ever, and in this run. `others`
-    offered the same one."""
+class TaskEntry:
+    """A task that is known and has not ended.
+
+    `epoch` is that of its last attempt; `attempts` counts all attempts ever, `tries` those of this run;
+    `begun` is set once an attempt of this run began. `others` are further offers of the same task. `slept`:
+    it waited to be woken at least once. `missing` are the needs that have not ended.
+    """
 
     offer: Offer
     spec: TaskSpec = field(init=False)
@@ -35,6 +40,7 @@ class Entry:
     interruptions: int = 0
     attempts: int = 0
     tries: int = 0
+    begun: bool = False
     others: list[Offer] = field(default_factory=list)
     not_before: float = 0.0
     slept: bool = False
@@ -45,24 +51,30 @@ class Entry:
 
 
 class Scheduler:
-    def __init__(self, suspect_after: int = 2) -> None:
-        self.started: dict[str, Entry] = {}
-        self._known: dict[str, Entry] = {}
-        self._plain: dict[str, deque[Entry]] = {}
-        self._urgent: dict[str, list[tuple[int, int, Entry]]] = {}
-        self._held: dict[str, list[Entry]] = {}
-        self._later: list[tuple[float, int, Entry]] = []
-        self._asleep: dict[str, Entry] = {}
-        self._woken: set[str] = set()
-        self._suspects: deque[Entry] = deque()
-        self._alone = ""
-        self._waiting: dict[str, Entry] = {}
-        self._order = count()
-        self._suspect_after = suspect_after
-        self.blocked: list[Entry] = []
+    """All tasks at hand, by state; the caller holds the execution's lock.
 
-    def offer(self, entry: Entry, ended: Mapping[str, State] = MappingProxyType({})) -> bool:
-        """A task to be done, and how those of its needs that are over ended. False: it is at hand already."""
+    `started` are those under way; `blocked` collects tasks whose needs failed, for the caller to end.
+    """
+
+    def __init__(self, suspect_after: int = 2) -> None:
+        """`suspect_after` is the number of interruptions after which a task is suspect."""
+        self.started: dict[str, TaskEntry] = {}
+        self._known: dict[str, TaskEntry] = {}  # all that have not ended, by id
+        self._plain: dict[str, deque[TaskEntry]] = {}  # ready, priority 0, by class
+        self._urgent: dict[str, list[tuple[int, int, TaskEntry]]] = {}  # ready, by priority: heaps
+        self._held: dict[str, list[TaskEntry]] = {}  # those that wait for a need, by need
+        self._later: list[tuple[float, int, TaskEntry]] = []  # in back-off: a heap by time
+        self._asleep: dict[str, TaskEntry] = {}  # until `wake`
+        self._woken: set[str] = set()  # started ones that must not go to sleep
+        self._suspects: deque[TaskEntry] = deque()  # ready, to be started alone
+        self._alone = ""  # the suspect that was started last
+        self._waiting: dict[str, TaskEntry] = {}  # those with unmet needs
+        self._order = count()  # breaks ties in heaps, first come first served
+        self._suspect_after = suspect_after
+        self.blocked: list[TaskEntry] = []
+
+    def offer(self, entry: TaskEntry, ended: Mapping[str, State] = MappingProxyType({})) -> bool:
+        """Add a task; `ended` has the states of its needs that ended. False if it is known already."""
         if (same := self._known.get(entry.spec.id)) is not None:
             same.others.append(entry.offer)
             return False
@@ -71,8 +83,8 @@ class Scheduler:
             self._ready(entry)
         return True
 
-    def _met(self, entry: Entry, ended: Mapping[str, State]) -> bool:
-        """True if every need is met. Otherwise the task waits for them, or is blocked by one that failed."""
+    def _met(self, entry: TaskEntry, ended: Mapping[str, State]) -> bool:
+        """Whether every need is met. If not, the task waits for them, or is blocked by a failed one."""
         if any(ended.get(need, State.succeeded) is not State.succeeded for need in entry.spec.needs):
             self._block(entry)
             return False
@@ -83,8 +95,8 @@ class Scheduler:
             self._waiting[entry.spec.id] = entry
         return not entry.missing
 
-    def _block(self, first: Entry) -> None:
-        """Block a task, and all that need it, however long the chain."""
+    def _block(self, first: TaskEntry) -> None:
+        """Block a task and, transitively, all tasks that need it."""
         chain = [first]
         while chain:
             entry = chain.pop()
@@ -94,7 +106,8 @@ class Scheduler:
                 self._forget(waiting)
                 chain.append(waiting)
 
-    def _ready(self, entry: Entry) -> None:
+    def _ready(self, entry: TaskEntry) -> None:
+        """Put a task whose needs are met into the queue it belongs to."""
         if entry.not_before == math.inf:
             entry.slept = True
             self._asleep[entry.spec.id] = entry
@@ -109,7 +122,7 @@ class Scheduler:
             self._plain.setdefault(entry.spec.cls, deque()).append(entry)
 
     def ripen(self, now: float) -> float | None:
-        """Make ready what has waited long enough; returns when the next one will be."""
+        """Make tasks ready whose back-off is over at `now`; returns when the next one will be."""
         while self._later and self._later[0][0] <= now:
             entry = heapq.heappop(self._later)[2]
             entry.not_before = 0.0
@@ -117,7 +130,7 @@ class Scheduler:
         return self._later[0][0] if self._later else None
 
     def wake(self, tasks: Iterable[str]) -> None:
-        """What these tasks waited for is there: those asleep are ready, one on its way to bed turns round."""
+        """Make these tasks ready again: sleeping ones at once, started ones when they would sleep."""
         for task in tasks:
             if task in self._asleep:
                 entry = self._asleep.pop(task)
@@ -128,24 +141,28 @@ class Scheduler:
 
     @property
     def asleep(self) -> int:
+        """The number of tasks that wait to be woken."""
         return len(self._asleep)
 
     @property
     def resting(self) -> bool:
-        """Some are asleep, and nothing is under way that could still join them."""
+        """Whether tasks are asleep, and none is started or ready."""
         ready = any(self._plain.values()) or any(self._urgent.values()) or self._suspects
         return bool(self._asleep) and not self.started and not ready
 
     def ready(self, cls: str) -> int:
-        """How many tasks of the class could start now."""
+        """The number of tasks of the class that could start now."""
         if self._suspects:
             return int(not self.started and self._suspects[0].spec.cls == cls)
         if self._alone in self.started:
             return 0
         return len(self._plain.get(cls, ())) + len(self._urgent.get(cls, ()))
 
-    def start(self, cls: str, n: int) -> list[Entry]:
-        """Up to n ready tasks of the class, highest priority first, then in the order they came."""
+    def start(self, cls: str, n: int) -> list[TaskEntry]:
+        """Start up to `n` ready tasks of the class: highest priority first, then first come.
+
+        A suspect task is started alone.
+        """
         if not self.ready(cls):
             return []
         if self._suspects:
@@ -157,7 +174,8 @@ class Scheduler:
             self.started[entry.spec.id] = entry
         return taken
 
-    def _take(self, cls: str, n: int) -> Iterable[Entry]:
+    def _take(self, cls: str, n: int) -> Iterable[TaskEntry]:
+        """Remove up to `n` tasks from the queues of the class, positive priorities first."""
         urgent, plain = self._urgent.get(cls, []), self._plain.get(cls, deque())
         for _ in range(min(n, len(urgent) + len(plain))):
             if urgent and (-urgent[0][0] > 0 or not plain):
@@ -166,8 +184,10 @@ class Scheduler:
                 yield plain.popleft()
 
     def again(self, task: str, not_before: float = 0.0) -> None:
-        """Its attempt failed, or never began; another follows, not before the given time (`inf`: not before
-        it is woken)."""
+        """Reschedule a started task: its attempt failed or never began.
+
+        It becomes ready at `not_before` (monotonic time); `inf` means asleep until it is woken.
+        """
         entry = self.started.pop(task)
         woken = task in self._woken and not_before == math.inf
         entry.not_before = 0.0 if woken else not_before
@@ -175,20 +195,21 @@ class Scheduler:
         self._ready(entry)
 
     def end(self, task: str, state: State) -> None:
-        """Its last attempt ended."""
+        """A started task ended in this state."""
         self.started.pop(task)
         self._woken.discard(task)
         self.settle(task, state)
 
     def settle(self, task: str, state: State) -> None:
-        """The task has ended so, here or (reused) earlier; what needed it may start, or is blocked."""
+        """A task ended, here or (reused) earlier: tasks that need it become ready or blocked."""
         assert state in TERMINAL, state
         self._known.pop(task, None)
         for entry in self._held.pop(task, ()):
-            if entry.spec.id in self._waiting:  # not blocked meanwhile, through another need
+            if entry.spec.id in self._waiting:  # not blocked meanwhile by another need
                 self._release(entry, task, state)
 
-    def _release(self, entry: Entry, need: str, state: State) -> None:
+    def _release(self, entry: TaskEntry, need: str, state: State) -> None:
+        """Note for a waiting task that one of its needs ended."""
         entry.missing = entry.missing - {need}
         if state is not State.succeeded:
             self._forget(entry)
@@ -197,8 +218,8 @@ class Scheduler:
             del self._waiting[entry.spec.id]
             self._ready(entry)
 
-    def _forget(self, entry: Entry) -> None:
-        """It waits no more, for none of its needs."""
+    def _forget(self, entry: TaskEntry) -> None:
+        """Remove a waiting task from the lists of all its needs."""
         del self._waiting[entry.spec.id]
         for need in entry.missing:
             if need in self._held:
@@ -207,14 +228,17 @@ class Scheduler:
 
     @property
     def stuck(self) -> bool:
-        """All that is at hand waits for needs that are not: nothing here will ever meet them."""
+        """Whether every known task waits for a need: then no need will be met any more."""
         return bool(self._waiting) and len(self._waiting) == len(self._known)
 
     def drop(self, kind: str, unwanted: Callable[[str], bool] = lambda task: True) -> None:
-        """Forget the tasks of a kind (those `unwanted`) that have not started and need no other: they are not
-        done now. Those that have slept are: what they slept for was paid."""
+        """Forget tasks of a kind (those `unwanted`) that have not started and need no other task.
 
-        def dropped(entry: Entry) -> bool:
+        They are not done in this run. Tasks that have slept are kept, since the calls they slept for were
+        paid.
+        """
+
+        def dropped(entry: TaskEntry) -> bool:
             found = entry.spec.kind == kind and not entry.slept and unwanted(entry.spec.id)
             if found:
                 del self._known[entry.spec.id]
@@ -231,16 +255,17 @@ class Scheduler:
         heapq.heapify(self._later)
 
     def give_up_waiting(self) -> None:
-        """Block what waits for needs that nobody can meet any more."""
+        """Block all waiting tasks: nobody can meet their needs any more."""
         while self._waiting:
             entry = next(iter(self._waiting.values()))
             self._forget(entry)
             self._block(entry)
 
     def __len__(self) -> int:
-        """Tasks at hand that have not ended."""
+        """The number of tasks that have not ended."""
         return len(self._known)
 
     @property
     def idle(self) -> bool:
+        """Whether all tasks have ended."""
         return not self._known

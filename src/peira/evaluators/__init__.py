@@ -1,141 +1,55 @@
-"""The shelf of evaluators: what judges an output. A room is opened when one of its evaluators is made."""
+"""Evaluators: they score outputs. The module of an evaluator is imported lazily, on first use."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from peira.core.door import late, open_late
+from peira.core.lazy import late, lazy_imports
 from peira.core.registry import Registry
 
-if TYPE_CHECKING:
-    from peira.evaluators.aligned import bert_score, meteor
-    from peira.evaluators.calibration import calibration
-    from peira.evaluators.code import code_tests
-    from peira.evaluators.code_bleu import code_bleu
-    from peira.evaluators.composite import cascade, conditional, gated, pick, weighted
-    from peira.evaluators.embedding import embedding_similarity
-    from peira.evaluators.function import from_function
-    from peira.evaluators.judge import judge
-    from peira.evaluators.labels import choice, multi_label
-    from peira.evaluators.mathematics import math_equal
-    from peira.evaluators.number import numeric
-    from peira.evaluators.overlap import bleu, chrf, rouge
-    from peira.evaluators.pairwise import pairwise
-    from peira.evaluators.panel import panel
-    from peira.evaluators.refusals import refusal
-    from peira.evaluators.scores import score_value
-    from peira.evaluators.shape import json_schema, length
-    from peira.evaluators.similarity import edit_similarity, fuzzy
-    from peira.evaluators.spending import cost, latency, reported, tokens, tool_calls
-    from peira.evaluators.text import exact, includes, match, regex
+with lazy_imports(__name__, "BUILT_IN", "register") as _names:
+    from peira.evaluators.answers import choice as choice
+    from peira.evaluators.answers import multi_label as multi_label
+    from peira.evaluators.answers import numeric as numeric
+    from peira.evaluators.answers import refusal as refusal
+    from peira.evaluators.calibration import calibration as calibration
+    from peira.evaluators.code import code_bleu as code_bleu
+    from peira.evaluators.code import code_tests as code_tests
+    from peira.evaluators.composite import cascade as cascade
+    from peira.evaluators.composite import conditional as conditional
+    from peira.evaluators.composite import gated as gated
+    from peira.evaluators.composite import pick as pick
+    from peira.evaluators.composite import weighted as weighted
+    from peira.evaluators.function import from_function as from_function
+    from peira.evaluators.judges.judge import judge as judge
+    from peira.evaluators.judges.pairwise import pairwise as pairwise
+    from peira.evaluators.judges.panel import panel as panel
+    from peira.evaluators.mathematics import math_equal as math_equal
+    from peira.evaluators.metrics.alignment import bert_score as bert_score
+    from peira.evaluators.metrics.alignment import meteor as meteor
+    from peira.evaluators.metrics.embedding import embedding_similarity as embedding_similarity
+    from peira.evaluators.metrics.overlap import bleu as bleu
+    from peira.evaluators.metrics.overlap import chrf as chrf
+    from peira.evaluators.metrics.overlap import edit_similarity as edit_similarity
+    from peira.evaluators.metrics.overlap import fuzzy as fuzzy
+    from peira.evaluators.metrics.overlap import rouge as rouge
+    from peira.evaluators.scores import score_value as score_value
+    from peira.evaluators.shape import json_schema as json_schema
+    from peira.evaluators.shape import length as length
+    from peira.evaluators.text import exact as exact
+    from peira.evaluators.text import includes as includes
+    from peira.evaluators.text import match as match
+    from peira.evaluators.text import regex as regex
+    from peira.evaluators.usage import cost as cost
+    from peira.evaluators.usage import latency as latency
+    from peira.evaluators.usage import reported as reported
+    from peira.evaluators.usage import tokens as tokens
+    from peira.evaluators.usage import tool_calls as tool_calls
 
-__all__ = [
-    "BUILT_IN",
-    "bert_score",
-    "bleu",
-    "calibration",
-    "cascade",
-    "choice",
-    "chrf",
-    "code_bleu",
-    "code_tests",
-    "conditional",
-    "cost",
-    "edit_similarity",
-    "embedding_similarity",
-    "exact",
-    "from_function",
-    "fuzzy",
-    "gated",
-    "includes",
-    "json_schema",
-    "judge",
-    "latency",
-    "length",
-    "match",
-    "math_equal",
-    "meteor",
-    "multi_label",
-    "numeric",
-    "pairwise",
-    "panel",
-    "pick",
-    "refusal",
-    "regex",
-    "register",
-    "reported",
-    "rouge",
-    "score_value",
-    "tokens",
-    "tool_calls",
-    "weighted",
-]
-
-_ROOMS = {
-    "peira.evaluators.aligned": (
-        "bert_score",
-        "meteor",
-    ),
-    "peira.evaluators.calibration": ("calibration",),
-    "peira.evaluators.code": ("code_tests",),
-    "peira.evaluators.code_bleu": ("code_bleu",),
-    "peira.evaluators.composite": (
-        "cascade",
-        "conditional",
-        "gated",
-        "pick",
-        "weighted",
-    ),
-    "peira.evaluators.embedding": ("embedding_similarity",),
-    "peira.evaluators.function": ("from_function",),
-    "peira.evaluators.judge": ("judge",),
-    "peira.evaluators.labels": (
-        "choice",
-        "multi_label",
-    ),
-    "peira.evaluators.mathematics": ("math_equal",),
-    "peira.evaluators.number": ("numeric",),
-    "peira.evaluators.overlap": (
-        "bleu",
-        "chrf",
-        "rouge",
-    ),
-    "peira.evaluators.pairwise": ("pairwise",),
-    "peira.evaluators.panel": ("panel",),
-    "peira.evaluators.refusals": ("refusal",),
-    "peira.evaluators.scores": ("score_value",),
-    "peira.evaluators.shape": (
-        "json_schema",
-        "length",
-    ),
-    "peira.evaluators.similarity": (
-        "edit_similarity",
-        "fuzzy",
-    ),
-    "peira.evaluators.spending": (
-        "cost",
-        "latency",
-        "reported",
-        "tokens",
-        "tool_calls",
-    ),
-    "peira.evaluators.text": (
-        "exact",
-        "includes",
-        "match",
-        "regex",
-    ),
-}
-_OTHERS = ("from_function", "score_value")
-BUILT_IN = tuple(sorted(name for names in _ROOMS.values() for name in names if name not in _OTHERS))
-"""The names of all that are offered."""
+BUILT_IN = tuple(sorted({*_names} - {"from_function", "score_value"}))
+"""The registry names of the built-in evaluators."""
 
 
 def register(registry: Registry) -> None:
-    """Offer the built-in evaluators, as any plug-in would."""
+    """Register the built-in evaluators for lazy import, through the same interface as plug-ins."""
     registry.add("evaluator", "function", late(__name__, "from_function"))
     for name in BUILT_IN:
         registry.add("evaluator", name, late(__name__, name))
-
-
-open_late(__name__, _ROOMS)

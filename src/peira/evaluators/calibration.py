@@ -1,4 +1,4 @@
-"""Whether an agent knows what it knows: `calibration`, from the confidence that comes with each answer."""
+"""`calibration`: scores the confidence that an agent states with each answer."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from peira.core.ids import Json
-from peira.core.reading.numbers import is_number
+from peira.core.text.numbers import is_number
 from peira.core.transforms import NoAnswer
 from peira.errors import Invalid
-from peira.evaluators.combined import Combined, Facts, worth
 from peira.evaluators.comparison import Score
-from peira.spec.evaluators import as_evaluator
+from peira.evaluators.composite import Combined, Facts, worth
+from peira.spec.plugins import as_evaluator
 
 SMALLEST = 1e-12
-"""Log loss takes no probability to be less: to be certain and wrong would otherwise cost without end."""
+"""Lower bound of the probability in the log loss, which would otherwise be infinite."""
 
 
 def calibration(by: Any = "match") -> Combined:
-    """`brier` and `log_loss` of the confidence in an answer; the `confidence`, and whether it was `correct`.
+    """`brier` and `log_loss` of the stated confidence, the `confidence`, and `correct`.
 
-    The output is {"answer": ..., "confidence": 0.8}; the answer is correct where the evaluator `by` gives it
-    its full score of 1. Of the losses, lower is better. Confidences that are right on average have the same
-    mean as `correct`.
+    The output is {"answer": ..., "confidence": 0.8}; the answer is correct if the evaluator `by` gives it the
+    full score of 1. Lower losses are better. Calibrated confidences have the same mean as `correct`.
     """
     return Combined("calibration", (("by", as_evaluator(by)),), _calibrated)
 
@@ -41,6 +40,7 @@ async def _calibrated(whole: Combined, facts: Facts) -> Score:
 
 
 def _stated(output: Json | NoAnswer) -> tuple[Json, float]:
+    """The answer and the confidence of an output; raises `Invalid` for any other form."""
     if isinstance(output, NoAnswer):
         raise Invalid(f"calibration needs an answer with a confidence; there is {output}")
     confidence = output.get("confidence") if isinstance(output, Mapping) else None

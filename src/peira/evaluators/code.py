@@ -1,7 +1,7 @@
-"""Whether code does what it should: `code_tests` runs it with its tests, in a sandbox of its own.
+"""Evaluators of code: `code_tests` runs it with its tests in a sandbox, `code_bleu` compares it.
 
-A candidate shares a process with its tests, as is usual. One that ends early, or prints whatever it likes,
-does not pass by that; one that was written to search its own process for how it is judged could pretend to.
+A candidate shares a process with its tests, as is usual. It does not pass by exiting early or by what it
+prints; code written deliberately to inspect its own process for the test harness could fake a pass.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ import os
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple
 
 from peira.core.ids import Json
-from peira.core.reading.numbers import is_number
+from peira.core.registry import nearest
+from peira.core.text.numbers import is_number
 from peira.core.transforms import NoAnswer, as_transform
 from peira.errors import Invalid
 from peira.evaluators import code_driver
-from peira.evaluators.comparison import VERSION, text_of
-from peira.sandbox.confine import interpreter, needs_confinement
-from peira.sandbox.limits import MIB, Limits
-from peira.sandbox.run import Outcome, run_confined
+from peira.evaluators.comparison import VERSION, Comparison, load, needs, text_of, texts
+from peira.sandbox.confinement import MIB, Limits, interpreter, needs_confinement
+from peira.sandbox.run import ProcessOutcome, run_confined
 
 SAID = ("none", "assertion", "exception", "syntax", "exit", "memory", "tests")
-"""What the sandbox may say of a candidate; "timeout" and "no code" are said of it here."""
+"""Results that the driver in the sandbox may report; "timeout" and "no code" are determined here."""
 
 KEYS = ("tests", "entry_point", "prompt")
 PYTHON = ("-S", "-s", "-P", "-B")
-"""The standard library only, and nothing from the working directory in its place."""
+"""Interpreter options: only the standard library, not shadowed by the working directory."""
 
 ENVIRONMENT = {"PYTHONHASHSEED": "0"}
 BLOCK = {"name": "code_block", "language": "python"}
 
 
-class Asked(NamedTuple):
-    """What a case says of the code it asks for."""
+class CodeTask(NamedTuple):
+    """The prompt and the tests of a case."""
 
     prompt: str
     tests: str
@@ -44,24 +44,30 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class CodeTests:
-    """Runs the code of an output with the tests of its case."""
+    """Runs the code of an output with the tests of its case; see `code_tests`."""
 
     seconds: float
+    """The time limit of a run."""
     memory: int
+    """The memory limit of a run in MiB."""
     fenced: bool
+    """Whether to extract the last fenced code block."""
     allow_unconfined: bool
+    """Whether to run without a sandbox where none is available."""
     name: ClassVar[str] = "code_tests"
     asynchronous: ClassVar[bool] = False
     takes: ClassVar[frozenset[str]] = frozenset({"output", "expected", "case"})
 
     @property
     def identity(self) -> Json:
+        """Options, Python version, and whether the code is confined."""
         python = f"{platform.python_implementation()} {platform.python_version()}"
         confined = needs_confinement(self.name, allow_unconfined=True) is not None
         about = {"python": python, "confined": confined}
         return {"evaluator": self.name, "config": asdict(self), "version": VERSION, **about}
 
     def judge(self, facts: Mapping[str, Any]) -> dict[str, bool | str]:
+        """`passed`, and the `error` if not; raises `Invalid` for a case without valid tests."""
         asked = _asked(facts["expected"], facts["case"].metadata)
         code = self._code(facts["output"])
         if not code.strip():
@@ -82,7 +88,7 @@ class CodeTests:
         return text_of(output if isinstance(found, NoAnswer) else found)
 
     def _run(self, candidate: str, tests: str) -> tuple[str, bool]:
-        """What went wrong, and whether it was confined."""
+        """The result of one run, and whether it was confined."""
         word, code = os.urandom(16).hex().encode(), candidate.encode(errors="replace")
         outcome = run_confined(
             [interpreter(), *PYTHON, "-c", _driver()],
@@ -97,16 +103,16 @@ class CodeTests:
 def code_tests(
     seconds: float = 10.0, memory: int = 512, fenced: bool = True, allow_unconfined: bool = False
 ) -> CodeTests:
-    """Python code passes the case's tests, in a sandbox; where it does not, `error` says why.
+    """Whether Python code passes the case's tests, run in a sandbox; `error` says why not.
 
-    What is expected is the tests, or {"tests": ..., "entry_point": ..., "prompt": ...}; metadata may hold
-    what the agent may see of these. Tests are code that raises, or a list of such lines; with an
-    `entry_point` they define `check`, which is called with it. The `prompt` comes before the code. The
-    code is the last fenced block of the output, and all of it where there is none or `fenced` is false.
+    The expected value is the tests, or {"tests": ..., "entry_point": ..., "prompt": ...}; fields that the
+    agent may see can be in the metadata instead. Tests are code that raises, or a list of such lines; with an
+    `entry_point` they define `check`, which is called with it. The `prompt` is put before the code. The code
+    is the last fenced block of the output, or the whole output if there is none or `fenced` is false.
 
-    `seconds` and `memory` (MiB) bound each run. The standard library is all that is there to import. Without
-    bubblewrap there is no sandbox and this is refused, unless `allow_unconfined`: such scores say
-    `confined` = false, and do not count where there is a sandbox.
+    `seconds` and `memory` (MiB) limit each run. Only the standard library can be imported. Without bubblewrap
+    there is no sandbox and this raises, unless `allow_unconfined`: such scores have `confined` = false, and
+    are not reused where there is a sandbox.
     """
     problems = [
         *(
@@ -128,7 +134,8 @@ def _flags(fenced: object, allow_unconfined: object) -> list[tuple[str, object]]
     return [(name, value) for name, value in given.items() if not isinstance(value, bool)]
 
 
-def _asked(expected: Json, metadata: Mapping[str, Json]) -> Asked:
+def _asked(expected: Json, metadata: Mapping[str, Json]) -> CodeTask:
+    """The prompt and tests of a case, from the expected value and the metadata; raises `Invalid`."""
     own = expected if isinstance(expected, Mapping) else {} if expected is None else {"tests": expected}
     given = {key: own.get(key, metadata.get(key)) for key in KEYS}
     tests, entry, prompt = _lines(given["tests"]), given["entry_point"], given["prompt"]
@@ -138,23 +145,56 @@ def _asked(expected: Json, metadata: Mapping[str, Json]) -> Asked:
         raise Invalid(f"code_tests: entry_point={entry!r} is not the name of a function")
     if prompt is not None and not isinstance(prompt, str):
         raise Invalid(f"code_tests: prompt={prompt!r} is not a text")
-    return Asked(prompt or "", tests if entry is None else f"{tests}\ncheck({entry})\n")
+    return CodeTask(prompt or "", tests if entry is None else f"{tests}\ncheck({entry})\n")
 
 
 def _lines(given: Json) -> str:
+    """The tests as one text; "" if they are not texts."""
     lines = given if isinstance(given, list | tuple) else [given]
     return "\n".join(lines) if all(isinstance(line, str) and line.strip() for line in lines) else ""
 
 
 @lru_cache(maxsize=1)
 def _driver() -> str:
+    """The source of the program that runs in the sandbox."""
     return inspect.getsource(code_driver)
 
 
-def _error(outcome: Outcome, word: bytes) -> str:
+def _error(outcome: ProcessOutcome, word: bytes) -> str:
+    """The reported result if it carries the secret word, else the reason from the process outcome."""
     said = outcome.stdout.removeprefix(word).decode(errors="replace")
     if outcome.stdout.startswith(word) and said in SAID:
         return said
     if outcome.timed_out:
         return "timeout"
     return "memory" if outcome.killed_by == "memory" else "exit"
+
+
+PARTS = (
+    "codebleu",
+    "ngram_match_score",
+    "weighted_ngram_match_score",
+    "syntax_match_score",
+    "dataflow_match_score",
+)
+NAMES = ("score", "ngrams", "keywords", "syntax", "dataflow")
+GRAMMARS = {"python": "tree-sitter-python"}
+
+
+def code_bleu(language: str = "python") -> Comparison:
+    """CodeBLEU and its four parts: n-grams, keyword-weighted n-grams, syntax and data flow.
+
+    It measures how similar two programs look; `code_tests` measures whether one works.
+    """
+    if language not in GRAMMARS:
+        raise Invalid(f"code_bleu: language={language!r}{nearest(str(language), GRAMMARS)}")
+    known = needs("code_bleu", "codebleu", GRAMMARS[language], install="'peira[code]'")
+    options = (("language", language),)
+    none = dict.fromkeys(NAMES, 0.0)
+    return Comparison("code_bleu", partial(_code_bleu, language), options, no_answer=none, libraries=known)
+
+
+def _code_bleu(language: str, output: Json, expected: Json) -> dict[str, float]:
+    said, references = texts("code_bleu", output, expected)
+    found: dict[str, Any] = load("codebleu").calc_codebleu([references], [said], lang=language)
+    return {name: min(max(float(found[part]), 0.0), 1.0) for name, part in zip(NAMES, PARTS, strict=True)}

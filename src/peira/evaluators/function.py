@@ -1,4 +1,4 @@
-"""Functions as evaluators: arguments are handed to them by name."""
+"""Functions as evaluators; arguments are passed by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
-from peira.core.fingerprint import Fingerprint, fingerprint
+from peira.core.code.fingerprint import Fingerprint, fingerprint
 from peira.core.ids import Json
 from peira.core.signature import wants
 from peira.errors import Invalid
@@ -18,7 +18,7 @@ FACTS = ("output", "expected", "case", "trial")
 
 @dataclass(frozen=True, repr=False)
 class FunctionEvaluator:
-    """A function of any of output, expected, case and trial. Its code is its identity."""
+    """A function of any of output, expected, case and trial; its code is its identity."""
 
     fn: Callable[..., Any]
     name: str
@@ -27,13 +27,16 @@ class FunctionEvaluator:
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
+        """The fingerprint of the function's code."""
         return fingerprint(self.fn)
 
     @property
     def identity(self) -> Json:
+        """The name and the digest of the fingerprint."""
         return {"evaluator": self.name, "fingerprint": self.fingerprint.digest}
 
     def judge(self, facts: Mapping[str, Any]) -> Any:
+        """Call the function with the facts it takes."""
         return self.fn(**{name: facts[name] for name in self.takes})
 
     def __repr__(self) -> str:
@@ -41,6 +44,7 @@ class FunctionEvaluator:
 
 
 def from_function(fn: Callable[..., Any]) -> FunctionEvaluator:
+    """Make an evaluator of a function or callable; raises `Invalid` for unsupported parameters."""
     name = _name(fn)
     takes = _takes(fn, name)
     called = fn if inspect.isroutine(fn) or isinstance(fn, partial) else type(fn).__call__
@@ -54,7 +58,7 @@ def _name(fn: Callable[..., Any]) -> str:
 
 
 def _takes(fn: Callable[..., Any], name: str) -> frozenset[str]:
-    """The facts it takes. A parameter of another name must have a default; `**` takes all facts."""
+    """The facts it takes; other parameters need a default, and `**kwargs` takes all facts."""
     try:
         wanted = wants(fn)
     except (TypeError, ValueError):

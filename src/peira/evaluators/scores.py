@@ -1,4 +1,4 @@
-"""What an evaluator may return, made plain: bool, number, text, or a dict of those."""
+"""Normalisation of scores: a bool, a number, a text, or a dict of those."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from peira.errors import Invalid
 
 ALLOWED = "a score is a bool, a number, a text, or a dict of those"
 LARGEST = 1e150
-"""Squares of anything larger overflow, and no interval could be computed."""
+"""Squares of larger numbers overflow, and no interval could be computed."""
 
 
 def score_value(raw: object, name: str = "the evaluator") -> Json:
-    """The score as plain JSON, to be kept; Invalid says what is wrong with it.
+    """The score as plain JSON, to be stored; raises `Invalid` if it is not a valid score.
 
-    NaN is refused: it would turn every mean it enters into NaN. So is None: an evaluator that returned
-    nothing has not judged; one that cannot judge returns a `NoVerdict`, and nothing else is recorded as that.
-    Subclasses and numpy scalars become the plain value they hold.
+    NaN is rejected, because it would turn every mean into NaN. So is None: an evaluator that returned nothing
+    has not judged; one that cannot judge returns a `NoVerdict`. Subclasses and numpy scalars are converted to
+    the plain value they hold.
     """
     if isinstance(raw, NoVerdict):
         return to_json(NoVerdict(_text(raw.reason, name)))

@@ -1,4 +1,4 @@
-"""The form of an output, whatever it says: `length` and `json_schema`."""
+"""Evaluators of the form of an output: `length` and `json_schema`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import Any
 import msgspec
 
 from peira.core.ids import Json, normalise
-from peira.core.reading.numbers import is_number
 from peira.core.registry import nearest
+from peira.core.text.numbers import is_number
 from peira.errors import Invalid
-from peira.evaluators.comparison import Comparison, text_of
-from peira.evaluators.libraries import load, needs
+from peira.evaluators.comparison import Comparison, load, needs, text_of
 
 UNITS: Mapping[str, Callable[[str], int]] = {
     "characters": len,
@@ -30,10 +29,10 @@ def length(
     at_most: int | None = None,
     tolerance: float | None = None,
 ) -> Comparison:
-    """How long the text is; with bounds, whether it lies within them.
+    """The length of the text; with bounds, whether it is within them.
 
-    `tolerance` is a bound by what is expected: 0.1 allows a text a tenth longer or shorter than that. No
-    answer has no length; it lies within no bounds.
+    `tolerance` is relative to the length of the expected text: 0.1 allows a tenth more or less. A missing
+    answer has no length, and is within no bounds.
     """
     options = {"unit": unit, "at_least": at_least, "at_most": at_most, "tolerance": tolerance}
     if problems := _problems(options):
@@ -77,10 +76,10 @@ def _within(options: Mapping[str, Any], output: Json, expected: Json) -> bool:
 
 
 def json_schema(schema: Mapping[str, Json] | bool | None = None) -> Comparison:
-    """The output is JSON that keeps to the schema: as a value, or as a text that is nothing but JSON.
+    """The output is JSON that is valid against the schema: a value, or a text that is only JSON.
 
-    Without a schema, what the case expects is the schema. Nothing is fetched: a schema may refer to its own
-    parts only.
+    Without a schema, the expected value is the schema. Nothing is downloaded: a schema may only refer to its
+    own parts.
     """
     known = needs("json_schema", "jsonschema")
     if schema is None:
@@ -95,7 +94,7 @@ def _keeps_to_expected(output: Json, expected: Json) -> bool:
 
 
 def _checked(schema: Any) -> str:
-    """The schema as text; Invalid if it is none."""
+    """The schema as text; raises `Invalid` if it is not a schema."""
     if not isinstance(schema, Mapping | bool):
         raise Invalid(f"json_schema: {schema!r} is not a schema; write a table")
     written = text_of(normalise(dict(schema) if isinstance(schema, Mapping) else schema, "json_schema"))
@@ -104,6 +103,7 @@ def _checked(schema: Any) -> str:
 
 
 def _keeps(schema: str, output: Json, _expected: Json = None) -> bool:
+    """Whether the output is valid against the schema."""
     try:
         value = msgspec.json.decode(output) if isinstance(output, str) else output
     except (msgspec.DecodeError, RecursionError):
@@ -117,6 +117,7 @@ def _keeps(schema: str, output: Json, _expected: Json = None) -> bool:
 
 @lru_cache(maxsize=256)
 def _validator(written: str) -> Any:
+    """The validator of a schema given as text; raises `Invalid` if it is not a schema."""
     jsonschema, schema = load("jsonschema"), msgspec.json.decode(written)
     kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     try:

@@ -1,7 +1,7 @@
 """Evaluators of text: `exact`, `match`, `includes` and `regex`.
 
-Each is a function that makes an evaluator. An output that is not text is read as its canonical JSON
-(so `True` is `true`, and 1.0 is `1`), except by `exact`, which compares values.
+Each is a function that creates an evaluator. An output that is not text is converted to its canonical JSON
+(`True` becomes `true`, 1.0 becomes `1`), except by `exact`, which compares values.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Literal
 from unicodedata import category, normalize
 
 from peira.core.ids import Json, canonical, normalise
-from peira.core.reading.patterns import compiled, search
 from peira.core.registry import nearest
+from peira.core.text.patterns import compiled, search
 from peira.errors import Invalid
 from peira.evaluators.comparison import Comparison, text_of
 
@@ -31,7 +31,7 @@ AFTER_DIGIT = AFTER + r"(?![.,]\d)"
 
 
 def exact() -> Comparison:
-    """Equal as JSON values: 1 is 1.0 and a list is a tuple, but True is not 1 and "1" is not 1."""
+    """Equal as JSON values: 1 equals 1.0 and a list equals a tuple, but True is not 1 and "1" is not 1."""
     return Comparison("exact", _equal)
 
 
@@ -42,11 +42,11 @@ def _equal(output: Json, expected: Json) -> bool:
 
 
 def match(where: Where = "whole") -> Comparison:
-    """Equal as text, ignoring case, surrounding and repeated blanks, and surrounding punctuation.
+    """Equal as text, ignoring case, surrounding and repeated whitespace, and surrounding punctuation.
 
-    `where` says how much of the output must agree: the "whole" of it, or its "start", its "end", or a
-    "word" (or several) anywhere in it. The last three go by whole words and whole numbers: "no" is not
-    the start of "nothing", and "5" is not a word of "5.3".
+    `where` says which part of the output must match: the "whole", its "start", its "end", or a "word" (or
+    several) anywhere in it. The last three match whole words and numbers only: "no" is not the start of
+    "nothing", and "5" is not a word of "5.3".
     """
     if where not in WHERE:
         raise Invalid(f"match: where={where!r}{nearest(str(where), WHERE)}")
@@ -64,6 +64,7 @@ def _matches(output: Json, expected: Json, where: Where) -> bool:
 
 @lru_cache(maxsize=4096)
 def _finder(phrase: str, where: Where) -> re.Pattern[str]:
+    """The pattern that finds a phrase at a position, at word and number boundaries."""
     before = BEFORE_DIGIT if phrase[0].isdigit() else BEFORE
     after = AFTER_DIGIT if phrase[-1].isdigit() else AFTER
     return re.compile(
@@ -76,7 +77,7 @@ def _finder(phrase: str, where: Where) -> re.Pattern[str]:
 
 
 def _phrase(text: str) -> str:
-    """The text without case, surplus blanks and wrapping; all of it, if it is nothing but wrapping."""
+    """The normalised text without surrounding punctuation; all of it if it is only punctuation."""
     plain = " ".join(_caseless(text).split())
     start, end = 0, len(plain)
     while end and _wraps(plain[end - 1]):
@@ -100,7 +101,7 @@ def _caseless(text: str) -> str:
 
 
 def includes(ignore_case: bool = True) -> Comparison:
-    """The output contains what is expected, or any of a list of expected texts."""
+    """The output contains the expected text, or any of an expected list of texts."""
     if not isinstance(ignore_case, bool):
         raise Invalid(f"includes: ignore_case={ignore_case!r} is not true or false")
     return Comparison(
@@ -119,11 +120,10 @@ def _contains(output: Json, expected: Json, ignore_case: bool) -> bool:
 
 
 def regex(pattern: str | None = None, group: int | str | None = None) -> Comparison:
-    """The pattern is found in the output.
+    """The pattern matches somewhere in the output.
 
-    Without a pattern, what the case expects is the pattern. With a `group`, what that group captured at
-    the first place found must agree with what is expected, as `match()` compares. Flags are written in
-    the pattern: `(?i)` ignores case.
+    Without a pattern, the expected value is the pattern. With a `group`, what that group captured in the
+    first match must equal the expected text, compared like `match()`. Flags are inline: `(?i)` ignores case.
     """
     options = (("pattern", pattern), ("group", group))
     if pattern is None:

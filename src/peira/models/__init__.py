@@ -1,48 +1,24 @@
-"""The shelf of models: who is asked, and how. No vendor's library is imported here, nor aiohttp before the
-first call, and no provider's room is opened before a model is made."""
+"""Models of providers, behind one protocol (`peira.core.models.Model`).
+
+Names are imported lazily: no vendor's library is needed, aiohttp is imported with the first call, and a
+provider's module when one of its models is made.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from peira.core.lazy import lazy_imports
 
-from peira.core.door import open_late
-
-if TYPE_CHECKING:
-    from peira.models.anthropic import anthropic
-    from peira.models.local import LocalModel
-    from peira.models.names import make, parse, register
-    from peira.models.openai import openai
-    from peira.models.post import Timeouts
-    from peira.models.prices import price_of
-    from peira.models.replay import ReplayModel, record, request_digest
-    from peira.models.scripted import ScriptedModel
-    from peira.models.served import ServedModel
-
-__all__ = [
-    "LocalModel",
-    "ReplayModel",
-    "ScriptedModel",
-    "ServedModel",
-    "Timeouts",
-    "anthropic",
-    "make",
-    "openai",
-    "parse",
-    "price_of",
-    "record",
-    "register",
-    "request_digest",
-]
-
-_ROOMS = {
-    "peira.models.anthropic": ("anthropic",),
-    "peira.models.local": ("LocalModel",),
-    "peira.models.names": ("make", "parse", "register"),
-    "peira.models.openai": ("openai",),
-    "peira.models.post": ("Timeouts",),
-    "peira.models.prices": ("price_of",),
-    "peira.models.replay": ("ReplayModel", "record", "request_digest"),
-    "peira.models.scripted": ("ScriptedModel",),
-    "peira.models.served": ("ServedModel",),
-}
-open_late(__name__, _ROOMS)
+with lazy_imports(__name__):
+    from peira.models.http.model import ServedModel as ServedModel
+    from peira.models.http.request import Timeouts as Timeouts
+    from peira.models.names import make as make
+    from peira.models.names import parse as parse
+    from peira.models.names import register as register
+    from peira.models.prices import price_of as price_of
+    from peira.models.providers.anthropic import anthropic as anthropic
+    from peira.models.providers.local import LocalModel as LocalModel
+    from peira.models.providers.openai import openai as openai
+    from peira.models.providers.replay import ReplayModel as ReplayModel
+    from peira.models.providers.replay import record as record
+    from peira.models.providers.replay import request_digest as request_digest
+    from peira.models.providers.scripted import ScriptedModel as ScriptedModel

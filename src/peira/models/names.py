@@ -1,7 +1,7 @@
-"""Models by name: "provider:model", the provider being a plug-in of the kind `model`.
+"""Models by name: "provider:model", where the provider is a plug-in of the kind `model`.
 
-A provider's factory takes the model's name and a configuration; nothing is sent and no key looked for when a
-model is made: that is its `check`.
+A provider's factory takes the model's name and its configuration. Making a model sends nothing and looks up
+no key: that is done by its `check`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ PROVIDERS = (
     "together",
     "xai",
 )
-"""The names of all that are offered; their rooms are opened when a model is first made."""
+"""The names of the built-in providers; their module is imported when a model is first made."""
 
 
 def parse(name: str, registry: Registry) -> tuple[str, str]:
-    """The provider and its model's name; Unknown with the nearest, Invalid if one is missing."""
+    """The provider and the model's name; Unknown with the nearest provider, Invalid if a part is missing."""
     provider, colon, model = name.partition(":")
     if not colon:
         raise Invalid(f'model {name!r} names no provider; write "provider:model", like "openai:{name}"')
@@ -45,11 +45,11 @@ def parse(name: str, registry: Registry) -> tuple[str, str]:
 
 
 def make(name: str, registry: Registry, **config: Json) -> Any:
-    """The model of that name, configured."""
+    """The model of this name, with this configuration."""
     provider, model = parse(name, registry)
     return registry.make("model", provider, model=model, **config)
 
 
 def register(registry: Registry) -> None:
-    """Offer the built-in providers, as any plug-in would."""
-    registry.promise("model", PROVIDERS, "peira.models.providers")
+    """Register the built-in providers, lazily."""
+    registry.promise("model", PROVIDERS, "peira.models.providers.builtin")

@@ -1,7 +1,7 @@
-"""What models cost: the table that comes with genai-prices, or what the project file says instead.
+"""Prices of models: from the table of genai-prices, or from the project file.
 
-Nothing is fetched: the table is as old as the installed package, and says so. A model that is not in it
-has no price, which is not the same as costing nothing; models on this machine do cost nothing.
+Nothing is fetched: the table is as old as the installed package, and its `source` says so. A model that is
+not in it has no price, which is not the same as free; models on this machine are free.
 """
 
 from __future__ import annotations
@@ -19,18 +19,22 @@ from peira.errors import Invalid
 
 MILLION = 1_000_000
 KNOWN_AS: Mapping[str, str] = {"gemini": "google", "xai": "x-ai"}
-"""Providers that the table knows by another name."""
+"""Providers that have another name in the table."""
 HERE = ("local", "ollama", "scripted", "replay")
-"""Providers that send no bill."""
+"""Providers that are free of charge."""
 RATES = ("input", "output", "cached", "written", "request", "batch")
+"""Keys of a price in the project file."""
 HALF = ("openai", "anthropic", "google", "groq", "mistral")
-"""Providers that take half the price for what is handed in as a batch."""
+"""Providers that charge half the price for batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """US dollars for a million tokens (of input, output, input read from and written to the provider's
-    cache), and for each request; `batch` is the share of it that is paid in a batch."""
+    """A price: US dollars for a million tokens, and for each request.
+
+    `cached` and `written` are for input tokens read from and written to the provider's cache (None: as other
+    input); `batch` is the fraction of the price that is paid in a batch.
+    """
 
     input: float = 0.0
     output: float = 0.0
@@ -41,6 +45,7 @@ class Rates:
     source: str = "peira.toml"
 
     def cost(self, usage: Usage) -> float | None:
+        """The cost of a call in US dollars; None if the usage is not known."""
         if (self.input and usage.input is None) or (self.output and usage.output is None):
             return None
         cached, written = usage.cached or 0, usage.written or 0
@@ -58,23 +63,26 @@ FREE = Rates(source="runs on this machine")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A model of the table."""
+    """The price of a model in the table of genai-prices."""
 
     provider: str
     model: str
 
     @property
     def source(self) -> str:
+        """The table's version."""
         return table()
 
     @property
     def batch(self) -> float:
+        """The fraction of the price that is paid in a batch."""
         return 0.5 if self.provider in HALF else 1.0
 
     def cost(self, usage: Usage) -> float | None:
+        """The cost of a call in US dollars; None if the usage is not known."""
         if usage.input is None or usage.output is None:
             return None
-        from genai_prices import Usage as Tokens  # a quarter of a second to import
+        from genai_prices import Usage as Tokens  # slow to import (0.25 s)
         from genai_prices import calc_price
 
         tokens = Tokens(
@@ -88,7 +96,7 @@ class Listed:
 
 @lru_cache(1)
 def table() -> str:
-    """Which table it is. It carries no date: the newest change of a price in it stands for one."""
+    """The table's version. It has no date: the newest price change in it stands for one."""
     from genai_prices.data import providers
 
     today = date.today()
@@ -105,7 +113,7 @@ def table() -> str:
 
 
 def price_of(provider: str, model: str, given: object = None) -> Price | None:
-    """The price of a model: as given, or of the table; None if it is in neither."""
+    """The price of a model: as given, or from the table; None if it is unknown."""
     if given is not None:
         return _given(f"{provider}:{model}", given)
     return FREE if provider in HERE else _listed(KNOWN_AS.get(provider, provider), model)
@@ -113,6 +121,7 @@ def price_of(provider: str, model: str, given: object = None) -> Price | None:
 
 @lru_cache(1024)
 def _listed(provider: str, model: str) -> Listed | None:
+    """The model's price in the table, cached; None if there is none."""
     from genai_prices import Usage as Tokens
     from genai_prices import calc_price
 
@@ -126,10 +135,13 @@ def _listed(provider: str, model: str) -> Listed | None:
 
 
 def _given(who: str, given: object) -> Rates:
+    """A price from the project file; Invalid with every problem."""
     if not isinstance(given, Mapping):
         raise Invalid(f"{who}: price: give dollars for a million tokens, like {{input = 0.25, output = 2}}")
     problems = [f"{who}: price: no {key!r}{nearest(key, RATES)}" for key in given if key not in RATES]
-    problems += [f"{who}: price.{key}: not {said!r}" for key, said in given.items() if not _amount(said)]
+    problems += [
+        f"{who}: price.{key}: not {amount!r}" for key, amount in given.items() if not _amount(amount)
+    ]
     if problems:
         raise Invalid(problems)
     amounts: dict[str, Any] = {key: float(value) for key, value in given.items()}

@@ -1,8 +1,9 @@
-"""Keys by name, and texts without keys.
+"""Keys by reference, and removal of secrets from texts.
 
 A configuration never holds a key, only where it is: the name of an environment variable, or
 `keyring:SERVICE/USER`. The key is looked up when it is sent and is in no repr. What a provider says is shown
-only after `scrub`, because providers echo what they were sent.
+only after `scrub`, because providers echo what they were sent. Answers are never changed: where a key stands
+in one is kept with it, and what is shown is shown without it.
 """
 
 from __future__ import annotations
@@ -11,17 +12,22 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
+from peira.core.text.words import HIDDEN as HIDDEN
 from peira.errors import Invalid
 
-HIDDEN = "[hidden]"
 PIECE = 8
-"""A run of this many characters of a key is hidden even if the rest was masked or cut off."""
+"""So many consecutive characters of a key are hidden, even if the rest was masked or cut off."""
 LINE = 300
+"""The maximum length of a scrubbed text."""
+NAMES = ("_KEY", "_TOKEN", "_SECRET")
+"""How the names of environment variables end that hold keys."""
 SCANNED = 4096
+"""The number of characters of a text that are scrubbed; the rest is dropped."""
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _USERINFO = re.compile(r"(?<=://)[^/\s@\"']+@")
@@ -42,24 +48,24 @@ _BLANKS = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Where a key is. `needed`: nothing can be sent without it."""
+    """A reference to a key. `needed`: nothing can be sent without it."""
 
     where: str
     needed: bool = True
 
     def __post_init__(self) -> None:
         if not _VARIABLE.fullmatch(self.where) and not self.where.startswith("keyring:"):
-            # Said without repeating it: this is most often the key itself.
+            # The value is not repeated in the message: it is most often the key itself.
             raise Invalid('key: give the name of an environment variable, like "OPENAI_API_KEY", not the key')
 
     def find(self) -> str:
-        """The key, or "" if there is none."""
+        """The key; "" if there is none."""
         if self.where.startswith("keyring:"):
             return _from_keyring(self.where.removeprefix("keyring:"))
         return os.environ.get(self.where, "").strip()
 
     def check(self, who: str) -> None:
-        """Invalid, naming the variable, if the key is needed and not there."""
+        """Raise Invalid, with the name of the variable, if a needed key is missing."""
         if self.needed and not self.find():
             place = (
                 self.where if self.where.startswith("keyring:") else f"the environment variable {self.where}"
@@ -68,6 +74,7 @@ class Key:
 
 
 def _from_keyring(entry: str) -> str:
+    """The key in the system's keyring; Invalid if the package is missing."""
     try:
         keyring: Any = import_module("keyring")  # optional, and slow to import
     except ImportError:
@@ -76,11 +83,67 @@ def _from_keyring(entry: str) -> str:
     return keyring.get_password(service or entry, user) or ""
 
 
+def kept_secret(text: str) -> bool:
+    """Whether it is to be kept secret. What is shorter (EMPTY, none, test, x) is a placeholder: it would be
+    found, and hidden, in the middle of ordinary words."""
+    return len(text) >= PIECE
+
+
+@lru_cache(256)
+def _escaped(secret: str) -> re.Pattern[str]:
+    """The secret as JSON may write it, also within a JSON text in JSON: / as \\/, any letter as \\u0073."""
+    forms = (rf"(?:\\*{re.escape(letter)}|\\+u(?i:{ord(letter):04x}))" for letter in secret)
+    return re.compile("".join(forms))
+
+
+def exposed(body: bytes, secrets: Iterable[str]) -> tuple[tuple[int, int], ...]:
+    """Where secrets stand in an answer, which is kept as it came: from byte to byte."""
+    escapes = b"\\u00" in body or b"\\/" in body
+    found = [secret for secret in secrets if escapes or secret.encode() in body]
+    if not found:
+        return ()
+    text = body.decode("latin-1")
+    spans = (
+        one.span() for secret in found for one in _escaped(secret.encode().decode("latin-1")).finditer(text)
+    )
+    return tuple(sorted(set(spans)))
+
+
+def hidden_in(body: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
+    """An answer as it may be shown."""
+    for start, end in sorted(spans, reverse=True):
+        body = body[:start] + HIDDEN.encode() + body[end:]
+    return body
+
+
+def without_keys(text: str) -> str:
+    """What may be shown of a text: without the keys that the environment holds, in whichever form."""
+    for secret in _in_environment():
+        if secret in text or "\\" in text:
+            text = _escaped(secret).sub(HIDDEN, text)
+    return text
+
+
+def _in_environment() -> list[str]:
+    """Longest first: a key may be a part of another."""
+    found = {value.strip() for name, value in os.environ.items() if name.upper().endswith(NAMES)}
+    for value in (value for name, value in os.environ.items() if name.upper().endswith("_BASE_URL")):
+        parts = urlsplit(value)
+        found |= {parts.password or "", *(said for _, said in parse_qsl(parts.query))}
+    return sorted(filter(kept_secret, found), key=len, reverse=True)
+
+
+_UNICODE = re.compile(r"\\+u00([0-7][0-9a-fA-F])")
+_SLASH = re.compile(r"\\+/")
+
+
 def scrub(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text as one bounded line, without the secrets, pieces of them, tokens, and values in URLs."""
-    text = text[:SCANNED]
-    for secret in secrets:
-        for form in {secret, quote(secret, safe="")} - {""}:
+    """The text as one bounded line that UTF-8 can carry, without the secrets, pieces of them, tokens, and
+    values in URLs; what JSON escapes in it is said plainly."""
+    text = text[:SCANNED].encode(errors="replace").decode()
+    text = _SLASH.sub("/", _UNICODE.sub(lambda found: chr(int(found[1], 16)), text))
+    for secret in filter(kept_secret, secrets):
+        for form in dict.fromkeys((secret, quote(secret, safe=""))):
             text = _without_pieces(text.replace(form, HIDDEN), form)
     text = _USERINFO.sub("", text)
     text = _LABELLED.sub(rf"\1{HIDDEN}", text)
@@ -91,6 +154,7 @@ def scrub(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def _without_pieces(text: str, secret: str) -> str:
+    """The text with every piece of the secret hidden."""
     pieces = {secret[i : i + PIECE] for i in range(len(secret) - PIECE + 1)}
     kept, at = [], 0
     while at < len(text):

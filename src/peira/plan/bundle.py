@@ -1,9 +1,9 @@
 """The format of bundles: pending work in one portable file, and the answers to it in another.
 
-Both are lines of a digest, a blank and a JSON document: the digest is the SHA-256 of the document's bytes as
-they stand there, so that whoever reads or writes a line needs no other rule. The first line is the header; a
-bundle has an item on every further line and ends with a footer. Answers begin with the header of their
-bundle, as it is, and may come in any order and any number.
+Both files consist of lines of a digest, a space and a JSON document; the digest is the SHA-256 of the
+document's bytes exactly as written, so no canonical form is needed. The first line is the header; a bundle
+has one item per further line and ends with a footer. An answer file begins with an unmodified copy of the
+header of its bundle; answers may be in any order and any number.
 """
 
 from __future__ import annotations
@@ -14,51 +14,64 @@ from typing import BinaryIO
 
 import msgspec
 
-from peira.core.events import Failure
 from peira.core.ids import Json, canonical, digest_bytes
+from peira.core.log.events import Failure
 from peira.errors import Invalid
 from peira.plan.manifest import EvaluatorPart, Manifest
 
 VERSION = 1
 DIGITS = 64
+"""Length of a digest in hexadecimal digits."""
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What the items of a bundle have in common. `manifest` is the digest of the plan they belong to. With a
-    `transform`, what is judged is the answer that it found, as `core.transforms.to_json` writes it."""
+    """What the items of a bundle have in common; `manifest` is the digest of the plan they belong to.
+
+    With a `transform`, evaluators judge the extracted answer, in the form written by
+    `core.transforms.to_json`.
+    """
 
     stage: str
+    """"generate" or "evaluate"."""
     study: str
     manifest: str
     agents: dict[str, str] = {}
+    """The digests of the agents, by label."""
     evaluators: dict[str, EvaluatorPart] = {}
+    """The evaluators, by digest."""
     transform: str = ""
     version: int = VERSION
     peira: str = "bundle"
 
 
 class Footer(msgspec.Struct, frozen=True):
-    """How many items there are, and the digest of their digests, in their order."""
+    """The number of items, and the digest over their digests in order."""
 
     end: int
     digest: str
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of an item. `n` and `id` are the item's own, `item` is the digest of its line."""
+class BundleAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The result of an item; `n` and `id` are the item's own, `item` is the digest of its line.
+
+    Exactly one of `output` and `error` is set.
+    """
 
     n: int
+    """The number of the item."""
     id: str
     item: str
+    """The digest of the item's line."""
     output: Json | msgspec.UnsetType = msgspec.UNSET
     error: Failure | str | None = None
     took: float = 0.0
+    """Seconds."""
     metrics: dict[str, float] = {}
     about: dict[str, str] = {}
 
 
-class Line(msgspec.Struct, frozen=True):
-    """A document as it stands in a file, whose digest is right."""
+class BundleLine(msgspec.Struct, frozen=True):
+    """A line of a bundle file whose digest has been verified."""
 
     number: int
     digest: str
@@ -67,15 +80,16 @@ class Line(msgspec.Struct, frozen=True):
 
 _header = msgspec.json.Decoder(Header).decode
 _footer = msgspec.json.Decoder(Footer).decode
-_answer = msgspec.json.Decoder(Answer).decode
+_answer = msgspec.json.Decoder(BundleAnswer).decode
 
 
 def sealed(document: bytes) -> bytes:
-    """A line: the document behind its digest."""
+    """A line of the format: digest, space, document, newline."""
     return b"%b %b\n" % (digest_bytes(document).encode(), document)
 
 
 def header_of(manifest: str, of: Manifest, stage: str) -> Header:
+    """The header of a bundle for a stage of a run: agents to generate, or evaluators to score."""
     if stage == "evaluate":
         judges = {part.digest: part for part in of.evaluators}
         transform = of.transform.digest if of.transform else ""
@@ -83,8 +97,8 @@ def header_of(manifest: str, of: Manifest, stage: str) -> Header:
     return Header(stage, of.study, manifest, {part.label: part.digest for part in of.agents})
 
 
-def lines(file: BinaryIO, first: int = 1) -> Iterator[Line | tuple[int, str]]:
-    """Every line that is sound; of each other one, its number and what is wrong with it."""
+def lines(file: BinaryIO, first: int = 1) -> Iterator[BundleLine | tuple[int, str]]:
+    """Every valid line; for an invalid one, its number and the problem."""
     for number, raw in enumerate(file, first):
         text = raw.rstrip(b"\r\n")
         if not text:
@@ -95,14 +109,17 @@ def lines(file: BinaryIO, first: int = 1) -> Iterator[Line | tuple[int, str]]:
         elif digest_bytes(document).encode() != digest:
             yield number, "was altered: its digest is not that of what it says"
         else:
-            yield Line(number, digest.decode(), document)
+            yield BundleLine(number, digest.decode(), document)
 
 
 def read_header(file: BinaryIO, name: str) -> tuple[Header, bytes]:
-    """The header of a file, and its line; the file stands behind it."""
+    """Read the header and return it with its raw line; raises `Invalid`.
+
+    The file position is after the header.
+    """
     raw = file.readline()
     for line in lines(iter([raw])):  # type: ignore[arg-type]
-        if isinstance(line, Line):
+        if isinstance(line, BundleLine):
             try:
                 header = _header(line.document)
             except msgspec.DecodeError as error:
@@ -114,16 +131,16 @@ def read_header(file: BinaryIO, name: str) -> tuple[Header, bytes]:
     raise Invalid(f"{name}: is empty")
 
 
-def read_footer(line: Line) -> Footer | None:
-    """The footer, if the line is one."""
+def read_footer(line: BundleLine) -> Footer | None:
+    """The footer, or None if the line is not one."""
     try:
         return _footer(line.document)
     except msgspec.DecodeError:
         return None
 
 
-def read_answer(line: Line) -> Answer:
-    """The answer on a line; Invalid says what is wrong with it."""
+def read_answer(line: BundleLine) -> BundleAnswer:
+    """Parse the answer on a line; raises `Invalid` with the problem."""
     try:
         found = _answer(line.document)
     except msgspec.DecodeError as error:
@@ -134,19 +151,22 @@ def read_answer(line: Line) -> Answer:
 
 
 class Seal:
-    """The digest of the digests of the lines it is shown."""
+    """Running digest over the digests of the lines added to it."""
 
     def __init__(self) -> None:
         self.count, self._whole = 0, sha256()
 
     def add(self, digest: str) -> None:
+        """Add the digest of the next line."""
         self.count += 1
         self._whole.update(digest.encode())
 
     @property
     def footer(self) -> Footer:
+        """The footer for the lines added so far."""
         return Footer(self.count, self._whole.hexdigest())
 
 
-def written(value: Header | Footer | Answer) -> bytes:
+def written(value: Header | Footer | BundleAnswer) -> bytes:
+    """Encode a header, footer or answer as a line."""
     return sealed(canonical(msgspec.to_builtins(value)))

@@ -1,49 +1,110 @@
-"""What a run keeps of its plan: enough to read, resume and re-score it when the user's files are gone.
+"""The manifest: what a run stores of its plan, including the user's source files.
 
-The manifest is a blob named by its digest, so equal plans are stored once. It holds the study as
-written (a snapshot), the layout, the code of the user's own modules, and points to blobs of the cases.
+The manifest is a blob addressed by its digest, so equal plans are stored once. It holds the study as written
+(a snapshot), the layout and the code of the user's own modules, and refers to blobs of the cases.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import msgspec
 
+from peira.core.code.fingerprint import fingerprint_of
+from peira.core.code.origin import own_file
 from peira.core.codec import encode
 from peira.core.contracts import Evaluator
 from peira.core.ids import Json
 from peira.core.transforms import Transform
 from peira.plan.conditions import Condition, Crossed, Grid, agents_of
-from peira.plan.expand import Plan, choose, transform_digest
-from peira.plan.layout import Layout, PlannedCase
-from peira.plan.sequence import Sequences
-from peira.plan.sources import own_sources
+from peira.plan.expansion import Plan, choose, transform_digest
+from peira.plan.order import Sequences
+from peira.plan.trials import Layout, PlannedCase
 from peira.spec.limits import Budget
-from peira.spec.load import snapshot
 from peira.spec.modules import reference
+from peira.spec.study_files import snapshot
+
+# The user's source files
+
+
+def own_sources(plan: Plan) -> list[str]:
+    """Files of the agents, transform and evaluators, and of the user's own modules they import."""
+    found: set[str] = set()
+    queue = sorted(_reached(plan))
+    while queue:
+        file = queue.pop()
+        if file not in found and Path(file).is_file():
+            found.add(file)
+            queue += _imported(file)
+    return sorted(found)
+
+
+def _reached(plan: Plan) -> set[str]:
+    """The files that the fingerprints of agents, transform and evaluators cover."""
+    steps = getattr(plan.transform, "steps", ())
+    parts = (*plan.agents.values(), plan.transform, *steps, *plan.evaluators.values())
+    return {str(Path(file).resolve()) for part in parts for file in fingerprint_of(part).files}
+
+
+def _imported(file: str) -> Iterator[str]:
+    """The user's own files whose modules, functions or classes are in the namespace of this file's module."""
+    for module in _modules_of(file):
+        for value in list(vars(module).values()):
+            where = getattr(value, "__file__", None) if isinstance(value, ModuleType) else None
+            own = own_file(value) if where is None else own_file(_At(where))
+            if own is not None:
+                yield str(Path(own).resolve())
+
+
+def _modules_of(file: str) -> Iterable[ModuleType]:
+    return [m for m in list(sys.modules.values()) if getattr(m, "__file__", None) and _same(m.__file__, file)]
+
+
+def _same(one: str | None, other: str) -> bool:
+    # Compare base names first: resolving the path of every imported module is slow.
+    if one is None or os.path.basename(one) != os.path.basename(other):
+        return False
+    return str(Path(one).resolve()) == other
+
+
+class _At:
+    """An object with a file attribute, as `own_file` expects."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+
+# The manifest
+
 
 Put = Callable[[bytes], str]
+"""Stores a blob and returns its digest."""
 Get = Callable[[str], bytes]
+"""Returns the blob with a digest."""
 NOTHING: Mapping[str, Json] = MappingProxyType({})
 
 
 class AgentPart(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An agent's identity and where its code was; `parts` name what its fingerprint saw."""
+    """An agent's identity and the reference to its code; `parts` are the fingerprinted objects."""
 
     label: str
     digest: str
     reference: str | None
     parts: tuple[tuple[str, str], ...] = ()
     unseen: tuple[str, ...] = ()
+    """What the code depends on and the fingerprint does not cover."""
 
 
 class EvaluatorPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The identity of an evaluator; `takes` are the arguments it is called with."""
+
     name: str
     digest: str
     takes: tuple[str, ...]
@@ -51,21 +112,28 @@ class EvaluatorPart(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TransformPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The identity of the transform that extracts answers from outputs."""
+
     name: str
     digest: str
     identity: Json = None
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`policy` is what was said for this run only; whoever resumes it says it anew, or not."""
+    """Everything needed to rebuild and to read a plan."""
 
     study: str
+    """The name of the study."""
     snapshot: Json
+    """The study as written."""
     agents: tuple[AgentPart, ...]
     evaluators: tuple[EvaluatorPart, ...]
     common: tuple[str, ...]
+    """The digests of the evaluators of all cases."""
     conditions: tuple[Condition, ...]
+    """The admissible conditions; empty if they are `crossed`."""
     case_sets: dict[str, str]
+    """The digests of the case blobs, by label."""
     repeats: int
     seed: int
     generation: int
@@ -73,20 +141,30 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     where: str = ""
     limit: int | None = None
     sources: dict[str, str] = {}
+    """The digests of the user's source files, by path."""
     cases_inline: bool = False
+    """Whether the snapshot contains the cases."""
     notes: tuple[str, ...] = ()
+    """Caveats that every result must show."""
     version: int = 1
     refusals: int = 0
+    """The number of inadmissible conditions, of which `refused` may be the first ones."""
     order: str = "random"
     anchors: int = 0
     sequences: Sequences = ()
     crossed: tuple[Grid, ...] = ()
+    """The levels of a full factorial that is too large to list."""
     crossed_with: tuple[str, ...] = ()
+    """The case sets of a full factorial."""
     labelled: bool = False
     kept: str = ""
+    """The digest of the indices of the admissible combinations; "" if all are."""
     earlier: str = ""
+    """The run whose results selected the trials."""
     picked: str = ""
+    """The digest of the indices of the trials selected by `earlier`."""
     policy: dict[str, Json] = {}
+    """Overrides of the policy for this run only; a resumed run does not inherit them."""
     transform: TransformPart | None = None
 
 
@@ -95,9 +173,12 @@ _decode_cases = msgspec.json.Decoder(list[PlannedCase]).decode
 
 
 def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
-    """Store the manifest and what it names; returns its digest. `policy` is said for this run only."""
+    """Store the manifest and the blobs it refers to; returns its digest.
+
+    `policy` holds overrides for this run only.
+    """
     layout = plan.layout
-    # Evaluators of a case's own are written in the snapshot only, so then the cases go there, too.
+    # A case's own evaluators are recorded only in the snapshot, which then has to contain the cases.
     inline = any(case.judged_by for cases in layout.case_sets.values() for case in cases)
     manifest = Manifest(
         study=plan.study.name,
@@ -129,7 +210,7 @@ def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
 
 
 def _crossed(conditions: Sequence[Condition], put: Put) -> dict[str, Any]:
-    """Conditions that are too many to list, as their levels and the places of the admissible ones."""
+    """Fields for conditions that are represented by their levels and the indices of admissible ones."""
     if not isinstance(conditions, Crossed):
         return {}
     kept = "" if conditions.kept is None else put(conditions.kept.tobytes())
@@ -142,7 +223,7 @@ def _crossed(conditions: Sequence[Condition], put: Put) -> dict[str, Any]:
 
 
 def _picked(plan: Plan, put: Put) -> dict[str, Any]:
-    """Trials that were chosen by an earlier run's results, as they were then."""
+    """Fields for trials that were selected by the results of an earlier run, as selected then."""
     chosen = plan.layout.chosen
     if not plan.earlier or chosen is None:
         return {}
@@ -158,14 +239,15 @@ def conditions_of(manifest: Manifest, get: Get) -> Sequence[Condition]:
 
 
 def _agent_parts(plan: Plan) -> tuple[AgentPart, ...]:
+    """The identity, reference and fingerprint of each agent."""
     digests = agents_of(plan.layout.conditions) | agents_of(plan.refused)
     return tuple(
         AgentPart(
             label=label,
             digest=digests[label],
             reference=reference(plan.study.agents[label]),
-            parts=agent.fingerprint.parts,  # type: ignore[attr-defined]
-            unseen=agent.fingerprint.unseen,  # type: ignore[attr-defined]
+            parts=fingerprint_of(agent).parts,
+            unseen=fingerprint_of(agent).unseen,
         )
         for label, agent in plan.agents.items()
     )
@@ -182,17 +264,18 @@ def _transform_part(transform: Transform | None) -> TransformPart | None:
 
 
 def read(digest: str, get: Get) -> Manifest:
+    """The manifest with this digest."""
     return _decode_manifest(get(digest))
 
 
 def cases_of(blob: str, get: Get) -> list[dict[str, Json]]:
-    """The cases of a stored set, as a study file would give them."""
+    """The cases of a stored set, in the form of a study file."""
     fields = ("input", "expected", "id", "cluster", "slice", "metadata")
     return [{field: getattr(case, field) for field in fields} for case in _decode_cases(get(blob))]
 
 
 def layout_of(manifest: Manifest, get: Get) -> Layout:
-    """The trials of a stored plan; needs none of the user's files."""
+    """The layout of a stored plan; needs none of the user's files."""
     sets: Mapping[str, Sequence[PlannedCase]] = {
         label: _decode_cases(get(digest)) for label, digest in manifest.case_sets.items()
     }

@@ -1,21 +1,43 @@
-"""Run order: a seeded bijection on the index, so that ten million trials are shuffled at no cost.
+"""Run order: seeded permutations, blocking, interleaving, and sequences within cases.
 
-A Feistel network permutes the next power of two; positions that fall outside are walked on until they
-fall inside, which keeps it one-to-one.
+- random: shuffled by the seed, within each block and whole plot if there are any; blocks and plots are
+  themselves in random order.
+- interleaved: in rounds. A round is one case and repeat under every condition, shuffled, so that drift during
+  the run affects all conditions alike.
+- cases: case by case (cluster by cluster), so that each is complete early: all its trials, shuffled.
+- given: in index order. It is not randomised, and the plan says so.
+
+In a crossover, where each case receives the conditions in its own sequence, all first periods come before all
+second periods. Anchors are spread evenly over the whole run.
+
+The permutation is a Feistel network over the next power of two; values outside the range are permuted again
+until they fall inside (cycle walking), so it is a bijection and needs no memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from peira.plan.conditions import Crossed
+
+if TYPE_CHECKING:
+    from peira.plan.trials import Layout
+
+
+# Seeded permutations
+
 
 ROUNDS = 4
+"""Rounds of the Feistel network; must be even."""
 MIX = 0x9E3779B97F4A7C15
+"""Multiplier of the round function."""
 MASK = (1 << 64) - 1
 
 
 def shuffled(size: int, seed: int, salt: str = "") -> Iterator[int]:
-    """Every number below `size` once, in the order this seed gives."""
+    """A pseudo-random permutation of range(size), determined by seed and salt."""
     if size <= 1:
         yield from range(size)
         return
@@ -29,12 +51,13 @@ def shuffled(size: int, seed: int, salt: str = "") -> Iterator[int]:
 
 
 def _keys(seed: int, salt: str) -> tuple[int, ...]:
+    """The round keys."""
     material = sha256(f"peira order {seed} {salt}".encode()).digest()
     return tuple(int.from_bytes(material[8 * i : 8 * i + 8], "big") for i in range(ROUNDS))
 
 
 def _permute(value: int, bits: int, keys: tuple[int, ...]) -> int:
-    """An even number of rounds, in which the two parts, of unequal width if need be, change places."""
+    """The Feistel permutation of `bits`-bit numbers; the halves may differ in width."""
     low = bits // 2
     high = bits - low
     left, right = value >> low, value & ((1 << low) - 1)
@@ -44,3 +67,132 @@ def _permute(value: int, bits: int, keys: tuple[int, ...]) -> int:
         left, right = right, left ^ ((mixed * MIX >> 17) & ((1 << high) - 1))
         low, high = high, low
     return left << low | right
+
+
+# Run orders
+
+
+ORDERS = ("random", "interleaved", "cases", "given")
+Sequences = tuple[tuple[int, ...], ...]
+"""For each sequence group, the indices of the conditions in period order; cases are assigned in turn."""
+
+
+def in_order(layout: Layout) -> Iterator[int]:
+    """The indices of all planned trials in run order."""
+    return _spread(_without_anchors(layout), layout)
+
+
+def _without_anchors(layout: Layout) -> Iterator[int]:
+    """The run order of the trials that are not anchors."""
+    if layout.order == "given":
+        return (index for index in layout.indexes() if index < layout.anchored)
+    if layout.sequences:
+        return _chosen(_by_period(layout), layout)
+    if layout.order == "interleaved":
+        return _chosen(_rounds(layout), layout)
+    if layout.order == "cases":
+        return _chosen(_by_case(layout), layout)
+    return _random(layout)
+
+
+def _chosen(order: Iterator[int], layout: Layout) -> Iterator[int]:
+    """The indices that are selected in the layout."""
+    if layout.chosen is None:
+        return order
+    wanted = set(layout.chosen)
+    return (index for index in order if index in wanted)
+
+
+def _random(layout: Layout) -> Iterator[int]:
+    """Random order within randomly ordered segments."""
+    numbers: Sequence[int] = range(layout.anchored)
+    if layout.chosen is not None:
+        numbers = [index for index in layout.chosen if index < layout.anchored]
+    segments = _segments(layout, numbers)
+    for at in shuffled(len(segments), layout.seed, "segments"):
+        name, segment = segments[at]
+        for position in shuffled(len(segment), layout.seed, name):
+            yield segment[position]
+
+
+def _segments(layout: Layout, numbers: Sequence[int]) -> list[tuple[str, Sequence[int]]]:
+    """The trials grouped by block and whole plot."""
+    if isinstance(layout.conditions, Crossed) or not any(c.block or c.plot for c in layout.conditions):
+        return [("", numbers)]
+    found: dict[str, list[int]] = {}
+    for index in numbers:
+        condition = layout.place(index).condition
+        name = f"{condition.block}/{condition.plot}" if condition.plot else condition.block
+        found.setdefault(name, []).append(index)
+    return list(found.items())
+
+
+def _rounds(layout: Layout) -> Iterator[int]:
+    """Rounds of one case and repeat under every condition, shuffled."""
+    conditions = layout.conditions
+    most = max((len(cases) for cases in layout.case_sets.values()), default=0)
+    for turn in shuffled(most * layout.repeats, layout.seed, "rounds"):
+        case, repeat = divmod(turn, layout.repeats)
+        for at in shuffled(len(conditions), layout.seed, f"round {turn}"):
+            condition = conditions[at]
+            if case < len(layout.case_sets[condition.cases]):
+                start = layout.start(at) + case * layout.repeats * condition.replicates
+                for replicate in range(condition.replicates):
+                    yield start + replicate * layout.repeats + repeat
+
+
+def _by_case(layout: Layout) -> Iterator[int]:
+    """Case by case; cases of one cluster, in any case set, are treated as one case."""
+    groups: dict[str | tuple[str, int], list[tuple[str, int]]] = {}
+    for label, cases in layout.case_sets.items():
+        for number, case in enumerate(cases):
+            key = (label, number) if case.cluster is None else case.cluster
+            groups.setdefault(key, []).append((label, number))
+    units = list(groups.values())
+    for at in shuffled(len(units), layout.seed, "cases"):
+        trials = [index for place in units[at] for index in _of_case(layout, *place)]
+        for position in shuffled(len(trials), layout.seed, f"case {at}"):
+            yield trials[position]
+
+
+def _of_case(layout: Layout, label: str, case: int) -> Iterator[int]:
+    """The indices of all trials of one case."""
+    for at, condition in enumerate(layout.conditions):
+        if condition.cases == label:
+            repeats = layout.repeats * condition.replicates
+            start = layout.start(at) + case * repeats
+            yield from range(start, start + repeats)
+
+
+def _by_period(layout: Layout) -> Iterator[int]:
+    """Period by period; cases are assigned to sequences in turn, and shuffled within a period."""
+    for repeat in range(layout.repeats):
+        for period in range(max(map(len, layout.sequences))):
+            places = list(_period(layout, period, repeat))
+            for at in shuffled(len(places), layout.seed, f"period {repeat} {period}"):
+                yield places[at]
+
+
+def _period(layout: Layout, period: int, repeat: int) -> Iterator[int]:
+    """The indices of the trials of one period."""
+    for cases in layout.case_sets.values():
+        for case in range(len(cases)):
+            sequence = layout.sequences[case % len(layout.sequences)]
+            if period < len(sequence):
+                yield layout.start(sequence[period]) + case * layout.repeats + repeat
+
+
+def _spread(order: Iterator[int], layout: Layout) -> Iterator[int]:
+    """The trials with the anchors evenly distributed among them, one first and one last."""
+    anchors = [i for i in layout.indexes() if i >= layout.anchored] if layout.anchors else []
+    if not anchors:
+        yield from order
+        return
+    rest = len(layout) - len(anchors)
+    step = rest / max(1, len(anchors) - 1)
+    remaining = list(reversed(anchors))
+    for done, index in enumerate(order):
+        while remaining and done >= (len(anchors) - len(remaining)) * step:
+            yield remaining.pop()
+        yield index
+    yield from reversed(remaining)

@@ -1,7 +1,12 @@
-"""What a run would do, before it does anything: for people."""
+"""A preview of a run, with the changes in its environment since the last run.
+
+Package and Python versions are not part of a trial's identity, so trials made with other versions are reused;
+the preview warns about it.
+"""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,30 +14,67 @@ from typing import Any
 
 import msgspec
 
-from peira.core.events import Spent
+from peira.core.code.fingerprint import fingerprint_of
+from peira.core.contracts import RunQuery
 from peira.core.ids import Json
-from peira.plan.bill import over_budget
-from peira.plan.estimate import Estimate
-from peira.plan.expand import Plan
-from peira.plan.history import Found, Readable, changes, last_manifest
-from peira.plan.labels import Labels
-from peira.plan.surroundings import differences
+from peira.core.log.events import Spent
+from peira.plan.conditions import LevelLabels
+from peira.plan.diff.history import Readable, StoredCounts, changes, last_manifest
+from peira.plan.estimate.value import RunEstimate, over_budget
+from peira.plan.expansion import Plan
+from peira.plan.provenance import Provenance, installed, read_provenance
 
-MOST_SHOWN, MOST_LISTED = 20, 10_000
+# Changes of the environment
+
+
+def differences(plan: Plan, store: Readable | None) -> list[str]:
+    """How packages and Python differ from the last run of the study, one warning per line."""
+    runs = store.runs(RunQuery(study=plan.study.name, limit=1)) if store else []
+    if not runs or store is None or not runs[0].provenance:
+        return []
+    before = read_provenance(store.get(runs[0].provenance))
+    here, packages = installed(), _packages(plan)
+    now = {name: here.get(name, "not installed") for name in packages}
+    changed = [
+        f"{name} {before.packages[name]}, now {v}" for name, v in now.items() if _differs(before, name, v)
+    ]
+    if before.python != platform.python_version():
+        changed.append(f"Python {before.python}, now {platform.python_version()}")
+    return [f"reused trials were made with {what}" for what in changed]
+
+
+def _packages(plan: Plan) -> list[str]:
+    """The installed packages that the agents' code depends on."""
+    unseen = {what for agent in plan.agents.values() for what in fingerprint_of(agent).unseen}
+    return sorted(what.removeprefix("package ") for what in unseen if what.startswith("package "))
+
+
+def _differs(before: Provenance, package: str, now: str) -> bool:
+    return package in before.packages and before.packages[package] != now
+
+
+# The preview
+
+
+MOST_SHOWN, MOST_LISTED = 20, 10_000  # conditions in the text, and in the value
 
 
 @dataclass(frozen=True)
 class Preview:
-    """A plan against a store: conditions, trials, what is reused, what is new and why."""
+    """A plan compared with a store: conditions, trials, how many are reused, how many are new and why."""
 
     study: str
     conditions: tuple[Mapping[str, Json], ...]
+    """The first admissible conditions, with level labels."""
     of: int
+    """The number of all admissible conditions."""
     refusals: int
+    """The number of inadmissible conditions."""
     design: str
     order: str
     anchors: int
     inadmissible: tuple[tuple[Mapping[str, Json], tuple[str, ...]], ...]
+    """The first inadmissible conditions, each with its reasons."""
     warnings: tuple[str, ...]
     agents: tuple[str, ...]
     transform: str
@@ -42,15 +84,23 @@ class Preview:
     seed: int
     generation: int
     total: int
+    """Trials of the whole study."""
     trials: int
+    """Trials that this plan runs."""
     new: int
+    """Trials without a result."""
     reused: int
+    """Trials with a result."""
     retried: int
+    """Trials that failed before."""
     reasons: tuple[str, ...]
+    """Why trials are new."""
     notes: tuple[str, ...]
-    estimate: Estimate
+    estimate: RunEstimate
     stop: str = ""
+    """The stopping rule as text; "" if none."""
     spared: int = 0
+    """Trials that the stopping rule does not need any more."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values with stable keys."""
@@ -61,6 +111,7 @@ class Preview:
 
     @cached_property
     def _lines(self) -> list[str]:
+        """The lines of the text."""
         sizes = (self.of, "condition"), (self.cases, "case"), (self.repeats, "repeat")
         lines = [f"{self.study}: {' x '.join(counted(n, what) for n, what in sizes)}"]
         part = "" if self.trials == self.total else f" (a balanced part of {self.total})"
@@ -89,6 +140,7 @@ class Preview:
 
     @property
     def _estimated(self) -> str:
+        """The estimate as text."""
         expected = self.estimate
         if expected.new and expected.calls is None and expected.seconds is None:
             return "calls, cost and time unknown: no model is named, and nothing was run yet"
@@ -96,43 +148,48 @@ class Preview:
 
     @property
     def _order(self) -> str:
-        said = {
+        """The run order as text."""
+        text = {
             "random": f"randomised by seed {self.seed}",
             "interleaved": f"in rounds of all conditions, randomised by seed {self.seed}",
             "cases": f"case by case under all conditions, randomised by seed {self.seed}",
             "given": "as given, NOT randomised: what drifts may look like an effect",
         }[self.order]
-        return f"{said}, {counted(self.anchors, 'anchor')}" if self.anchors else said
+        return f"{text}, {counted(self.anchors, 'anchor')}" if self.anchors else text
 
     def __str__(self) -> str:
         return "\n".join(self._lines)
 
 
 def counted(n: int, what: str) -> str:
-    """1 case, 2 cases."""
+    """A count with its noun: 1 case, 2 cases."""
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def _assigned(condition: Mapping[str, Json]) -> str:
+    """A condition as text."""
     return ", ".join(f"{name}={value}" for name, value in condition.items())
 
 
 def _unseen(plan: Plan) -> list[str]:
-    """What the agents' code depends on and peira cannot look into: changes there make no new trials."""
+    """Dependencies of the agents' code that fingerprints do not cover: changes there make no new trials."""
     lines = []
     for label, agent in plan.agents.items():
-        seen = agent.fingerprint.unseen  # type: ignore[attr-defined]
-        unseen = [what for what in seen if not what.startswith("package ")]
+        unseen = [what for what in fingerprint_of(agent).unseen if not what.startswith("package ")]
         if unseen:
             lines.append(f"not seen in {label}: {', '.join(unseen)} (a change there makes no trial new)")
     return lines
 
 
 def preview(
-    plan: Plan, store: Readable | None, counts: Found, estimate: Estimate, spent: Iterable[Spent] = ()
+    plan: Plan,
+    store: Readable | None,
+    counts: StoredCounts,
+    estimate: RunEstimate,
+    spent: Iterable[Spent] = (),
 ) -> Preview:
-    """`spent` is what earlier runs used of the budget."""
-    layout, labels = plan.layout, Labels.of((*plan.study.factors, *plan.study.blocks))
+    """The preview of a plan; `spent` is the budget used by earlier runs."""
+    layout, labels = plan.layout, LevelLabels.of((*plan.study.factors, *plan.study.blocks))
     before = last_manifest(plan.study.name, store)
     return Preview(
         study=plan.study.name,

@@ -1,4 +1,4 @@
-"""Where a run came from: versions, packages, platform, the state of the user's project, who and when."""
+"""The provenance of a run: versions, packages, platform, git state, user and time."""
 
 from __future__ import annotations
 
@@ -11,26 +11,32 @@ from pathlib import Path
 import msgspec
 
 from peira.core.clock import stamp
-from peira.plan.estimate import Estimate
+from peira.plan.estimate.value import RunEstimate
 
 
 class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`estimate` is what the run was expected to take when it was opened."""
+    """Where, when, by whom and with which software a run was made."""
 
     study: str
+    """The digest of the study."""
     plan: str
+    """The digest of the manifest."""
     seed: int
     generation: int
     peira: str
     python: str
     platform: str
     packages: dict[str, str]
+    """Installed packages with their versions."""
     who: str
     when: str
     command: list[str]
     git_commit: str = ""
+    """The commit of the project folder; "" without git."""
     git_dirty: bool | None = None
-    estimate: Estimate | None = None
+    """Whether there were uncommitted changes; None without git."""
+    estimate: RunEstimate | None = None
+    """What the run was expected to take when it was opened."""
 
 
 def provenance(
@@ -40,9 +46,12 @@ def provenance(
     generation: int,
     folder: Path,
     now: float,
-    estimate: Estimate | None = None,
+    estimate: RunEstimate | None = None,
 ) -> Provenance:
-    """`study` and `plan` are digests. Nothing of the environment's values is kept, only what is installed."""
+    """The provenance of a run started now; `study` and `plan` are digests.
+
+    Records installed packages, but no values of environment variables.
+    """
     packages = installed()
     commit = _git(folder, "rev-parse", "HEAD")
     return Provenance(
@@ -64,9 +73,11 @@ def provenance(
 
 
 def installed() -> dict[str, str]:
-    """Every installed package and its version.
+    """Every installed package with its version.
 
-    From the names of their folders: reading what each package says of itself takes a quarter of a second."""
+    Taken from the names of the `.dist-info` folders, because reading the metadata takes a quarter of a
+    second.
+    """
     found: dict[str, str] = {}
     for folder in reversed(sys.path):
         for info in Path(folder or ".").glob("*.dist-info"):
@@ -76,6 +87,7 @@ def installed() -> dict[str, str]:
 
 
 read_provenance = msgspec.json.Decoder(Provenance).decode
+"""Decode a stored provenance."""
 
 
 def _user() -> str:
@@ -86,7 +98,7 @@ def _user() -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """What git says of the folder; nothing where there is no git or no repository."""
+    """The output of a git command in the folder; "" without git or a repository."""
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=5, check=False

@@ -1,4 +1,4 @@
-"""A stored plan made live again: its study, its cases and its code as they were when the run began."""
+"""Rebuilds a plan from its manifest: study, cases and code as of the start of the run."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from peira.core.contracts import Evaluator
 from peira.core.ids import Json, digest, digest_bytes
 from peira.core.transforms import Transform
 from peira.errors import Invalid
-from peira.plan.expand import Plan, evaluator_digest, live_agents, transform_digest
+from peira.plan.expansion import Plan, evaluator_digest, live_agents, transform_digest
 from peira.plan.manifest import EvaluatorPart, Get, Manifest, cases_of, layout_of
-from peira.spec.evaluators import MissingEvaluator
-from peira.spec.load import restore
 from peira.spec.modules import reference, resolve_reference
+from peira.spec.plugins import MissingEvaluator, MissingTransform
 from peira.spec.study import Study
-from peira.spec.transforms import MissingTransform
+from peira.spec.study_files import restore
 
 
 def rebuild(manifest: Manifest, get: Get, folder: Path, *, agents: bool = True) -> Plan:
-    """The plan of a manifest. Files that have changed or gone since are laid out anew under `folder`.
+    """Rebuild the plan of a manifest; source files that changed since are restored under `folder`.
 
-    Invalid if an agent's code cannot be had any more; `agents=False` does without, for scoring."""
+    Raises `Invalid` if the code of an agent cannot be restored; `agents=False` skips that check, for scoring.
+    """
     study = restored(manifest, get, folder)
     live = live_agents(study)
     known = {part.label: part.digest for part in manifest.agents}
@@ -50,20 +50,20 @@ def rebuild(manifest: Manifest, get: Get, folder: Path, *, agents: bool = True) 
 
 
 def restored(manifest: Manifest, get: Get, folder: Path) -> Study:
-    """The study of a manifest, with the code it had."""
-    places = _places(manifest, get, folder)
+    """The study of a manifest, with the code of that time."""
+    places = _source_paths(manifest, get, folder)
     snapshot = _relocated(manifest.snapshot, places)
     if not manifest.cases_inline:
         sets = {label: cases_of(blob, get) for label, blob in manifest.case_sets.items()}
         snapshot = {**snapshot, "cases": sets[""] if set(sets) == {""} else sets}
-    with _set_aside(places):
+    with _without_modules(places):
         study = restore(snapshot)
         kept = {"evaluators": _evaluators(study, manifest), "transform": _transform(study, manifest)}
         return study.model_copy(update=kept)
 
 
 def _transform(study: Study, manifest: Manifest) -> Transform | None:
-    """The study's transform; one that cannot be had keeps its identity, and its answers are found."""
+    """The study's transform; one that cannot be loaded keeps its identity, so its answers are found."""
     part, transform = manifest.transform, study.resolved_transform()
     if part is None or not isinstance(transform, MissingTransform):
         return transform
@@ -73,47 +73,48 @@ def _transform(study: Study, manifest: Manifest) -> Transform | None:
 
 
 def _evaluators(study: Study, manifest: Manifest) -> tuple[Evaluator, ...]:
-    """The study's evaluators; one without a name in its file is looked for in the study that stands there."""
+    """The study's evaluators; one without a reference is looked up in the study declared nearby."""
     parts = {part.digest: part for part in manifest.evaluators}
     nearby = {evaluator_digest(e): e for e in _declared(study)}
     return tuple(
-        _as_it_was(evaluator, parts[digest], nearby.get(digest))
+        _loaded_or_known(evaluator, parts[digest], nearby.get(digest))
         for evaluator, digest in zip(study.resolved_evaluators(), manifest.common, strict=True)
     )
 
 
 def _declared(study: Study) -> list[Evaluator]:
+    """The evaluators of the studies declared in the agents' files."""
     return [e for declared in _nearby(study) for e in declared.resolved_evaluators()]
 
 
 def _nearby(study: Study) -> list[Study]:
-    """The studies that are declared where the agents are."""
+    """The studies declared in the agents' files."""
     places = [reference(fn) for fn in study.agents.values()]
     found = [resolve_reference(place, Path()) for place in places if place]
     return [declared for declared in found if isinstance(declared, Study)]
 
 
-def _as_it_was(evaluator: Evaluator, part: EvaluatorPart, nearby: Evaluator | None) -> Evaluator:
-    """One that cannot be had keeps its identity: what it scored before is found, and only that."""
+def _loaded_or_known(evaluator: Evaluator, part: EvaluatorPart, nearby: Evaluator | None) -> Evaluator:
+    """The evaluator, or a placeholder with its identity, so that existing scores are found."""
     if isinstance(evaluator, MissingEvaluator):
         return nearby or evaluator.known_as(part.identity, part.takes)
     return evaluator
 
 
-def _places(manifest: Manifest, get: Get, folder: Path) -> dict[str, str]:
-    """Where to read each source file: in its own place if all are unchanged, else under `folder`."""
+def _source_paths(manifest: Manifest, get: Get, folder: Path) -> dict[str, str]:
+    """Where to load each source file from: its own path if all are unchanged, else under `folder`."""
     if all(_unchanged(Path(path), blob) for path, blob in manifest.sources.items()):
         return {}
     root = os.path.commonpath([str(Path(path).parent) for path in manifest.sources])
     return {
-        path: _lay_out(folder / os.path.relpath(path, root), get(blob))
+        path: _write_source(folder / os.path.relpath(path, root), get(blob))
         for path, blob in manifest.sources.items()
     }
 
 
 @contextmanager
-def _set_aside(files: Iterable[str]) -> Iterator[None]:
-    """While old files are loaded, newer ones of the same names are not found among the imported modules."""
+def _without_modules(files: Iterable[str]) -> Iterator[None]:
+    """Temporarily remove the modules of these files from `sys.modules` while old versions load."""
     wanted = {str(Path(file).resolve()) for file in files}
     newer = {name: module for name, module in list(sys.modules.items()) if _file(module) in wanted}
     for name in newer:
@@ -130,20 +131,22 @@ def _file(module: ModuleType) -> str:
 
 
 def _unchanged(path: Path, blob: str) -> bool:
+    """Whether the file still has the stored content."""
     try:
         return digest_bytes(path.read_bytes()) == blob
     except OSError:
         return False
 
 
-def _lay_out(path: Path, data: bytes) -> str:
+def _write_source(path: Path, data: bytes) -> str:
+    """Write a restored file; returns its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return str(path.resolve())
 
 
 def _relocated(value: Json, places: Mapping[str, str]) -> Json:
-    """The snapshot with references ("file.py:name") pointing to where the files now are."""
+    """The snapshot with references ("file.py:name") redirected to the restored files."""
     if isinstance(value, str):
         file, colon, name = value.rpartition(":")
         return f"{places[file]}{colon}{name}" if file in places else value

@@ -1,7 +1,7 @@
-"""What people look at: reports, plots, and how far a run is.
+"""Reports, plots, exports, telemetry and progress displays: what people look at.
 
-A report is first a value (`build`), then written in the form that a file's ending names. Forms and plots are
-plug-ins of the kinds "report" and "plot", made with `results`, `path` and what else their callers give.
+A report is first built as a value (`build`), then written in the format that the file's suffix names. Formats
+and plots are plug-ins of the kinds "report" and "plot", called with `results`, `path` and further options.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 from peira.core.registry import Registry
 
 FORMS = ("html", "json", "md", "pdf", "tex")
+"""The report formats, by file suffix."""
 PLOTS = ("calibration", "cases", "convergence", "forest", "half-normal", "interaction", "pareto")
+"""The plots."""
 
 
 def register(registry: Registry) -> None:
-    """Offer the forms and plots; their rooms are opened when one is asked for."""
-    registry.promise("report", FORMS, "peira.report.writing")
-    registry.promise("plot", PLOTS, "peira.report.drawing")
+    """Register the report formats and plots lazily: their modules are imported on first use."""
+    registry.promise("report", FORMS, "peira.report.writers.formats")
+    registry.promise("plot", PLOTS, "peira.report.plots.files")

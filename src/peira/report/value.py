@@ -1,22 +1,24 @@
-"""A report, as one frozen value: everything that is said about a run, before anybody decides how it looks.
+"""A report as one frozen value: everything it says about a run, independent of the output format.
 
-Renderers add nothing to it and compute nothing: what HTML, Markdown, LaTeX and JSON say is the same.
+Writers add and compute nothing, so that HTML, Markdown, LaTeX and JSON say the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from peira.analysis.effect_values import Effects
-from peira.analysis.findings import Finding
-from peira.analysis.leaderboard import Leaderboard
-from peira.analysis.table import Table
+from peira.analysis.compare.hypotheses import Finding
+from peira.analysis.effects.factor_effects import Effects
+from peira.analysis.ranking.leaderboard import Leaderboard
+from peira.analysis.table.value import Table
 
 
 @dataclass(frozen=True)
-class Point:
-    """Something with an interval, for a plot and its table. Bounds of None are unknown. `declared` says that
-    a hypothesis was declared about it before the run; everything else is exploratory."""
+class PlotPoint:
+    """An estimate with its interval, for a plot and its table; bounds of None are unknown.
+
+    `declared` says that a hypothesis was declared about it before the run; everything else is exploratory.
+    """
 
     label: str
     mean: float | None
@@ -25,40 +27,43 @@ class Point:
     p: float | None = None
     declared: bool = False
     zero: bool = True
-    """Whether it is a change, of which 0 means none."""
+    """Whether it is a difference, for which 0 means no effect."""
 
 
 @dataclass(frozen=True)
 class Interaction:
-    """The means of every combination of two factors' levels: a row for each level of the first."""
+    """The means of all combinations of two factors' levels, one row per level of the first."""
 
     first: str
     second: str
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    cells: tuple[tuple[Point | None, ...], ...]
+    cells: tuple[tuple[PlotPoint | None, ...], ...]
 
 
 @dataclass(frozen=True)
 class Priced:
-    """One entry's quality against what it costs (US dollars or seconds, each for one trial)."""
+    """The quality and the price (US dollars or seconds per trial) of one leaderboard entry."""
 
     label: str
-    quality: Point
-    price: Point
+    quality: PlotPoint
+    price: PlotPoint
     on_front: float | None
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Everything that is said of one number. `sentences` are what it comes to; `points` the forest plot's."""
+    """Everything the report says about one score.
+
+    `sentences` are its conclusions, `points` the data of the forest plot.
+    """
 
     name: str
     primary: bool
     lower_is_better: bool
     unit: str
     sentences: tuple[str, ...]
-    points: tuple[Point, ...]
+    points: tuple[PlotPoint, ...]
     effects: Effects | None
     table: Table | None
     interactions: tuple[Interaction, ...] = ()
@@ -70,7 +75,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Spending:
-    """Cost and time: a line each, and what every model took."""
+    """Cost and time: sentences, and a table by model."""
 
     lines: tuple[str, ...]
     header: tuple[str, ...] = ()
@@ -79,7 +84,7 @@ class Spending:
 
 @dataclass(frozen=True)
 class FailureKind:
-    """Failures of one kind: how many, where, and one of their messages."""
+    """Failures of one kind: how many, where, and an example message."""
 
     stage: str
     kind: str
@@ -89,8 +94,8 @@ class FailureKind:
 
 
 @dataclass(frozen=True)
-class Lost:
-    """What did not come to an end, or not to a good one; `bounds` say what that could have changed."""
+class Failures:
+    """What failed or did not finish; `bounds` are worst-case bounds of the means."""
 
     sentence: str
     kinds: tuple[FailureKind, ...]
@@ -99,7 +104,7 @@ class Lost:
 
 @dataclass(frozen=True)
 class Threat:
-    """A reason to doubt the answer: `grave` ones before all others."""
+    """A threat to validity; grave ones come first."""
 
     title: str
     text: str
@@ -107,8 +112,8 @@ class Threat:
 
 
 @dataclass(frozen=True)
-class Said:
-    """One call of a model: what was asked, what it said."""
+class CallText:
+    """One model call: the request and the reply as text."""
 
     model: str
     about: str
@@ -117,8 +122,8 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """One trial, whole: texts are as they were, however long and whatever is in them."""
+class TrialExample:
+    """One trial shown in full; its texts are neither escaped nor shortened."""
 
     id: str
     condition: str
@@ -134,12 +139,12 @@ class Shown:
     failure: str
     trace: str
     facts: str
-    calls: tuple[Said, ...] = ()
+    calls: tuple[CallText, ...] = ()
 
 
 @dataclass(frozen=True)
-class Condition:
-    """One condition: its trials, what of them failed, and its means, a score each."""
+class ReportedCondition:
+    """One condition: its number of trials and failures, and its mean for each score."""
 
     label: str
     trials: int
@@ -148,9 +153,11 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Step:
-    """Where a running mean stood after `n` cases, with an interval that holds at every moment at once
-    (`always`), or only at each by itself."""
+class ConvergenceStep:
+    """The running mean after `n` cases, with its interval.
+
+    The interval is a confidence sequence if `Convergence.always`, else pointwise.
+    """
 
     n: int
     mean: float
@@ -160,8 +167,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Convergence:
+    """The running mean, or difference, over the cases of a run."""
+
     label: str
-    steps: tuple[Step, ...]
+    steps: tuple[ConvergenceStep, ...]
     always: bool
     ordered: bool
     """Whether the cases are in the order in which they were run."""
@@ -169,16 +178,16 @@ class Convergence:
 
 @dataclass(frozen=True)
 class Bin:
-    """Answers given with about this `confidence`: the share of them that were `correct`."""
+    """A calibration bin: answers with about this `confidence`, and the share that was `correct`."""
 
     confidence: float
-    correct: Point
+    correct: PlotPoint
     n: int
 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A mean (None if there is none) for every case, hardest first, under every condition."""
+    """The mean of every case (hardest first) under every condition, None if there is none."""
 
     cases: tuple[str, ...]
     conditions: tuple[str, ...]
@@ -188,7 +197,10 @@ class HeatMap:
 
 @dataclass(frozen=True)
 class Report:
-    """`answer` is one sentence; `declared` says that it answers hypotheses and nothing else."""
+    """The whole report.
+
+    `answer` is one sentence, `declared` says that it is about declared hypotheses.
+    """
 
     study: str
     title: str
@@ -203,15 +215,15 @@ class Report:
     findings: tuple[Finding, ...]
     scores: tuple[Scored, ...]
     spending: Spending
-    lost: Lost
+    lost: Failures
     deviations: tuple[str, ...]
     drift: tuple[str, ...]
     methods: tuple[str, ...]
     versions: tuple[tuple[str, str], ...]
     threats: tuple[Threat, ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[ReportedCondition, ...]
     conditions_left: int
-    trials: tuple[Shown, ...]
+    trials: tuple[TrialExample, ...]
     not_shown: str
     convergence: Convergence | None = None
     calibration: tuple[Bin, ...] = ()
@@ -220,5 +232,5 @@ class Report:
 
     @property
     def main(self) -> Scored | None:
-        """What the answer is about: the primary outcome, or else the first score."""
+        """The score that the answer is about: the primary outcome, or else the first score."""
         return self.scores[0] if self.scores else None

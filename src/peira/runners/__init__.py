@@ -1,32 +1,36 @@
-"""The shelf of runners: where attempts are executed. A room is opened when its runner is made."""
+"""The built-in runners, which execute attempts; the module of each is imported when it is made."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
-from peira.core.door import late, open_late
+from peira.core.contracts import Runner
+from peira.core.lazy import late, lazy_imports
 from peira.core.registry import Registry
 
-if TYPE_CHECKING:
-    from peira.runners.loop import LoopRunner
-    from peira.runners.process import ProcessRunner
-    from peira.runners.threads import ThreadRunner
+with lazy_imports(__name__, "BUILT_IN", "register"):
+    from peira.runners.loop import LoopRunner as LoopRunner
+    from peira.runners.process import ProcessRunner as ProcessRunner
+    from peira.runners.threads import ThreadRunner as ThreadRunner
 
-__all__ = ["BUILT_IN", "LoopRunner", "ProcessRunner", "ThreadRunner", "register"]
-
-_ROOMS = {
-    "peira.runners.loop": ("LoopRunner",),
-    "peira.runners.process": ("ProcessRunner",),
-    "peira.runners.threads": ("ThreadRunner",),
-}
 BUILT_IN = {"loop": "LoopRunner", "process": "ProcessRunner", "threads": "ThreadRunner"}
-"""The runners that are offered, by the names that they have."""
+"""The classes of the built-in runners by name."""
 
 
 def register(registry: Registry) -> None:
-    """Offer the built-in runners, as any plug-in would."""
-    for name, runner in BUILT_IN.items():
-        registry.add("runner", name, late(__name__, runner))
+    """Register the built-in runners, as any plug-in would."""
+    registry.add("runner", "local", _local)
+    registry.add("runner", "process", _process)
 
 
-open_late(__name__, _ROOMS)
+def _local(asynchronous: bool = False) -> Runner:
+    """Attempts in this process: an event loop for `async def` agents, threads for plain functions."""
+    runner: Runner = late(__name__, BUILT_IN["loop" if asynchronous else "threads"])()
+    return runner
+
+
+def _process(agents: Mapping[str, Any], label: str) -> Runner:
+    """Attempts in child processes."""
+    runner: Runner = late(__name__, BUILT_IN["process"])(agents, label)
+    return runner

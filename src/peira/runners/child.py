@@ -1,7 +1,7 @@
-"""The other side of the process runner: a process that performs attempts one after another.
+"""The child of the process runner: a process that executes attempts one after another.
 
-It is spawned, never forked. It writes no store and opens none: everything goes through the pipe. When
-the pipe ends, because its owner is gone, it takes its whole process tree with it.
+It is spawned, never forked. It neither writes nor opens a store: everything goes through the pipe. When the
+pipe is closed, because its owner is gone, it kills its whole process tree and itself.
 """
 
 from __future__ import annotations
@@ -14,62 +14,61 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from peira.core.context import SeenCase, Trial, enter
-from peira.core.contracts import Agent
-from peira.core.ids import normalise
+from peira.core.contracts import WorkReader
+from peira.core.ids import normalise, seed_of
 from peira.core.models import output_of
-from peira.core.registry import registry
+from peira.core.registry import plugin_function, registry
 from peira.errors import Abandoned, Invalid, carried, message_of, unwrapped
-from peira.runners.pipe import Broken, Do, Done, Ready, Setup
-from peira.runners.pipe_channel import PipeChannel
-from peira.runners.pipe_line import Line
-from peira.sandbox import tree
-from peira.spec.modules import resolve_reference
-from peira.spec.study import Study
+from peira.runners.child_channel import ChildPipe, PipeChannel
+from peira.runners.messages import AttemptMessage, FailureMessage, OutputMessage, ReadyMessage, SetupMessage
+from peira.sandbox import process_tree as tree
 
 PR_SET_CHILD_SUBREAPER = 36
 
 
 def main() -> None:
-    line = Line(Connection(int(sys.argv[1])))
-    setup = line.setup
+    """Read the setup, then execute attempts until the pipe is closed."""
+    pipe = ChildPipe(Connection(int(sys.argv[1])))
+    setup = pipe.setup
     _adopt_orphans()
-    threading.Thread(target=line.listen, args=(lambda: _end(setup.label),), daemon=True).start()
+    threading.Thread(target=pipe.listen, args=(lambda: _end(setup.label),), daemon=True).start()
     sys.path[:] = setup.path
     worker = _Worker(setup)
     worker.load()
-    line.send(Ready())
+    pipe.send(ReadyMessage())
     while True:
-        do = line.work.get()
-        channel = PipeChannel(line, do.attempt)
+        do = pipe.work.get()
+        channel = PipeChannel(pipe, do.attempt)
         channel.close(worker.attempt(do, channel))
         _end_leftovers(setup.label)
 
 
 def _end(label: str) -> None:
-    """The owner is gone: end everything this process started, and itself."""
+    """Kill everything this process started, and itself: the owner is gone."""
     tree.end(label, os.getpid())
     os._exit(0)
 
 
 def _adopt_orphans() -> None:
-    """Have orphaned descendants handed to this process (Linux), so that none is lost sight of."""
+    """Become the subreaper (Linux), so that orphaned descendants stay in this process's tree."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _end_leftovers(label: str) -> None:
-    """An attempt's own processes end with it."""
+    """Kill the processes that an attempt left running."""
     if not sys.platform.startswith("linux") or any(map(_children, os.listdir("/proc/self/task"))):
         tree.end(label, os.getpid())
         _reap()
 
 
 def _children(thread: str) -> bool:
+    """Whether the thread has child processes."""
     try:
         return bool(Path(f"/proc/self/task/{thread}/children").read_text())
     except OSError:  # the thread has ended
@@ -77,6 +76,7 @@ def _children(thread: str) -> bool:
 
 
 def _reap() -> None:
+    """Reap all dead children."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -85,58 +85,48 @@ def _reap() -> None:
 
 
 class _Worker:
-    def __init__(self, setup: Setup) -> None:
+    """Executes the attempts of this process."""
+
+    def __init__(self, setup: SetupMessage) -> None:
         self._setup = setup
-        self._agents: dict[str, Agent] = {}
+        self._readers: dict[str, WorkReader] = {}
 
     def load(self) -> None:
-        """Load the agents now, in no attempt's time; what cannot be loaded fails its attempts."""
-        for label in self._setup.agents:
-            with suppress(BaseException):
-                self._agent(label)
+        """Load what the first attempts need, before their time starts; what fails to load fails in them."""
+        with suppress(BaseException):
+            self._reader(self._setup.reader).load()
 
-    def attempt(self, do: Do, channel: PipeChannel) -> Done | Broken:
+    def attempt(self, do: AttemptMessage, channel: PipeChannel) -> OutputMessage | FailureMessage:
+        """Execute one attempt; returns the message that reports its output or its failure."""
         try:
-            return Done(normalise(output_of(self._perform(do, channel)), "output"), do.attempt)
-        except BaseException as raised:  # whatever user code raises is how its attempt ended
+            return OutputMessage(normalise(output_of(self._perform(do, channel)), "output"), do.attempt)
+        except BaseException as raised:  # any exception of user code is the attempt's failure
             problem = unwrapped(raised) or raised
             trace = "".join(traceback.format_tb(problem.__traceback__)[-5:])
             permanent = isinstance(problem, (Invalid, Abandoned))
             name, wait = type(problem).__name__, getattr(problem, "seconds", 0.0)
-            return Broken(name, message_of(problem), carried(trace), permanent, do.attempt, wait)
+            return FailureMessage(name, message_of(problem), carried(trace), permanent, do.attempt, wait)
 
-    def _perform(self, do: Do, channel: PipeChannel) -> Any:
-        agent = self._agent(do.work["agent"])
-        trial = _trial(do, channel)
-        _seed_globals(trial.seed)
-        enter(trial)
-        outcome = agent.invoke(trial)
-        return asyncio.run(_complete(outcome)) if agent.asynchronous else outcome
+    def _perform(self, do: AttemptMessage, channel: PipeChannel) -> Any:
+        """Rebuild the work and perform it."""
+        work = self._reader(do.reader).read(do.work)
+        _seed_globals(seed_of(do.task))
+        outcome = work.perform(channel, do.epoch)
+        return asyncio.run(_complete(outcome)) if work.asynchronous else outcome
 
-    def _agent(self, label: str) -> Agent:
-        if label not in self._agents:
-            found = resolve_reference(self._setup.agents[label], Path())
-            fn = found.agents[label] if isinstance(found, Study) else found
-            self._agents[label] = registry.make("agent", "function", fn=fn, label=label)
-        return self._agents[label]
-
-
-def _trial(do: Do, channel: PipeChannel) -> Trial:
-    work = do.work
-    return Trial(
-        id=work["trial"],
-        case=SeenCase(*work["case"]),
-        condition=work["condition"],
-        repeat=work["repeat"],
-        attempt=do.epoch,
-        agent=work["agent"],
-        channel=channel,
-    )
+    def _reader(self, name: str) -> WorkReader:
+        """The reader of this name (module:name), made on first use, after loading the project's plug-ins."""
+        if name not in self._readers:
+            for function in self._setup.plugins:
+                registry.load_module(plugin_function(function), function)
+            module, _, attribute = name.partition(":")
+            self._readers[name] = getattr(import_module(module), attribute)(self._setup.code)
+        return self._readers[name]
 
 
 def _seed_globals(seed: int) -> None:
-    """One attempt at a time lives here, so global generators can be seeded for it."""
-    import numpy  # by the first attempt at the latest: one that imports it itself must find it seeded
+    """Seed the global generators, which is safe because one attempt at a time runs in this process."""
+    import numpy  # imported even if unused so far: an attempt that imports it must find it seeded
 
     random.seed(seed)
     numpy.random.seed(seed % 2**32)

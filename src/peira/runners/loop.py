@@ -1,9 +1,9 @@
 """An event loop in a thread of its own: for agents and evaluators that are `async def`.
 
-A feeder thread claims attempts and hands them to the loop, which therefore never waits for the store.
-Somewhat more are claimed than there are places, and of short attempts many more: a place takes the next as
-soon as it is done with one, and claims are made by the batch. A loop that an agent has blocked is left to
-itself, and another takes its place.
+A feeder thread claims attempts and passes them to the loop, which therefore never waits for the store. More
+attempts are claimed than there are slots (many more, if they are short): a slot takes the next as soon as it
+is free, and claims are made in batches. A loop that an agent has blocked is abandoned and replaced by a new
+one.
 """
 
 from __future__ import annotations
@@ -18,87 +18,97 @@ from peira.core.contracts import Attempt, Desk
 
 BATCH = 1024
 AHEAD = 2
-"""One attempt is kept in waiting for so many places."""
+"""One attempt is claimed in advance for this many slots."""
 PATIENCE = 0.5
-"""How long a loop may take to answer before it counts as blocked."""
+"""Seconds that a loop may take to respond before it counts as blocked."""
 
 
 class LoopRunner:
+    """Executes attempts as tasks of an event loop, as many at a time as there are workers."""
+
     name = "loop"
 
     def __init__(self) -> None:
-        self._places = threading.Condition()
+        self._slots = threading.Condition()
         self._free = 0
         self._stopping = False
 
     def start(self, desk: Desk, workers: int) -> None:
+        """Start the loop and the feeder."""
         self._desk, self._workers, self._free = desk, workers, workers
         self._ahead = workers // AHEAD
-        self._hall = _Hall(desk, self._leave, self._begun)
+        self._loop_thread = _LoopThread(desk, self._leave, self._begun)
         self._feeder = threading.Thread(target=self._feed, name="peira-feeder", daemon=True)
         self._feeder.start()
 
     def _feed(self) -> None:
-        while attempts := self._desk.take(BATCH, self._wait_for_room()):
-            with self._places:
+        """Take attempts from the desk and pass them to the loop, until the desk closes."""
+        while attempts := self._desk.take(BATCH, self._wait_for_capacity()):
+            with self._slots:
                 busy = min(self._free, len(attempts))
                 self._free -= busy
-                self._hall.given += len(attempts)
-                self._hall.begin(attempts, busy)
+                self._loop_thread.given += len(attempts)
+                self._loop_thread.begin(attempts, busy)
 
-    def _wait_for_room(self) -> int:
-        """How many attempts the loop has room for: at free places, and waiting for one."""
-        with self._places:
-            self._places.wait_for(lambda: self._free > 0 or self._low or self._stopping)
-            return max(1, self._free + self._ahead - self._hall.waiting)
+    def _wait_for_capacity(self) -> int:
+        """Wait until the loop needs attempts; returns how many: for free slots, and in advance."""
+        with self._slots:
+            self._slots.wait_for(lambda: self._free > 0 or self._low or self._stopping)
+            return max(1, self._free + self._ahead - self._loop_thread.waiting)
 
     @property
     def _low(self) -> bool:
-        return self._hall.waiting < self._ahead / 2
+        """Whether few attempts are waiting in the loop."""
+        return self._loop_thread.waiting < self._ahead / 2
 
-    def _begun(self, hall: _Hall) -> None:
-        """An attempt left those in waiting."""
-        if hall is self._hall and self._low:
-            with self._places:
-                self._places.notify()
+    def _begun(self, loop_thread: _LoopThread) -> None:
+        """Called by the loop when a waiting attempt started: wakes the feeder if few are left."""
+        if loop_thread is self._loop_thread and self._low:
+            with self._slots:
+                self._slots.notify()
 
-    def _leave(self, hall: _Hall) -> None:
-        with self._places:
-            if hall is self._hall:
+    def _leave(self, loop_thread: _LoopThread) -> None:
+        """Called by the loop when a slot has nothing more to do."""
+        with self._slots:
+            if loop_thread is self._loop_thread:
                 self._free += 1
-                self._places.notify()
+                self._slots.notify()
 
     def abandon(self, attempt: Attempt) -> None:
-        hall, answered = self._hall, threading.Event()
-        hall.call(hall.give_up, attempt.key, answered)
+        """Cancel the attempt; if the loop does not respond in time, replace it."""
+        loop_thread, answered = self._loop_thread, threading.Event()
+        loop_thread.call(loop_thread.give_up, attempt.key, answered)
         if not answered.wait(PATIENCE):
-            self._replace(hall)
+            self._replace(loop_thread)
 
-    def _replace(self, blocked: _Hall) -> None:
-        """A new loop; what had not begun in the blocked one begins here."""
-        with self._places:
-            if blocked is not self._hall:
+    def _replace(self, blocked: _LoopThread) -> None:
+        """Replace a blocked loop by a new one, which gets the attempts that had not started."""
+        with self._slots:
+            if blocked is not self._loop_thread:
                 return
             waiting = blocked.close()
-            self._hall = _Hall(self._desk, self._leave, self._begun)
-            self._hall.given = len(waiting)
+            self._loop_thread = _LoopThread(self._desk, self._leave, self._begun)
+            self._loop_thread.given = len(waiting)
             busy = min(self._workers, len(waiting))
             self._free = self._workers - busy
-            self._hall.begin(waiting, busy)
-            self._places.notify_all()
+            self._loop_thread.begin(waiting, busy)
+            self._slots.notify_all()
 
     def stop(self) -> None:
-        with self._places:
+        """End the feeder and the loop."""
+        with self._slots:
             self._stopping = True
-            self._places.notify_all()
+            self._slots.notify_all()
         self._feeder.join()
-        self._hall.end()
+        self._loop_thread.end()
 
 
-class _Hall:
-    """One event loop and the attempts in it. All but `call`, `begin`, `close` and `end` runs in the loop."""
+class _LoopThread:
+    """One event loop and its attempts; all methods but `call`, `begin`, `close` and `end` run in the loop."""
 
-    def __init__(self, desk: Desk, leave: Callable[[_Hall], None], begun: Callable[[_Hall], None]) -> None:
+    def __init__(
+        self, desk: Desk, leave: Callable[[_LoopThread], None], begun: Callable[[_LoopThread], None]
+    ) -> None:
         self._desk, self._leave, self._begun = desk, leave, begun
         self.given = self._taken = 0
         self._loop = asyncio.new_event_loop()
@@ -111,28 +121,32 @@ class _Hall:
 
     @property
     def waiting(self) -> int:
-        """How many attempts were given to it, and wait for a place."""
+        """How many of its attempts wait for a slot."""
         return self.given - self._taken
 
     def call(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Call a function in the loop, from any thread."""
         self._loop.call_soon_threadsafe(function, *arguments)
 
-    def begin(self, attempts: list[Attempt], places: int) -> None:
-        # Not by the loop itself: what is given to a blocked one must be found when it is closed.
+    def begin(self, attempts: list[Attempt], slots: int) -> None:
+        """Add attempts, and start this many slots; from any thread."""
+        # Not in the loop: attempts passed to a blocked loop must be found when it is closed.
         self._waiting.extend(attempts)
-        self.call(self._open, places)
+        self.call(self._open, slots)
 
-    def _open(self, places: int) -> None:
-        for _ in range(places):
+    def _open(self, slots: int) -> None:
+        """Start slots."""
+        for _ in range(slots):
             self._occupy()
 
     def _occupy(self) -> None:
+        """Start one slot."""
         task = self._loop.create_task(self._serve())
         self._served.add(task)
         task.add_done_callback(self._served.discard)
 
     async def _serve(self) -> None:
-        """One place: attempt after attempt, as long as there are any."""
+        """One slot: executes attempt after attempt, as long as there are any."""
         here = asyncio.current_task()
         assert here is not None
         while here not in self._lost and (attempt := self._next()) is not None:
@@ -143,13 +157,14 @@ class _Hall:
             self._leave(self)
 
     def _next(self) -> Attempt | None:
-        """Whoever gets one has it alone, also while this is being closed."""
+        """The next waiting attempt; atomic, also while the loop is being closed."""
         try:
             return self._waiting.popleft()
         except IndexError:
             return None
 
     async def _work(self, attempt: Attempt, here: asyncio.Task[None]) -> None:
+        """Execute one attempt and report its end."""
         channel = self._desk.begin(attempt)
         if channel is None:
             return
@@ -158,13 +173,13 @@ class _Hall:
         failure: BaseException | None = None
         try:
             outcome = await attempt.work.perform(channel, attempt.epoch)
-        except BaseException as problem:  # whatever user code raises is how its attempt ended
+        except BaseException as problem:  # any exception of user code is the attempt's failure
             failure = problem
         self._running.pop(attempt.key, None)
         self._desk.end(attempt, outcome, failure)
 
     def give_up(self, key: tuple[str, int], answered: threading.Event) -> None:
-        """Cancel what runs there and open its place to others, whether it heeds that or not."""
+        """Cancel an attempt and start a slot in place of its own, whether it reacts or not."""
         answered.set()
         task = self._running.pop(key, None)
         if task is not None:
@@ -173,11 +188,11 @@ class _Hall:
             self._occupy()
 
     def close(self) -> list[Attempt]:
-        """Begin nothing more here; returns what had not begun."""
+        """Start nothing more here; returns the attempts that had not started."""
         return list(iter(self._next, None))
 
     def end(self) -> None:
-        """Let what was cancelled come to its end, briefly; a blocked loop is left behind."""
+        """Give cancelled attempts a moment to finish, then stop the loop; a blocked one is left behind."""
         unwound = asyncio.run_coroutine_threadsafe(self._unwind(), self._loop)
         try:
             unwound.result(timeout=2 * PATIENCE)
@@ -188,5 +203,6 @@ class _Hall:
         self._loop.close()
 
     async def _unwind(self) -> None:
+        """Wait briefly for the remaining slots."""
         if self._served:
             await asyncio.wait(set(self._served), timeout=PATIENCE)

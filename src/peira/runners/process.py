@@ -1,20 +1,29 @@
-"""Real processes: for agents that use global randomness, hold the interpreter's lock, or may crash.
+"""The process runner: attempts in child processes, each of which talks to a thread of this process.
 
-Each worker is a thread here that owns one child process and speaks for its attempts. An abandoned
-attempt's process is killed with everything it started; the worker starts another.
+For agents that use global randomness, hold the interpreter lock, or may crash. A thread per worker starts the
+child, sends it attempts, and answers the requests of their channels.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from multiprocessing.connection import Connection
 from typing import Any
 
+import msgspec
+
+from peira.core.codec import encode
 from peira.core.contracts import Attempt, Channel, Desk
+from peira.core.models import Reply, Request
+from peira.core.registry import registry
 from peira.errors import (
     Abandoned,
     AttemptFailed,
@@ -22,26 +31,166 @@ from peira.errors import (
     InDoubt,
     Invalid,
     Parked,
+    PeiraError,
+    PermanentFailure,
     ProcessDied,
+    message_of,
 )
-from peira.runners.pipe import Ask, Broken, Do, Ready, Setup
-from peira.runners.pipe_answers import Window
-from peira.sandbox import tree
+from peira.runners.messages import (
+    AnswerMessage,
+    AttemptMessage,
+    FailureMessage,
+    OutputMessage,
+    ReadyMessage,
+    RequestMessage,
+    SetupMessage,
+    receive,
+    send,
+)
+from peira.sandbox import process_tree as tree
+
+
+class Wakeup:
+    """Wakes a thread that waits in `poll`; may be used from any thread."""
+
+    def __init__(self) -> None:
+        self._sender, self._receiver = socket.socketpair()
+        self._rung = False
+        self._using = threading.Lock()  # a late call must not write to a reused descriptor
+
+    def fileno(self) -> int:
+        """The descriptor to poll."""
+        return self._receiver.fileno()
+
+    def ring(self) -> None:
+        """Make the descriptor readable."""
+        with self._using:
+            if not self._rung:
+                self._rung = True
+                self._sender.send(b"!")
+
+    def hush(self) -> None:
+        """Reset the descriptor; a later `ring` makes it readable again."""
+        with self._using:
+            if self._rung:
+                self._receiver.recv(1)
+                self._rung = False
+
+    def close(self) -> None:
+        """Close both ends."""
+        with self._using:
+            self._rung = True  # for good: later calls do nothing
+            self._sender.close()
+            self._receiver.close()
+
+
+class ChildRequests:
+    """The parent's end of the pipe: sends messages and answers the child's requests."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._connection, self._wakeup = Connection(end.detach()), Wakeup()
+        self._left: deque[tuple[int, Future[Any]]] = deque()
+        self._poll = select.poll()
+        for source in (self._connection, self._wakeup):
+            self._poll.register(source, select.POLLIN)
+
+    def send(self, message: msgspec.Struct) -> None:
+        """Send a message to the child."""
+        send(self._connection, message)
+
+    def receive(self) -> RequestMessage | ReadyMessage | OutputMessage | FailureMessage:
+        """The child's next message; while waiting, answers that become available are sent."""
+        while True:
+            ready = {source for source, _ in self._poll.poll()}
+            if self._wakeup.fileno() in ready:
+                self._hand_out()
+            if self._connection.fileno() in ready:
+                return receive(self._connection)
+
+    def answer(self, ask: RequestMessage, channel: Channel) -> None:
+        """Execute a request on the channel; answered now, or when its future resolves."""
+        answer = _answer_to(ask.number, lambda: getattr(channel, ask.method)(*_arguments(ask)))
+        if isinstance(answer, Future):
+            answer.add_done_callback(lambda done: self._leave(ask.number, done))
+        else:
+            send(self._connection, answer)
+
+    def refuse(self, ask: RequestMessage) -> None:
+        """Answer a request of an attempt that has ended."""
+        send(self._connection, AnswerMessage(ask.number, abandoned=True))
+
+    def _leave(self, number: int, done: Future[Any]) -> None:
+        """Queue the answer for the thread that talks to the child."""
+        self._left.append((number, done))
+        self._wakeup.ring()
+
+    def _hand_out(self) -> None:
+        """Send the queued answers."""
+        self._wakeup.hush()
+        while self._left:
+            number, done = self._left.popleft()
+            answer = _answer_to(number, done.result)
+            assert isinstance(answer, AnswerMessage)
+            send(self._connection, answer)
+
+    def close(self) -> None:
+        """Close the pipe."""
+        self._connection.close()
+        self._wakeup.close()
+
+
+def _answer_to(number: int, find: Callable[[], Any]) -> AnswerMessage | Future[Any]:
+    """The answer message with the result of `find`, or the future that will have the result."""
+    try:
+        value = find()
+    except Abandoned as signal:
+        wait = getattr(signal, "seconds", None)
+        return AnswerMessage(number, wait, abandoned=True, problem=str(signal), kind=type(signal).__name__)
+    except PeiraError as problem:
+        return AnswerMessage(number, problem=str(problem), kind=type(problem).__name__)
+    except Exception as problem:  # the child must get an answer, or it would wait for ever
+        return AnswerMessage(number, problem=f"{type(problem).__name__}: {message_of(problem)}")
+    if isinstance(value, Future):
+        return value
+    if isinstance(value, Reply):
+        value = encode(value)
+    return AnswerMessage(number, value if value is None or isinstance(value, bytes) else str(value))
+
+
+def _arguments(ask: RequestMessage) -> list[Any]:
+    """The arguments of a request, decoded."""
+    if ask.method != "call":
+        return ask.arguments
+    model, request, key = ask.arguments
+    return [model, msgspec.convert(request, Request), key]
+
 
 BATCH = 8
 
 
 class ProcessRunner:
+    """Executes attempts in child processes, one at a time in each."""
+
     name = "process"
 
-    def __init__(self, agents: Mapping[str, str | None], label: str) -> None:
-        """`agents` says where each one's code is (file.py:name); `label` marks the processes as ours."""
+    def __init__(
+        self,
+        agents: Mapping[str, str | dict[str, Any] | None],
+        label: str,
+        plugins: Sequence[str] | None = None,
+    ) -> None:
+        """`agents` says where each one's code is (file.py:name), or its kind and options.
+
+        `label` marks the processes of this owner. `plugins` (module:function) are registered in the children,
+        by default those that were registered here. Raises Invalid for an agent that has no such name.
+        """
         self.agents = {name: self._named(name, where) for name, where in agents.items()}
-        self._label = label
+        self._label, self._plugins = label, plugins
         self._workers: list[_Worker] = []
 
     @staticmethod
-    def _named(agent: str, where: str | None) -> str:
+    def _named(agent: str, where: str | dict[str, Any] | None) -> str | dict[str, Any]:
+        """Where the code of an agent is; Invalid if that is unknown."""
         if where is None:
             raise Invalid(
                 f"agent {agent!r} cannot run in another process: "
@@ -50,36 +199,43 @@ class ProcessRunner:
         return where
 
     def start(self, desk: Desk, workers: int) -> None:
+        """Start the worker threads, each of which starts its child when it has work."""
         for number in range(workers):
-            setup = Setup(dict(self.agents), list(sys.path), f"{self._label}/{number}")
-            self._workers.append(_Worker(desk, setup))
+            self._workers.append(_Worker(desk, dict(self.agents), f"{self._label}/{number}", self._plugins))
         for worker in self._workers:
             worker.thread.start()
 
     def abandon(self, attempt: Attempt) -> None:
+        """Kill the child that executes the attempt."""
         for worker in self._workers:
             worker.lose(attempt)
 
     def stop(self) -> None:
+        """Wait for all workers, which end their children."""
         for worker in self._workers:
             worker.thread.join()
 
 
 class _Worker:
-    def __init__(self, desk: Desk, setup: Setup) -> None:
-        self._desk, self._setup = desk, setup
+    """A thread with a child process, which it replaces when it dies."""
+
+    def __init__(
+        self, desk: Desk, code: dict[str, str | dict[str, Any]], label: str, plugins: Sequence[str] | None
+    ) -> None:
+        self._desk, self._code, self._label, self._plugins = desk, code, label, plugins
         self._child: _Child | None = None
         self._current: Attempt | None = None
         self._moving = threading.Lock()
         self.thread = threading.Thread(target=self._serve, name="peira-process", daemon=True)
 
     def lose(self, attempt: Attempt) -> None:
-        """Kill the child if it is at this attempt; the worker cannot move on meanwhile."""
+        """Kill the child if it is executing this attempt; the worker cannot move on at the same time."""
         with self._moving:
             if self._current is attempt and self._child is not None:
                 self._child.kill()
 
     def _serve(self) -> None:
+        """Take attempts from the desk and execute them, until the desk closes."""
         try:
             while attempts := self._desk.take(BATCH):
                 for attempt in attempts:
@@ -89,10 +245,11 @@ class _Worker:
                 self._child.bury()
 
     def _work(self, attempt: Attempt) -> None:
-        # A child first, and only then the beginning: its start-up is no part of the attempt's time, and
-        # whoever abandons the attempt finds something to kill.
+        """Execute one attempt in the child and report its end."""
+        # The child is started before the attempt begins: its start-up is not part of the attempt's time, and
+        # abandoning the attempt always finds a process to kill.
         with self._moving:
-            child, self._current = self._living_child(), attempt
+            child, self._current = self._living_child(attempt.work.reader), attempt
         channel = self._desk.begin(attempt)
         if channel is None:
             return
@@ -100,23 +257,34 @@ class _Worker:
         failure: BaseException | None = None
         try:
             outcome = child.perform(attempt, channel)
-        except (Exception, Abandoned) as problem:  # the attempt's end, whatever it was
+        except (Exception, Abandoned) as problem:  # any failure ends the attempt
             failure = problem
-        with self._moving:  # over before it is told: whoever gives it up now kills nobody
+        with self._moving:  # cleared before the end is reported: abandoning it now kills nothing
             self._current = None
         self._desk.end(attempt, outcome, failure)
 
-    def _living_child(self) -> _Child:
+    def _living_child(self, reader: str) -> _Child:
+        """The child, or a new one that has loaded what work of this reader needs."""
         if self._child is not None and not self._child.alive:
             self._child.bury()
             self._child = None
         if self._child is None:
-            self._child = _Child(self._setup)
+            self._child = _Child(
+                SetupMessage(
+                    reader,
+                    self._code,
+                    list(sys.path),
+                    self._label,
+                    registry.modules if self._plugins is None else list(self._plugins),
+                )
+            )
         return self._child
 
 
 class _Child:
-    def __init__(self, setup: Setup) -> None:
+    """A child process and the pipe to it."""
+
+    def __init__(self, setup: SetupMessage) -> None:
         self._setup = setup
         self._number = 0
         self._killed = False
@@ -126,41 +294,46 @@ class _Child:
                 [sys.executable, "-m", "peira.runners.child", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                stdout=2,  # what user code prints must not mix with the answer on standard output
+                stdout=2,  # output of user code must not mix with results on standard output
                 env=tree.labelled({"PYTHONHASHSEED": "0", **os.environ}, setup.label),
                 start_new_session=True,  # a Ctrl-C in the terminal is for the parent to handle
             )
-        self._window = Window(ours)
+        self._requests = ChildRequests(ours)
         try:
-            self._window.send(setup)
-            self._window.receive()  # Ready
+            self._requests.send(setup)
+            self._requests.receive()  # Ready
         except (EOFError, OSError):
-            pass  # it died while starting; the attempt that meets it will say so
+            pass  # it died while starting; the next attempt will report that
 
     @property
     def alive(self) -> bool:
+        """Whether it is running and was not killed."""
         return not self._killed and self._process.poll() is None
 
     def perform(self, attempt: Attempt, channel: Channel) -> Any:
-        """The attempt's output; raises why there is none."""
+        """The attempt's output; raises its failure, or ProcessDied."""
         try:
             self._number += 1
-            self._window.send(Do(dict(attempt.work.portable()), attempt.epoch, self._number))
-            while isinstance(message := self._window.receive(), Ask):
+            work, task = attempt.work, attempt.spec.id
+            self._requests.send(
+                AttemptMessage(task, work.reader, work.message(), attempt.epoch, self._number)
+            )
+            while isinstance(message := self._requests.receive(), RequestMessage):
                 if message.attempt == self._number:
-                    self._window.answer(message, channel)
-                else:  # what an earlier attempt left behind may still ask; it is not this attempt's
-                    self._window.refuse(message)
+                    self._requests.answer(message, channel)
+                else:  # from a thread that an earlier attempt left running
+                    self._requests.refuse(message)
         except (EOFError, OSError):
             raise ProcessDied(self._death()) from None
-        if isinstance(message, Ready) or message.attempt != self._number:
+        if isinstance(message, ReadyMessage) or message.attempt != self._number:
             self.bury()
             raise ProcessDied("its process answered for another attempt, and was ended")
-        if isinstance(message, Broken):
+        if isinstance(message, FailureMessage):
             raise _rebuilt(message)
         return message.value
 
     def _death(self) -> str:
+        """How the process ended, for the message of ProcessDied."""
         self.bury()
         code = self._process.returncode
         return (
@@ -170,33 +343,26 @@ class _Child:
         )
 
     def kill(self) -> None:
-        """End the process and everything it started; from any thread."""
+        """Kill the process and everything it started; from any thread."""
         self._killed = True
         tree.end(self._setup.label, self._process.pid)
 
     def bury(self) -> None:
-        """Kill it and let go of what is left; only by the worker that speaks to it, and once is enough."""
+        """Kill it, reap it and close the pipe; only called by its worker, idempotent."""
         self.kill()
         self._process.wait()
-        self._window.close()
+        self._requests.close()
 
 
-def _rebuilt(broken: Broken) -> BaseException:
-    """The child's exception as one of ours, under the name it had there."""
+def _rebuilt(broken: FailureMessage) -> BaseException:
+    """The child's exception as one of this process, with the name it had there."""
     if broken.name == InDoubt.__name__:
         return InDoubt(broken.message)
     if broken.name == Exhausted.__name__:
         return Exhausted(broken.message)
     if broken.name == Parked.__name__:
         return Parked(broken.wait, broken.message)
-    base = _PermanentFailure if broken.permanent else AttemptFailed
+    base = PermanentFailure if broken.permanent else AttemptFailed
     problem = type(broken.name, (base,), {})(broken.message)
     problem.trace = broken.trace
     return problem  # type: ignore[no-any-return]
-
-
-class _PermanentFailure(AttemptFailed, Invalid):
-    """A failure in a child that another try would only repeat."""
-
-    def __init__(self, message: str) -> None:
-        Invalid.__init__(self, message)

@@ -6,9 +6,8 @@ place, and the stuck one ends by itself if it ever comes back.
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
 from peira.core.contracts import Attempt, Desk
@@ -91,7 +90,7 @@ class _Worker:
         try:
             outcome = attempt.work.perform(channel, attempt.epoch)
             if attempt.work.asynchronous:
-                outcome = asyncio.run(_complete(outcome))
+                outcome = _completed(outcome)
         except BaseException as problem:  # whatever user code raises is how its attempt ended
             self._desk.end(attempt, None, problem)
         else:
@@ -99,5 +98,11 @@ class _Worker:
         self.current = None
 
 
-async def _complete(pending: Any) -> Any:
+def _completed(pending: Awaitable[Any]) -> Any:
+    from asyncio import run  # slow, and not needed for plain functions
+
+    return run(_awaited(pending))
+
+
+async def _awaited(pending: Awaitable[Any]) -> Any:
     return await pending

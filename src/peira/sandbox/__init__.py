@@ -1,15 +1,8 @@
-"""Confined processes, and the end of whole process trees: opened when there is a process to end."""
+"""Sandboxes for untrusted processes, and killing whole process trees; imported lazily."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from peira.core.lazy import lazy_imports
 
-from peira.core.door import open_late
-
-if TYPE_CHECKING:
-    from peira.sandbox.tree import end
-
-__all__ = ["end"]
-
-_ROOMS = {"peira.sandbox.tree": ("end",)}
-open_late(__name__, _ROOMS)
+with lazy_imports(__name__):
+    from peira.sandbox.process_tree import end as end

@@ -1,9 +1,9 @@
-"""Which system calls a confined process may not make, as the kernel's filter program.
+"""The seccomp filter: which system calls a confined process may not make.
 
-Confined code needs files, memory, threads, and pipes; it needs no part of the kernel that lets a process look
-into others, change what is mounted, make namespaces, load code into the kernel, or hold memory that no limit
-counts. Those calls fail with "not permitted". The list names what is refused, so that a new C library keeps
-working; what bounds the damage is the rest of the confinement, and this makes the kernel's surface smaller.
+Confined code needs files, memory, threads, and pipes; it needs no part of the kernel that lets a process
+inspect others, change mounts, create namespaces, load code into the kernel, or hold memory that no limit
+counts. Those calls fail with EPERM. The list names what is refused, so that a new C library keeps working;
+the rest of the confinement bounds the damage, and this reduces the attack surface of the kernel.
 """
 
 from __future__ import annotations
@@ -89,18 +89,18 @@ CLONE, CLONE3, SOCKET = (56, 220), 435, (41, 198)
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 X32 = 0x40000000
 NEW_NAMESPACE = 0x7E020000
-"""The flags of `clone` that make a namespace of any kind."""
+"""The flags of `clone` that create a namespace of any kind."""
 
 FAMILIES = (1, 2, 10)
-"""Sockets: local, IPv4 and IPv6. A network namespace confines these; others (vsock) reach past it."""
+"""Socket families: local, IPv4 and IPv6. A network namespace confines these; others (vsock) bypass it."""
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, KILL, ERROR = 0x7FFF0000, 0x80000000, 0x00050000
-NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16  # where the kernel puts them
+NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16  # offsets in seccomp_data
 
 
-class Step(NamedTuple):
-    """One instruction: what, how many to skip if true and if false, and with which number."""
+class Instruction(NamedTuple):
+    """One BPF instruction: opcode, jumps if true and if false, and operand."""
 
     code: int
     true: int
@@ -110,42 +110,45 @@ class Step(NamedTuple):
 
 @lru_cache(maxsize=1)
 def program(machine: str = "") -> bytes | None:
-    """The filter for this machine, or the one named; None for one whose calls are not known here."""
+    """The filter for this machine, or the one named; None if its system calls are not known here."""
     known = MACHINES.get(machine or platform.machine())
     if known is None:
         return None
     return b"".join(struct.pack("=HBBI", *step) for step in _steps(*known))
 
 
-def _steps(column: int, architecture: int) -> Iterator[Step]:
-    yield Step(LOAD, 0, 0, ARCHITECTURE)
+def _steps(column: int, architecture: int) -> Iterator[Instruction]:
+    """The instructions of the filter."""
+    yield Instruction(LOAD, 0, 0, ARCHITECTURE)
     yield from _unless(EQUAL, architecture, KILL)
-    yield Step(LOAD, 0, 0, NUMBER)
+    yield Instruction(LOAD, 0, 0, NUMBER)
     if column == 0:
         yield from _if(AT_LEAST, X32, KILL)
     for numbers in REFUSED.values():
         number = numbers[column]
         if number is not None:
             yield from _if(EQUAL, number, ERROR | errno.EPERM)
-    # Its flags lie in memory, where no filter sees them; the C library then uses `clone`.
+    # The flags of clone3 are in memory, which a filter cannot read; the C library falls back to `clone`.
     yield from _if(EQUAL, CLONE3, ERROR | errno.ENOSYS)
-    yield Step(EQUAL, 0, 4, CLONE[column])
-    yield Step(LOAD, 0, 0, FIRST_ARGUMENT)
+    yield Instruction(EQUAL, 0, 4, CLONE[column])
+    yield Instruction(LOAD, 0, 0, FIRST_ARGUMENT)
     yield from _if(ANY_BIT, NEW_NAMESPACE, ERROR | errno.EPERM)
-    yield Step(RETURN, 0, 0, ALLOW)
-    yield Step(EQUAL, 0, len(FAMILIES) + 2, SOCKET[column])
-    yield Step(LOAD, 0, 0, FIRST_ARGUMENT)
+    yield Instruction(RETURN, 0, 0, ALLOW)
+    yield Instruction(EQUAL, 0, len(FAMILIES) + 2, SOCKET[column])
+    yield Instruction(LOAD, 0, 0, FIRST_ARGUMENT)
     for left, family in zip(range(len(FAMILIES), 0, -1), FAMILIES, strict=True):
-        yield Step(EQUAL, left, 0, family)
-    yield Step(RETURN, 0, 0, ERROR | errno.EAFNOSUPPORT)
-    yield Step(RETURN, 0, 0, ALLOW)
+        yield Instruction(EQUAL, left, 0, family)
+    yield Instruction(RETURN, 0, 0, ERROR | errno.EAFNOSUPPORT)
+    yield Instruction(RETURN, 0, 0, ALLOW)
 
 
-def _if(test: int, value: int, answer: int) -> Iterator[Step]:
-    yield Step(test, 0, 1, value)
-    yield Step(RETURN, 0, 0, answer)
+def _if(test: int, value: int, answer: int) -> Iterator[Instruction]:
+    """Return the answer if the test is true."""
+    yield Instruction(test, 0, 1, value)
+    yield Instruction(RETURN, 0, 0, answer)
 
 
-def _unless(test: int, value: int, answer: int) -> Iterator[Step]:
-    yield Step(test, 1, 0, value)
-    yield Step(RETURN, 0, 0, answer)
+def _unless(test: int, value: int, answer: int) -> Iterator[Instruction]:
+    """Return the answer if the test is false."""
+    yield Instruction(test, 1, 0, value)
+    yield Instruction(RETURN, 0, 0, answer)

@@ -1,7 +1,7 @@
-"""Files that go into a confined process's private folder, and files that come out of it.
+"""Files put into a confined process's private folder, and files read from it.
 
-What comes out was written by code nobody trusts. It is read once all of that code is dead, by descriptors
-that follow no link: a link, a pipe or a device is not a file, whatever its name.
+The latter were written by untrusted code. They are read once all of that code is dead, by descriptors that
+follow no links: a link, a pipe or a device is not a file, whatever its name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def checked(names: Iterable[str]) -> tuple[str, ...]:
-    """The names, if all of them stay in the folder; Invalid says which do not."""
+    """The names, if all of them stay in the folder; Invalid lists those that do not."""
     given = tuple(names)
     if problems := [f"{name!r} is not the name of a file in the workspace" for name in given if _wrong(name)]:
         raise Invalid(problems)
@@ -26,12 +26,13 @@ def checked(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _wrong(name: str) -> bool:
+    """Whether a name is empty, absolute, or leads out of the folder."""
     path = PurePosixPath(name)
     return not path.parts or path.is_absolute() or ".." in path.parts or "\0" in name
 
 
 def parents(names: Iterable[str]) -> list[str]:
-    """The folders that these lie in, outermost first."""
+    """The folders that contain these files, outermost first."""
     found = {str(parent) for name in names for parent in PurePosixPath(name).parents} - {".", "/"}
     return sorted(found, key=lambda folder: (folder.count("/"), folder))
 
@@ -45,12 +46,13 @@ def fill(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def collect(folder: int, names: Iterable[str], most: int) -> dict[str, bytes]:
-    """Those of the named files that are there and hold at most so many bytes, from an open folder."""
+    """Those of the named files that exist and have at most `most` bytes, from an open folder."""
     found = {name: _content(folder, PurePosixPath(name).parts, most) for name in names}
     return {name: content for name, content in found.items() if content is not None}
 
 
 def _content(folder: int, parts: tuple[str, ...], most: int) -> bytes | None:
+    """The content of a file, opened step by step without following links; None if there is none."""
     try:
         opened = os.open(parts[0], FOLDER if len(parts) > 1 else FILE, dir_fd=folder)
     except OSError:
@@ -62,6 +64,7 @@ def _content(folder: int, parts: tuple[str, ...], most: int) -> bytes | None:
 
 
 def _read(file: int, most: int) -> bytes | None:
+    """The content of an open file; None if it is no regular file, or too large."""
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode) or found.st_size > most:
         return None

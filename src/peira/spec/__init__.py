@@ -1,15 +1,17 @@
-"""What is asked: cases, factors, agents, evaluators, limits; a study of them; and the files they come in."""
+"""What is asked: cases, factors, agents, evaluators, limits; a study of them; and the files they come in.
+
+Benchmarks, and what reads data files, are imported when a study names one.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from peira.core.lazy import lazy_imports
 
-from peira.core.door import open_late
-
-if TYPE_CHECKING:
-    from peira.spec.benchmark import Benchmark, find_benchmark
-
-__all__ = ["Benchmark", "find_benchmark"]
-
-_ROOMS = {"peira.spec.benchmark": ("Benchmark", "find_benchmark")}
-open_late(__name__, _ROOMS)
+with lazy_imports(__name__):
+    from peira.spec.benchmark import Benchmark as Benchmark
+    from peira.spec.benchmark import find_benchmark as find_benchmark
+    from peira.spec.data_files import read_cases as read_cases
+    from peira.spec.data_files import shortened as shortened
+    from peira.spec.query import Query as Query
+    from peira.spec.query import ask_for as ask_for
+    from peira.spec.query import is_query as is_query

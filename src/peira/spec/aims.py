@@ -1,6 +1,6 @@
-"""Why it is asked: outcomes, hypotheses and analysis plans.
+"""The purpose of a study: outcomes, hypotheses and analysis plans.
 
-A study carries them and checks the names they refer to; `Results.hypotheses` tests them as declared.
+A study contains them and checks the names they refer to; `Results.hypotheses` tests them as declared.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Outcome(Value):
 
     @property
     def judged_by(self) -> str:
-        """The evaluator it needs; empty for a metric that agents report."""
+        """The evaluator whose score it is; empty for a metric that agents report."""
         return self.evaluator or ("" if self.metric else self.name)
 
 
@@ -60,11 +60,13 @@ class Hypothesis(Value):
     @model_validator(mode="before")
     @classmethod
     def _levels_are_a_tuple(cls, raw: dict[str, object]) -> dict[str, object]:
+        """Accept a list of levels."""
         levels = raw.get("levels")
         return {**raw, "levels": tuple(levels)} if isinstance(levels, list) else raw
 
     @model_validator(mode="after")
     def _says_of_what(self) -> Hypothesis:
+        """Refuse levels without a factor."""
         if self.levels and not self.factor:
             raise Invalid("factor: is missing, and levels belong to one")
         return self
@@ -85,13 +87,14 @@ class AnalysisPlan(Value):
     description: str = ""
 
     def tests(self, hypothesis: Hypothesis) -> bool:
-        """Whether the hypothesis is of this plan's family."""
+        """Whether the hypothesis belongs to this plan's family."""
         if self.hypotheses:
             return hypothesis.id in self.hypotheses
         return not self.outcomes or hypothesis.outcome in self.outcomes
 
     @model_validator(mode="after")
     def _knows_the_names(self) -> AnalysisPlan:
+        """Refuse unknown tests and corrections, and combinations that exclude each other."""
         named = (("test", self.test, TESTS), ("correction", self.correction, CORRECTIONS))
         problems = [
             f"{key}: there is no {key} {name!r}{nearest(name, known)}"

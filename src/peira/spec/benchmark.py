@@ -1,6 +1,7 @@
 """Benchmarks: reusable study templates.
 
-A data set's slices, its prompt variants, and how answers are found and judged; with a model, a study.
+A benchmark has a data set with slices, prompt variants, a transform and evaluators; with a model, it compiles
+to a study. This module also finds local copies of data sets, and registered benchmarks by name.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from peira.spec.study import Study
 from peira.spec.values import Name, Table, Value, read_value
 
 GIVEN = frozenset({"input", "examples", "id", "slice", "metadata"})
-"""What a prompt's template may name."""
+"""The names that a prompt's template may use."""
 
 
 class Prompt(Value):
     """A prompt variant: a template over the case's `input` (and `metadata`, `slice`, `id`, `examples`).
 
-    With `shots`, `examples` are so many solved cases, each with its `input` and `output`, chosen by the
-    study's seed and never the case itself. `parameters` go to the model as they are.
+    With `shots`, `examples` are that many solved cases, each with its `input` and `output`, chosen by the
+    study's seed and never the case itself. `parameters` are passed to the model unchanged.
     """
 
     name: Name
@@ -41,26 +42,30 @@ class Prompt(Value):
 
     @model_validator(mode="after")
     def _asks_for_what_there_is(self) -> Prompt:
+        """Refuse templates that use unknown names."""
         if unknown := sorted(Template(self.template).names - GIVEN):
             raise Invalid(f"template: there is no {name!r}{nearest(name, GIVEN)}" for name in unknown)
         return self
 
 
 def _prompts(raw: Any) -> tuple[Prompt, ...]:
+    """Prompts given as one or as a list, as a tuple."""
     return tuple(read_value(Prompt, one) for one in (raw if isinstance(raw, list | tuple) else (raw,)))
 
 
 def _query(raw: Any) -> Query | None:
+    """The query that a table or a Query stands for."""
     return None if raw is None else read_value(Query, raw)
 
 
 class Benchmark(Value):
-    """A data set with its prompt variants, its transform and its evaluators: `compile` makes a study of it.
+    """A data set with its prompt variants, transform and evaluators: `compile` makes a study of it.
 
-    `data` finds the cases; `slices` name parts of it by expressions over its rows. `examples` is where solved
-    cases for prompts with shots come from (else from `data`): what it maps to `expected` is the answer shown.
-    `transform` finds the answer in a model's reply, and `evaluators` judge that. The first prompt is what is
-    usual. Relative files lie beside the file that declares the benchmark, or in the working folder.
+    `data` is the query for the cases; `slices` name parts of it by expressions over its rows. `examples` is
+    the query for solved cases for prompts with shots (default: `data`): what it maps to `expected` is the
+    answer shown. `transform` extracts the answer from a model's reply, and `evaluators` score it. The first
+    prompt is the default. Relative files are looked for beside the file that declares the benchmark, then in
+    the working folder.
     """
 
     name: Name
@@ -84,7 +89,7 @@ class Benchmark(Value):
 
     @property
     def folders(self) -> list[Path]:
-        """Where its files are looked for."""
+        """The folders in which its files are looked for."""
         return self._folders
 
     def compile(
@@ -98,11 +103,11 @@ class Benchmark(Value):
         seed: int = 0,
         **study: Any,
     ) -> Study:
-        """The study of these models on this benchmark; Invalid holds what is wrong.
+        """The study of these models on this benchmark; Invalid holds every problem.
 
-        `limit` is a random sample of so many cases. `variants` are names of prompts, or "all". `data` is a
-        local copy: a file, or a folder in which the files of a split carry its name. Whatever else a study
-        may say (repeats, budget, name, ...) is said by name.
+        `limit` is the size of a random sample of the cases. `variants` are names of prompts, or "all". `data`
+        is a local copy: a file, or a folder in which the names of files contain the name of the split. Any
+        other field of a study (repeats, budget, name, ...) is given by name.
         """
         models, prompts = _several(model), self._chosen_prompts(variants)
         if not models:
@@ -111,7 +116,7 @@ class Benchmark(Value):
         found = ask_for(query.model_copy(update={"sample": limit}) if limit else query, self._folders)
         examples = self._examples(max(prompt.shots for prompt in prompts), data, seed)
         levels = [Level(_level(prompt, examples), label=prompt.name) for prompt in prompts]
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "name": self.name,
             "title": self.title,
             "description": self.description,
@@ -123,9 +128,10 @@ class Benchmark(Value):
             "evaluators": list(self.evaluators),
             "seed": seed,
         }
-        return Study.assemble({**said, **study}, self._folders)
+        return Study.assemble({**fields, **study}, self._folders)
 
     def _chosen_prompts(self, variants: str | Sequence[str] | None) -> list[Prompt]:
+        """The prompts of these names; the first one if none are named."""
         known = {prompt.name: prompt for prompt in self.prompts}
         wanted = _several(variants) or (self.prompts[0].name,)
         if tuple(wanted) == ("all",):
@@ -135,6 +141,7 @@ class Benchmark(Value):
         return [known[name] for name in dict.fromkeys(wanted)]
 
     def _asked(self, slices: str | Sequence[str] | None, data: str | Path | None) -> Query:
+        """The query for the cases, restricted to these slices and to a local copy."""
         query = self.data if data is None else local(self.data, Path(data))
         if not slices:
             return query
@@ -143,6 +150,7 @@ class Benchmark(Value):
         return query.model_copy(update={"where": " and ".join(f"({w})" for w in [*parts, wheres])})
 
     def _where(self, name: str) -> str:
+        """The expression that selects a slice: a declared one, or a value of the slice column."""
         if name in self.slices:
             return self.slices[name]
         column = self.data.slice or ""
@@ -151,7 +159,7 @@ class Benchmark(Value):
         raise Invalid(f"slice: {self.name} has no {name!r}{nearest(name, self.slices)}")
 
     def _examples(self, shots: int, data: str | Path | None, seed: int) -> list[Json]:
-        """One more than is needed: the one that is the case itself is left out."""
+        """Solved examples for the prompts: one more than needed, because the case itself is left out."""
         if not shots:
             return []
         query = self.examples or self.data
@@ -166,11 +174,12 @@ class Benchmark(Value):
 
 
 def _several(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """None, one text or several, as a tuple."""
     return () if given is None else (given,) if isinstance(given, str) else tuple(given)
 
 
 def _level(prompt: Prompt, examples: list[Json]) -> Json:
-    """All that decides what a model is asked, so that it counts in what a trial is."""
+    """The level of the prompt factor: everything that decides the request, so that it enters trial ids."""
     level: dict[str, Json] = {"name": prompt.name, "template": prompt.template}
     if prompt.system:
         level["system"] = prompt.system
@@ -182,18 +191,24 @@ def _level(prompt: Prompt, examples: list[Json]) -> Json:
 
 
 def local(query: Query, path: Path) -> Query:
-    """The same query of a local copy: a file, or a folder in which the files of a split carry its name."""
+    """The same query on a local copy: a file, or a folder with files named after the split.
+
+    Raises Invalid if there is no such file or folder, or no file of the split in it.
+    """
     if not path.exists():
         raise Invalid(f"data: there is no file or folder {path}")
-    files = [path] if path.is_file() else list(_of_split(path, query))
+    files = [path] if path.is_file() else list(_files_of_split(path, query))
     places = tuple(str(file.resolve()) for file in files)
     return query.model_copy(update={"file": places, "dataset": "", "folder": "", "rows": None})
 
 
-def _of_split(folder: Path, query: Query) -> Iterator[Path]:
+def _files_of_split(folder: Path, query: Query) -> Iterator[Path]:
+    """The data files whose paths mention the config and the split; a sole file counts as it is."""
     every = sorted(file for file in folder.rglob("*") if file.name.lower().endswith(DATA_FILES))
     for wanted in ((query.config, query.split), (query.split,)):
-        if found := [file for file in every if all(_says(file.relative_to(folder), w) for w in wanted if w)]:
+        if found := [
+            file for file in every if all(_mentions(file.relative_to(folder), w) for w in wanted if w)
+        ]:
             return iter(found)
     if len(every) == 1:
         return iter(every)
@@ -201,20 +216,21 @@ def _of_split(folder: Path, query: Query) -> Iterator[Path]:
     raise Invalid(f"data: no file in {folder} says that it is the split {query.split!r}; there are {names}")
 
 
-def _says(path: Path, word: str) -> bool:
+def _mentions(path: Path, word: str) -> bool:
+    """Whether a path contains the word, as a whole word."""
     return (
         re.search(rf"(?<![a-z0-9]){re.escape(word.lower())}(?![a-z0-9])", path.as_posix().lower()) is not None
     )
 
 
 def benchmark(name: str) -> Benchmark:
-    """The registered benchmark of that name."""
+    """The registered benchmark of that name; Unknown if there is none."""
     made: Benchmark = registry.make("benchmark", name)
     return made
 
 
 def find_benchmark(text: str) -> Benchmark | None:
-    """The benchmark that is meant by a registered name, or by file.py:name; None if there is none."""
+    """The benchmark of a registered name, or of file.py:name; None if there is none."""
     if is_reference(text):
         found = resolve_reference(text, Path()) if Path(text.rpartition(":")[0]).is_file() else None
         return found if isinstance(found, Benchmark) else None

@@ -1,7 +1,7 @@
-"""Cases: the problems an agent is given.
+"""Cases: the problems an agent is given, and the forms in which people write them.
 
-A case is a msgspec struct and not a pydantic model, because studies have hundreds of thousands of them.
-Its values are normalised when it is made, so the value that is hashed is the value the agent gets.
+A case is a msgspec struct and not a pydantic model, because studies have hundreds of thousands of them. Its
+values are normalised when it is made, so the value that is hashed is the value the agent gets.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from peira.core.contracts import Evaluator
 from peira.core.ids import Json, canonical, digest_bytes, normalise
 from peira.core.registry import nearest
 from peira.errors import Invalid
-from peira.spec.evaluators import as_evaluator
+from peira.spec.plugins import as_evaluator
 
 ID_DIGITS = 16
 _set = msgspec.structs.force_setattr
 
 
 class _Problem(msgspec.Struct, frozen=True, gc=False):
+    """The positional fields of a case; the rest is by keyword."""
+
     input: Json
     expected: Json = None
 
@@ -31,9 +33,9 @@ class _Problem(msgspec.Struct, frozen=True, gc=False):
 class Case(_Problem, frozen=True, kw_only=True, gc=False):
     """One problem: `Case("Capital of France?", expected="Paris")`.
 
-    The agent sees all of it but `expected` and `evaluators`. `id` names it (else its input does); `cluster`
-    groups cases that are not independent; `slice` is the part of the set it belongs to; `evaluators` judge
-    this case beside those of the study.
+    The agent sees all of it but `expected` and `evaluators`. `id` names it (default: a digest of its input);
+    `cluster` groups cases that are not independent; `slice` is the part of the set it belongs to;
+    `evaluators` score this case in addition to those of the study.
     """
 
     id: str | None = None
@@ -59,7 +61,7 @@ class Case(_Problem, frozen=True, kw_only=True, gc=False):
         return SeenCase(self.input, id, self.slice, self.cluster, self.metadata)
 
     def resolved_evaluators(self) -> tuple[Evaluator, ...]:
-        """Its own evaluators, made of what was written."""
+        """Its own evaluators, made from what was written."""
         return tuple(map(as_evaluator, self.evaluators))
 
 
@@ -68,7 +70,10 @@ PLAIN_INPUTS = (str, int, float, bool)
 
 
 def _label(name: str, value: object) -> str | None:
-    """Names are text. A whole number counts as its text, so that CSV and JSON name a case alike."""
+    """A label as text, or None; Invalid if it is empty or no text.
+
+    A whole number counts as its text, so that CSV and JSON name a case alike.
+    """
     if type(value) is int:
         return str(value)
     if value is None or (isinstance(value, str) and value and normalise(str(value), name)):
@@ -77,17 +82,22 @@ def _label(name: str, value: object) -> str | None:
 
 
 def _metadata(value: object) -> dict[str, Json]:
+    """The metadata, normalised."""
     if not isinstance(value, Mapping):
         raise Invalid(f"metadata: must be a table of names and values, not {value!r}")
     return dict(normalise(dict(value), "metadata"))
 
 
 def _several(value: object) -> tuple[Any, ...]:
+    """One or several, as a tuple."""
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
 def as_case(value: object) -> Case:
-    """The case that is meant by a Case, (input, expected), a table of its fields, a text or a number."""
+    """Make a case from a Case, (input, expected), a table of its fields, a text or a number.
+
+    Raises Invalid for anything else; its problems start with the path inside the case.
+    """
     kind = type(value)
     if kind is tuple or kind is list:
         if len(value) != 2:  # type: ignore[arg-type]
@@ -105,6 +115,7 @@ def as_case(value: object) -> Case:
 
 
 def _from_table(table: Mapping[str, Any]) -> Case:
+    """Make a case from a table; Invalid for unknown fields, or if the input is missing."""
     unknown = [k for k in table if k not in KEYS]
     problems = [f".{key}: is not a field of a case{nearest(str(key), KEYS)}" for key in unknown]
     if "input" not in table:
@@ -115,7 +126,7 @@ def _from_table(table: Mapping[str, Any]) -> Case:
 
 
 def as_cases(values: Iterable[object], path: Callable[[int], str]) -> tuple[tuple[Case, ...], list[str]]:
-    """The cases that could be made, and a problem for each thing that could not, at `path(position)`."""
+    """The cases that could be made, and a problem at `path(position)` for each value that could not."""
     cases: list[Case] = []
     problems: list[str] = []
     add = cases.append
@@ -129,15 +140,16 @@ def as_cases(values: Iterable[object], path: Callable[[int], str]) -> tuple[tupl
 
 
 def case_ids(cases: Iterable[Case]) -> list[str]:
-    """The id of each: the given one, or its input's digest, numbered among equal inputs.
+    """The id of each case: the given one, or its input's digest, numbered among equal inputs.
 
-    A case added or removed elsewhere changes no other's id.
+    Adding or removing a case changes the id of no other, except of later ones with the same input.
     """
     met: Counter[str] = Counter()
     return [case.id if case.id is not None else _occurrence(met, case.input) for case in cases]
 
 
 def _occurrence(met: Counter[str], value: Json) -> str:
+    """The digest of the input, with a number from its second occurrence on."""
     name = digest_bytes(canonical(value))[:ID_DIGITS]
     earlier = met[name]
     met[name] = earlier + 1
@@ -145,9 +157,9 @@ def _occurrence(met: Counter[str], value: Json) -> str:
 
 
 def seen_digest(case: Case, id: str) -> str:
-    """The digest of all the agent sees of a case; `expected` is no part of it."""
+    """The digest of everything the agent sees of a case; `expected` is not part of it."""
     if type(case.input) is str and not case.metadata and case.cluster is None and case.slice is None:
-        # The same bytes, put together by hand: this is most cases, and there may be very many.
+        # The same bytes, formatted directly: a fast path for most cases, of which there may be very many.
         name, text = canonical(id).decode(), canonical(case.input).decode()
         plain = f'{{"cluster":null,"id":{name},"input":{text},"metadata":{{}},"slice":null}}'
         return digest_bytes(plain.encode())

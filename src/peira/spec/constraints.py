@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
-from peira.core.expressions import Expression, ExpressionError
+from peira.core.expressions import Expression
 from peira.core.ids import Json
 from peira.core.signature import Wants, wants
-from peira.errors import Invalid
+from peira.errors import ExpressionError, Invalid
 from peira.spec.values import Value
 
 

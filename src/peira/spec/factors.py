@@ -1,4 +1,4 @@
-"""What varies: factors and their levels, and blocks."""
+"""Factors, their levels and blocks: what a study varies; and the design that combines them."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ class Level(Value):
 
 
 def _is_level(raw: object) -> bool:
-    """A table with a `value`, and nothing that a Level does not have, stands for a Level; else for itself."""
+    """Whether a table stands for a Level: it has a `value`, and only fields of a Level."""
     return isinstance(raw, Mapping) and "value" in raw and set(raw) <= set(Level.model_fields)
 
 
 def _level(raw: object) -> Level:
+    """The level that a value, a table or a Level stands for."""
     if isinstance(raw, Level) or _is_level(raw):
         level: Level = read_value(Level, raw)
         return level
@@ -55,6 +56,7 @@ def _level(raw: object) -> Level:
 
 
 def _levels(raw: object) -> tuple[Level, ...]:
+    """A list of levels; Invalid holds every problem, duplicates included."""
     if not isinstance(raw, (list, tuple, range)):
         raise Invalid(f"must be a list of values, not {raw!r}")
     levels: dict[int, Level] = {}
@@ -64,14 +66,15 @@ def _levels(raw: object) -> tuple[Level, ...]:
             levels[i] = _level(item)
         except Invalid as error:
             problems += [join(f"[{i}]", problem) for problem in error.problems]
-    problems += _twins({i: (digest(level.value), level.value) for i, level in levels.items()})
-    problems += _twins({i: (level.label, level.label) for i, level in levels.items() if level.label})
+    problems += _duplicates({i: (digest(level.value), level.value) for i, level in levels.items()})
+    problems += _duplicates({i: (level.label, level.label) for i, level in levels.items() if level.label})
     if problems:
         raise Invalid(problems)
     return tuple(levels.values())
 
 
-def _twins(found: Mapping[int, tuple[str, object]]) -> Iterable[str]:
+def _duplicates(found: Mapping[int, tuple[str, object]]) -> Iterable[str]:
+    """A problem for each item that repeats an earlier one."""
     first: dict[str, int] = {}
     for i, (key, shown) in found.items():
         if first.setdefault(key, i) != i:
@@ -82,6 +85,7 @@ Levels = Annotated[tuple[Level, ...], BeforeValidator(_levels, json_schema_input
 
 
 def _argument(name: str) -> str:
+    """The name of a factor, which must be usable as a parameter of a function."""
     if name in RESERVED:
         raise Invalid(f"{name!r} is reserved for {RESERVED[name]}")
     if not name.isidentifier() or iskeyword(name):
@@ -100,11 +104,12 @@ class _Varying(Value):
 
     @property
     def values(self) -> tuple[Json, ...]:
+        """The values of the levels."""
         return tuple(level.value for level in self.levels)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Those of the levels that have one."""
+        """The labels of those levels that have one."""
         return tuple(level.label for level in self.levels if level.label)
 
 
@@ -149,7 +154,7 @@ class Factor(_Varying):
     @model_validator(mode="before")
     @classmethod
     def _one_baseline(cls, raw: dict[str, Any]) -> dict[str, Any]:
-        """The baseline said of the factor and the one marked on a level are one."""
+        """Take the baseline from the level that is marked as such, if the factor itself names none."""
         if raw.get("baseline") is None and isinstance(raw.get("levels"), (list, tuple)):
             marked = [level for level in map(_marked, raw["levels"]) if level is not None]
             if marked:
@@ -158,12 +163,13 @@ class Factor(_Varying):
 
     @model_validator(mode="after")
     def _varies(self) -> Factor:
-        """Every problem of the range and the scale, at once."""
+        """Raise every problem of the range and the scale at once."""
         if problems := list(self._range_problems()):
             raise Invalid(problems)
         return self
 
     def _range_problems(self) -> Iterator[str]:
+        """The problems of the range and the scale, one line each."""
         if (self.low is None) != (self.high is None):
             yield f"{'low' if self.low is None else 'high'}: is missing; a range has both ends"
         elif self.low is not None and self.high is not None and not self.low < self.high:
@@ -181,10 +187,12 @@ class Factor(_Varying):
             yield "levels: some lie outside the range from low to high"
 
     def _inside(self, value: float) -> bool:
+        """Whether a value is in the range."""
         return self.low is not None and self.high is not None and self.low <= value <= self.high
 
     @property
     def ranged(self) -> bool:
+        """Whether it has a range."""
         return self.low is not None and self.high is not None
 
     @property
@@ -205,6 +213,7 @@ class Factor(_Varying):
 
     @model_validator(mode="after")
     def _known_baseline(self) -> Factor:
+        """Refuse several baselines, and one that is neither a level nor in the range."""
         marked = [level for level in self.levels if level.baseline]
         if len(marked) > 1 or any(digest(level.value) != digest(self.baseline) for level in marked):
             raise Invalid("baseline: there is more than one")
@@ -216,7 +225,7 @@ class Factor(_Varying):
 
     @cached_property
     def baseline_level(self) -> Level | None:
-        """The level that is the baseline; None without one."""
+        """The level that is the baseline; None if there is none."""
         marked = [level for level in self.levels if level.baseline]
         if self.baseline is not None:
             wanted = digest(self.baseline)
@@ -225,9 +234,10 @@ class Factor(_Varying):
 
 
 def _marked(raw: object) -> Level | None:
+    """The level, if it is marked as the baseline."""
     try:
         level = _level(raw)
-    except Invalid:  # told where the levels are read
+    except Invalid:  # reported where the levels are read
         return None
     return level if level.baseline else None
 
@@ -243,7 +253,7 @@ class Block(_Varying):
 
 
 class Design(Value):
-    """How the factors become conditions: the name of a design, and its parameters."""
+    """How the factors are combined into conditions: the name of a design, and its parameters."""
 
     name: Name = "full_factorial"
     parameters: Table = Field(default_factory=dict)

@@ -1,127 +1,89 @@
-"""Study files and case files as plain data: TOML, YAML and JSON, with the same meaning in each."""
+"""Files that peira writes for people: there as a whole in the end, or not at all.
+
+A write that fails (a full disk, a folder without permission) is one line, leaves nothing behind, and leaves
+what was there before as it was. Only regular files are ever replaced: a device, a pipe or a link is not.
+"""
 
 from __future__ import annotations
 
-import json
-import tomllib
-from collections.abc import Iterable, Sequence
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from secrets import token_hex
+from typing import BinaryIO
 
-from peira.core.ids import Json
-from peira.errors import Invalid
+from peira.errors import Invalid, PeiraError
 
-FORMATS = (".toml", ".yaml", ".yml", ".json")
-
-
-def locate(name: str | Path, folders: Sequence[Path]) -> Path:
-    """The file of that name, in the first of the folders that has it."""
-    for folder in folders:
-        if (folder / name).exists():
-            return folder / name
-    raise Invalid(f"there is no file {str(name)!r} in {folders[0]}")
+KINDS = {
+    stat.S_IFLNK: "a link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
 
 
-def read_text(path: Path) -> str:
+def check_target(path: Path, folder: bool = False) -> None:
+    """Invalid, if something is at the path that a file (or with `folder` a folder) must not replace."""
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise Invalid(f"cannot read {path}: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise Invalid(f"{path} is not UTF-8 (at byte {error.start})") from None
+        kind = stat.S_IFMT(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return
+    except OSError as problem:
+        raise unwritable(path, problem) from None
+    if kind != (stat.S_IFDIR if folder else stat.S_IFREG):
+        raise Invalid(f"{path} is {KINDS.get(kind, 'a file')}, and is not replaced")
 
 
-def read_document(path: Path) -> Json:
-    """What a TOML, YAML or JSON file says. A key that is given twice is refused in each."""
-    text = read_text(path)
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write, which takes the path's place once all of it is on the disk."""
+    with _unwritable_is_invalid(path):
+        check_target(path)
+        draft = path.with_name(f".{path.name[:64]}.{token_hex(4)}.part")
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                if path.exists():
+                    os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
+                os.fsync(file.fileno())
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write the file as a whole."""
+    with whole_file(path) as file:
+        file.write(data)
+
+
+def write_together(files: Mapping[Path, bytes]) -> None:
+    """Write several files: all of them are on the disk before the first takes its place."""
+    if not files:
+        return
+    (path, data), *others = files.items()
+    with whole_file(path) as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+        write_together(dict(others))
+
+
+def unwritable(path: Path, problem: OSError) -> Invalid:
+    return Invalid(f"cannot write {path}: {problem.strerror or problem}")
+
+
+@contextmanager
+def _unwritable_is_invalid(path: Path) -> Iterator[None]:
     try:
-        if path.suffix == ".toml":
-            return tomllib.loads(text)
-        if path.suffix == ".json":
-            return json.loads(text, object_pairs_hook=_table)
-        return _read_yaml(text)
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"{path}: {' '.join(str(error).split()) or 'nested too deeply'}") from None
-
-
-def _table(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    table: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in table:
-            raise ValueError(f"the key {key!r} is given twice")
-        table[key] = value
-    return table
-
-
-def _read_yaml(text: str) -> Json:
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        """Refuses what JSON has no word for: keys given twice, keys that are not text."""
-
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            self.flatten_mapping(node)
-            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-            for i, key in enumerate(keys):
-                if not isinstance(key, str):
-                    line = node.value[i][0].start_mark.line + 1
-                    raise ValueError(f"line {line}: the key {key!r} is not text; write it in quotes")
-            return _table(
-                (key, self.construct_object(v, deep=True))
-                for key, (_, v) in zip(keys, node.value, strict=True)
-            )
-
-    try:
-        return yaml.load(text, Loader)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from None
-
-
-def write_document(path: Path, document: Json) -> None:
-    """Write what `read_document` reads back equal."""
-    path.write_bytes(_write(path, document).encode())
-
-
-def _write(path: Path, document: Json) -> str:
-    if path.suffix == ".json":
-        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    if path.suffix == ".toml":
-        return _write_toml(path, document)
-    if path.suffix in FORMATS:
-        return _write_yaml(document)
-    raise Invalid(f"cannot write {path.name}; use one of {', '.join(FORMATS)}")
-
-
-def _write_yaml(document: Json) -> str:
-    import yaml
-
-    class Dumper(yaml.SafeDumper):
-        pass
-
-    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-        # Unquoted, PyYAML writes some separators (NEL, for one) that it reads back as blanks.
-        style = None if value.replace("\n", "").isprintable() else '"'
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style)
-
-    Dumper.add_representer(str, text)
-    return yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True)
-
-
-def _write_toml(path: Path, document: Json) -> str:
-    import tomli_w
-
-    nulls = list(_nulls(document, ""))
-    if nulls:
-        raise Invalid(f"{where}: TOML has no null; save {path.stem} as YAML or JSON" for where in nulls)
-    return tomli_w.dumps(document)
-
-
-def _nulls(value: Json, path: str) -> Iterable[str]:
-    if value is None:
-        yield path.removeprefix(".")
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _nulls(inner, f"{path}.{key}")
-    elif isinstance(value, list):
-        for i, inner in enumerate(value):
-            yield from _nulls(inner, f"{path}[{i}]")
+        yield
+    except OSError as problem:
+        if isinstance(problem, PeiraError):  # something else went wrong: the store, say
+            raise
+        raise unwritable(path, problem) from problem

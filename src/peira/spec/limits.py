@@ -1,4 +1,4 @@
-"""How much may be done, how failures are met, and how results are kept."""
+"""Limits and policies of runs: budgets, retries and failures, and how results are stored."""
 
 from __future__ import annotations
 
@@ -22,21 +22,24 @@ class Allowance(Value):
 
     @property
     def bounded(self) -> bool:
+        """Whether there is any limit."""
         return not (self.money is None and self.tokens is None and self.calls is None)
 
 
 def _allowance(raw: Any) -> Allowance:
+    """The allowance that a table stands for."""
     allowance: Allowance = read_value(Allowance, raw)
     return allowance
 
 
 def _allowances(raw: Any) -> dict[str, Allowance]:
+    """Allowances by model; Invalid holds every problem."""
     if not isinstance(raw, Mapping):
         raise Invalid(f"must be a table of models and what may be spent on each, not {raw!r}")
     problems, read = [], {}
-    for name, said in raw.items():
+    for name, given in raw.items():
         try:
-            read[str(name)] = _allowance(said)
+            read[str(name)] = _allowance(given)
         except Invalid as error:
             problems += [join(f".{name}", problem) for problem in error.problems]
     if problems:
@@ -66,6 +69,7 @@ class Budget(Allowance):
 
 
 def _failures(value: Any) -> int | float | None:
+    """A number of failures, or a share of the trials."""
     if value is None or (type(value) is int and value >= 0) or (type(value) is float and 0 < value < 1):
         return value
     raise Invalid(f"must be a number of failures, or a share of the trials between 0 and 1, not {value!r}")

@@ -1,7 +1,7 @@
-"""The user's Python files: loading them without running their studies, and naming what is in them.
+"""The user's Python files: loading them without running their studies, and naming objects in them.
 
-A file may end in `run(my_study)`. While peira loads it, `run` and its kin raise `Loading`, which ends the
-loading right there: everything that the call could have used is defined by then.
+A file may end in `run(my_study)`. While peira loads it, `run` and the like raise `Loading`, which ends the
+loading at that call: everything that the call could have used is defined by then.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _REFERENCE = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d][\w.]*)")
 _loaded: dict[Path, tuple[str, ModuleType]] = {}
 _unfinished: dict[Path, ModuleType] = {}
 _lock = threading.RLock()
-_here = threading.local()
+_thread = threading.local()
 
 
 class Decorated:
-    """What `@study` leaves in a function's place."""
+    """The base class of what `@study` puts in a function's place."""
 
     @property
     def function(self) -> Any:
@@ -40,7 +40,7 @@ class Decorated:
 
 
 class Missing:
-    """Stands for a function that cannot be had any more; using it says why."""
+    """A placeholder for a function that is no longer available; calling it raises Invalid with the reason."""
 
     def __init__(self, name: str, reason: str) -> None:
         self.__name__ = self.__qualname__ = name
@@ -51,24 +51,26 @@ class Missing:
 
 
 def refuse_while_loading() -> None:
-    """Called first by everything that executes or plans studies: ends the loading of a file there."""
-    if getattr(_here, "depth", 0):
+    """Raise Loading if a file is being loaded; called first by everything that plans or runs studies."""
+    if getattr(_thread, "depth", 0):
         raise Loading
 
 
 @contextmanager
 def _guard() -> Iterator[None]:
-    _here.depth = getattr(_here, "depth", 0) + 1
+    """While active, `refuse_while_loading` raises in this thread."""
+    _thread.depth = getattr(_thread, "depth", 0) + 1
     try:
         yield
     finally:
-        _here.depth -= 1
+        _thread.depth -= 1
 
 
 def load_file(path: str | Path) -> ModuleType:
-    """The module of a Python file, executed once for as long as its content stays the same.
+    """The module of a Python file, executed once as long as its content does not change.
 
-    A file that is asked for while it is being loaded is given as far as it has come.
+    If the file is being loaded already (a circular import), its unfinished module is returned. Invalid says
+    why it cannot be loaded.
     """
     path = Path(path).resolve()
     source = _source(path)
@@ -83,6 +85,7 @@ def load_file(path: str | Path) -> ModuleType:
 
 
 def _source(path: Path) -> bytes:
+    """The bytes of the file."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -90,9 +93,10 @@ def _source(path: Path) -> bytes:
 
 
 def _execute(path: Path, source: bytes) -> ModuleType:
+    """Execute the file as a new module; Invalid if it raises."""
     code = _compile(path, source)
     package, root = _package(path)
-    spec = importlib.util.spec_from_file_location(_private(package, path), path)
+    spec = importlib.util.spec_from_file_location(_module_name(package, path), path)
     assert spec is not None  # a path that ends in .py always has a loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = _unfinished[path] = module
@@ -111,7 +115,8 @@ def _execute(path: Path, source: bytes) -> ModuleType:
 
 
 def _compile(path: Path, source: bytes) -> Any:
-    # Compiled here and not by the import system, whose cache can miss a second edit within one second.
+    """The code of the file; Invalid with the line of a syntax error."""
+    # Not compiled by the import system, whose cache can miss a second edit within one second.
     try:
         return compile(source, str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
@@ -121,7 +126,7 @@ def _compile(path: Path, source: bytes) -> Any:
 
 
 def _package(path: Path) -> tuple[str, Path]:
-    """The dotted package a file lies in ("" for none), and the folder from which that is imported."""
+    """The dotted package that a file is in ("" for none), and the folder from which that is imported."""
     folder, names = path.parent, list[str]()
     while (folder / "__init__.py").exists() and folder.name.isidentifier():
         names.insert(0, folder.name)
@@ -129,7 +134,8 @@ def _package(path: Path) -> tuple[str, Path]:
     return ".".join(names), folder
 
 
-def _private(package: str, path: Path) -> str:
+def _module_name(package: str, path: Path) -> str:
+    """A module name that is unique to the path, inside its package."""
     stem = re.sub(r"\W", "_", path.stem)
     name = f"_peira_{stem}_{digest_bytes(os.fsencode(path))[:12]}"
     return f"{package}.{name}" if package else name
@@ -137,7 +143,7 @@ def _private(package: str, path: Path) -> str:
 
 @contextmanager
 def _importing_from(folder: Path) -> Iterator[None]:
-    """Siblings come first while the file loads, and stay importable, last, for imports made later."""
+    """Put the folder first on the path while the file loads, and last afterwards, for later imports."""
     sys.path.insert(0, str(folder))
     try:
         yield
@@ -149,7 +155,7 @@ def _importing_from(folder: Path) -> Iterator[None]:
 
 
 def _faults(path: Path, error: BaseException) -> tuple[str, ...]:
-    """What stopped the file; the problems of a study in it are told as they are."""
+    """The problems that stopped the file: those of a study in it, or the exception with its line."""
     if isinstance(error, Invalid):
         return error.problems
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
@@ -163,7 +169,7 @@ def is_reference(text: str) -> bool:
 
 
 def resolve_reference(text: str, base: Path) -> Any:
-    """What "file.py:name" names; a relative file lies under `base`."""
+    """The object that "file.py:name" names; a relative file is under `base`. Invalid if there is none."""
     found = _REFERENCE.fullmatch(text)
     if found is None:
         raise Invalid(f"{text!r} does not have the form file.py:name")
@@ -172,7 +178,7 @@ def resolve_reference(text: str, base: Path) -> Any:
 
 
 def attribute(module: ModuleType, name: str, file: str) -> Any:
-    """What a dotted name means in a module."""
+    """The value of a dotted name in a module; Invalid if there is none."""
     value: Any = module
     for part in name.split("."):
         if not hasattr(value, part):
@@ -183,9 +189,9 @@ def attribute(module: ModuleType, name: str, file: str) -> Any:
 
 
 def reference(fn: Any, base: Path | None = None) -> str | None:
-    """ "file.py:name" for what stands at the top of a module, the file relative to `base` if that is given.
+    """The form "file.py:name" of an object defined at the top of a module; relative to `base` if given.
 
-    None for what has no name there: a function made inside another, or anything typed at a prompt.
+    None for objects without such a name: functions defined inside others, or in an interactive session.
     """
     module = sys.modules.get(getattr(fn, "__module__", None) or "")
     file = getattr(module, "__file__", None)
@@ -197,6 +203,7 @@ def reference(fn: Any, base: Path | None = None) -> str | None:
 
 
 def _name_in(module: ModuleType, fn: Any) -> str | None:
+    """The name of an object in a module: its qualified name, or a variable that holds it."""
     qualname = getattr(fn, "__qualname__", "")
     value: Any = module
     for part in qualname.split("."):

@@ -1,6 +1,6 @@
-"""A data query: where rows come from, which of them are wanted, and what of a row is what of a case.
+"""Data queries: where rows come from, how they are selected, and how they are mapped to cases.
 
-Only the question stands here; the room that reads data answers it, through the registry.
+This module only declares the query; the package `data` executes it, through the registry.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field, SkipValidation, model_validator
 
-from peira.core.expressions import Expression, ExpressionError
+from peira.core.expressions import Expression
 from peira.core.ids import Json
 from peira.core.registry import registry
 from peira.core.templates import Template, is_template
-from peira.errors import Invalid
+from peira.errors import ExpressionError, Invalid
 from peira.spec.case import Case
-from peira.spec.rows import READERS
+from peira.spec.data_files import READERS
 from peira.spec.values import MAX_SEED, Name, Texts, Value
 
 SOURCES = ("file", "folder", "dataset", "rows")
@@ -26,39 +26,42 @@ FIELDS = ("input", "expected", "id", "cluster", "slice")
 
 
 def _files(value: object) -> object:
+    """One file or several, as a tuple."""
     if isinstance(value, str | Path):
         return (str(value),)
     return tuple(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 def _folder(value: object) -> object:
+    """A folder as text."""
     return str(value) if isinstance(value, Path) else value
 
 
 def _columns(value: object) -> object:
-    """Which columns are metadata: a list of them, or a table of names and fields."""
+    """The metadata columns: a list of them, or a table of names and fields, as a table."""
     if isinstance(value, str):
         return {value: value}
     return {name: name for name in value} if isinstance(value, list | tuple) else value
 
 
 def _labels(value: object) -> object:
+    """Ids as texts, as a tuple."""
     several = value if isinstance(value, list | tuple) else [value]
     return tuple(str(one) if type(one) is int else one for one in several)
 
 
 class Query(Value):
-    """Cases out of data: `{file = "x.jsonl", input = "question", where = "level > 3", sample = 100}`.
+    """Cases from data: `{file = "x.jsonl", input = "question", where = "level > 3", sample = 100}`.
 
     The source is one of `file` (or several), `folder` (its files, by `pattern`), `dataset` (a Hugging Face
     data set, with its `config`, `split` and `revision`) and `rows` (a list). `input`, `expected`, `id`,
     `cluster`, `slice` and the `metadata` are each a field of a row, or a template over its fields; a part
-    that is not mapped is the field of its own name. Without any mapping a row is a case as it stands. `each`
-    makes a row of every item of a list in a row, with the `item` and its place, `nth`, beside the rest.
+    that is not mapped is the field of its own name. Without any mapping a row must be a case. `each` makes a
+    row of every item of a list in a row, with the `item` and its position `nth` as further fields.
 
-    Of the rows that `where` admits, `ids` are taken by name; then the `first` so many, or a random `sample`
-    of at most so many (in proportion to the values of `stratify`). They keep their order, unless `shuffle`.
-    The `seed` decides both chances.
+    Of the rows that `where` admits, `ids` are selected by name; then the `first` so many, or a random
+    `sample` of at most so many (in proportion to the values of `stratify`). They keep their order, unless
+    `shuffle`. The `seed` determines sampling and shuffling.
     """
 
     file: Annotated[tuple[Name, ...], BeforeValidator(_files)] = ()
@@ -90,15 +93,17 @@ class Query(Value):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Query:
+        """Raise every problem at once."""
         if problems := list(self._problems()):
             raise Invalid(problems)
         return self
 
     def _problems(self) -> Iterator[str]:
+        """Problems of the combination of fields, one line each."""
         given = [name for name in SOURCES if getattr(self, name) not in ((), "", None)]
         if len(given) != 1:
-            said = " and ".join(given) or "none"
-            yield f"file: give one source ({', '.join(SOURCES)}), not {said}"
+            shown = " and ".join(given) or "none"
+            yield f"file: give one source ({', '.join(SOURCES)}), not {shown}"
         if self.first is not None and self.sample is not None:
             yield "sample: give first or sample, not both"
         if self.stratify and self.sample is None:
@@ -116,26 +121,26 @@ class Query(Value):
 
     @property
     def mapping(self) -> dict[str, str]:
-        """What each part of a case is made of; empty if rows are cases as they stand."""
+        """The field or template of each part of a case; empty if rows are cases without any mapping."""
         parts = {name: getattr(self, name) for name in FIELDS}
         own = {name: text for name, text in parts.items() if text is not None}
         return own | {f"metadata.{name}": text for name, text in self.metadata.items()}
 
 
 class Loaded(Value):
-    """The cases that a query found, and what is recorded of where they came from."""
+    """The cases that a query found, and the recorded facts about their origin."""
 
     cases: SkipValidation[tuple[Case, ...]]
     origin: dict[str, Json]
 
 
 def is_query(raw: object) -> bool:
-    """Whether this asks for data: a Query, or a table that names a source."""
+    """Whether this is a data query: a Query, or a table that names a source."""
     if not isinstance(raw, Mapping):
         return isinstance(raw, Query)
     if any(isinstance(raw.get(name), str | Path) for name in SOURCES):
         return True
-    # A list may also be cases under a label of that name: these are told by how they look.
+    # A list may also be cases under a label of that name: distinguish by the form of its items.
     files, rows = raw.get("file"), raw.get("rows")
     several = isinstance(files, list | tuple) and bool(files) and all(map(_is_file_name, files))
     listed = isinstance(rows, list | tuple) and len(raw) > 1 and set(raw) <= set(Query.model_fields)
@@ -143,10 +148,11 @@ def is_query(raw: object) -> bool:
 
 
 def _is_file_name(value: object) -> bool:
+    """Whether it is a path, or a text with the ending of a data file."""
     return isinstance(value, Path) or (isinstance(value, str) and value.lower().endswith(DATA_FILES))
 
 
 def ask_for(query: Query, folders: Sequence[Path]) -> Loaded:
-    """The cases of a query, whose files lie in these folders; Invalid holds every problem."""
+    """Execute a query, with its files in these folders; Invalid holds every problem."""
     found: Loaded = registry.make("data", "query", query=query, folders=folders)
     return found

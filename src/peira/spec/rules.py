@@ -1,4 +1,4 @@
-"""The rules between the parts of a study: names that must meet, and conditions that must be left."""
+"""Checks across the parts of a study: names must match, and constraints must leave conditions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from peira.core.ids import Json, digest
 from peira.core.registry import nearest, registry
-from peira.core.signature import Wants, wants
+from peira.core.signature import Wants
 from peira.errors import Invalid
+from peira.spec.agents import AgentKind, wanted_by
 from peira.spec.case import case_ids
 from peira.spec.constraints import Constraint
-from peira.spec.evaluators import as_evaluator, name_of
 from peira.spec.factors import Design
+from peira.spec.plugins import as_evaluator, name_of
 from peira.spec.stopping import stop_problems
 
 if TYPE_CHECKING:
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
 
 INJECTED = ("case", "trial")
 TRIES = 200_000
-"""Combinations tried before it is believed that the constraints leave one."""
+"""How many combinations are tried; after that, the constraints are assumed to leave a condition."""
 
 
 def broken_rules(study: Study, broken: Iterable[str] = ()) -> Iterator[str]:
-    """Every rule that does not hold, one line each. Parts named in `broken` were told of before."""
+    """Every check that fails, one line each; parts named in `broken` were reported before."""
     names = _Names(study, frozenset(broken))
     yield from _cases(study, names)
-    yield from _twins("factors", [v.name for v in (*study.factors, *study.blocks)])
-    wanted = dict(_wanted(study))
+    yield from _duplicates("factors", [v.name for v in (*study.factors, *study.blocks)])
+    wanted = dict(_agent_signatures(study))
     yield from (problem for problem in wanted.values() if isinstance(problem, str))
     known = {label: w for label, w in wanted.items() if isinstance(w, Wants)}
     yield from _arguments(study, known, names)
@@ -39,12 +40,12 @@ def broken_rules(study: Study, broken: Iterable[str] = ()) -> Iterator[str]:
     yield from _design(study)
     yield from _constraints(study, known, names)
     yield from _aims(study, names, evaluators)
-    if not names.broken:  # what could not be read was told
+    if not names.broken:  # parts that could not be read were reported already
         yield from stop_problems(study)
 
 
 class _Names:
-    """What a condition has values for."""
+    """The names that conditions have values for, with their levels and labels."""
 
     def __init__(self, study: Study, broken: frozenset[str]) -> None:
         self.levels: dict[str, tuple[Json, ...]] = {v.name: v.values for v in (*study.blocks, *study.factors)}
@@ -58,6 +59,7 @@ class _Names:
 
 
 def _cases(study: Study, names: _Names) -> Iterator[str]:
+    """Empty case sets, and repeated ids."""
     for label, cases in study.case_sets.items():
         path = f"cases.{label}" if label else "cases"
         if not cases and path not in names.broken:
@@ -68,15 +70,19 @@ def _cases(study: Study, names: _Names) -> Iterator[str]:
             )
 
 
-def _twins(path: str, names: Sequence[str]) -> Iterator[str]:
+def _duplicates(path: str, names: Sequence[str]) -> Iterator[str]:
+    """Names that occur more than once."""
     yield from (f"{path}: there are {n} of the name {name!r}" for name, n in Counter(names).items() if n > 1)
 
 
-def _wanted(study: Study) -> Iterator[tuple[str, Wants | str]]:
+def _agent_signatures(study: Study) -> Iterator[tuple[str, Wants | str]]:
+    """The parameters of each agent by label, or the problem with them."""
     for label, fn in study.agents.items():
         path = f"agents.{label}" if study.labelled else "agent"
         try:
-            yield label, wants(fn)
+            yield label, wanted_by(fn)
+            if isinstance(fn, AgentKind):
+                continue
             parameters = inspect.signature(fn).parameters.values()
         except (TypeError, ValueError):
             yield label, f"{path}: the arguments of {name_of(fn)} cannot be read; wrap it in a function"
@@ -86,6 +92,7 @@ def _wanted(study: Study) -> Iterator[tuple[str, Wants | str]]:
 
 
 def _arguments(study: Study, wanted: Mapping[str, Wants], names: _Names) -> Iterator[str]:
+    """Arguments that are no factors, and factors that no agent takes."""
     for label, taken in wanted.items():
         path = f"agents.{label}" if study.labelled else "agent"
         for name in sorted(taken.required - names.known - {*INJECTED}):
@@ -102,6 +109,7 @@ def _arguments(study: Study, wanted: Mapping[str, Wants], names: _Names) -> Iter
 
 
 def _transform(study: Study) -> Iterator[str]:
+    """The problems of the transform."""
     try:
         study.resolved_transform()
     except Invalid as error:
@@ -109,14 +117,14 @@ def _transform(study: Study) -> Iterator[str]:
 
 
 def _evaluators(study: Study) -> Any:
-    """Yields the problems; returns the names of all evaluators."""
+    """Yields the problems of the evaluators; returns the names of all of them."""
     found: list[str] = []
     for i, given in enumerate(study.evaluators):
         try:
             found.append(as_evaluator(given).name)
         except Invalid as error:
             yield from (f"evaluators[{i}]: {problem}" for problem in error.problems)
-    yield from _twins("evaluators", found)
+    yield from _duplicates("evaluators", found)
     for label, cases in study.case_sets.items():
         path = f"cases.{label}" if label else "cases"
         for i, case in enumerate(cases):
@@ -129,12 +137,14 @@ def _evaluators(study: Study) -> Any:
 
 
 def _design(study: Study) -> Iterator[str]:
+    """An unknown design."""
     known = {Design().name, *registry.names("design")}
     if study.design.name not in known:
         yield f"design: there is no design {study.design.name!r}{nearest(study.design.name, known)}"
 
 
 def _constraints(study: Study, wanted: Mapping[str, Wants], names: _Names) -> Iterator[str]:
+    """Constraints that name no known factor, or that leave no condition."""
     sound: list[Constraint] = []
     for i, constraint in enumerate(study.constraints):
         unknown = sorted(constraint.names - names.known)
@@ -153,12 +163,13 @@ def _constraints(study: Study, wanted: Mapping[str, Wants], names: _Names) -> It
 def _conditions_left(
     study: Study, constraints: list[Constraint], wanted: Mapping[str, Wants], names: _Names
 ) -> Iterator[str]:
+    """A problem if no combination of levels satisfies the constraints."""
     try:
         left = any(
             _Search(_levels(study, label, w, names), constraints).succeeds() for label, w in wanted.items()
         )
     except Exception as error:
-        # Whatever a user's function raises is a problem of the study, told like any other.
+        # Any exception of a user's function is a problem of the study, reported like any other.
         reason = getattr(error, "reason", f"{type(error).__name__}: {error}")
         yield f"constraints: cannot be evaluated: {reason}"
         return
@@ -174,7 +185,7 @@ def _levels(study: Study, label: str, wants: Wants, names: _Names) -> dict[str, 
 
 
 class _Search:
-    """Looks for one admissible condition, giving up a branch as soon as an expression refuses it."""
+    """Backtracking search for one admissible condition, in which expressions prune early."""
 
     def __init__(self, levels: Mapping[str, Sequence[Json]], constraints: Sequence[Constraint]) -> None:
         hard = [c for c in constraints if c.severity == "error"]
@@ -185,9 +196,11 @@ class _Search:
         self.tries = 0
 
     def succeeds(self) -> bool:
+        """Whether there is one, or the limit of tries was reached."""
         return self._extend({}, list(self.levels))
 
     def _extend(self, chosen: dict[str, Json], rest: list[str]) -> bool:
+        """Try every level of the next factor."""
         if not rest:
             return all(c.admits(chosen) for c in self.late)
         name, *later = rest
@@ -201,6 +214,7 @@ class _Search:
 
 
 def _aims(study: Study, names: _Names, evaluators: frozenset[str]) -> Iterator[str]:
+    """Outcomes, hypotheses and analysis plans that refer to unknown names, or repeat a name."""
     outcomes = {outcome.name for outcome in study.outcomes}
     hypotheses = {hypothesis.id for hypothesis in study.hypotheses}
     measured = outcomes | evaluators
@@ -224,11 +238,12 @@ def _aims(study: Study, names: _Names, evaluators: frozenset[str]) -> Iterator[s
         path = f"analysis_plans.{plan.name}"
         yield from _unknown(f"{path}.outcomes", "outcome", plan.outcomes, measured | names.broken)
         yield from _unknown(f"{path}.hypotheses", "hypothesis", plan.hypotheses, hypotheses | names.broken)
-    yield from _twins("outcomes", [outcome.name for outcome in study.outcomes])
-    yield from _twins("hypotheses", [h.id for h in study.hypotheses])
-    yield from _twins("analysis_plans", [plan.name for plan in study.analysis_plans])
+    yield from _duplicates("outcomes", [outcome.name for outcome in study.outcomes])
+    yield from _duplicates("hypotheses", [h.id for h in study.hypotheses])
+    yield from _duplicates("analysis_plans", [plan.name for plan in study.analysis_plans])
 
 
 def _unknown(path: str, what: str, given: Iterable[str], known: Iterable[str]) -> Iterator[str]:
+    """A problem for each name that is not known."""
     known = set(known)
     yield from (f"{path}: there is no {what} {n!r}{nearest(n, known)}" for n in given if n not in known)

@@ -1,4 +1,4 @@
-"""When a study has seen enough: the name of a stopping rule, and its options."""
+"""When a study may stop early: the name of a stopping rule, and its options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from peira.core.contracts import StopRule
 from peira.core.ids import Json
-from peira.core.named import made
+from peira.core.registry import made
 from peira.errors import Invalid
 from peira.spec.values import Name, Table, Value, join
 
@@ -21,7 +21,7 @@ ORDERED = ("crossover", "repeated_measures", "split_plot")
 
 
 class Stop(Value):
-    """`rule` is the name of a stopping rule ("decided", "racing", ...), `options` are its own."""
+    """A stopping rule of a study: `rule` is its name ("decided", "racing", ...), `options` its options."""
 
     rule: Name
     options: Table = Field(default_factory=dict)
@@ -31,16 +31,17 @@ class Stop(Value):
         def __init__(self, rule: str, options: Json = ...) -> None: ...
 
     def made(self) -> StopRule:
-        """The rule; Invalid says what is wrong with it."""
+        """Make the rule; Invalid says what is wrong with it."""
         rule: StopRule = made("stop", self.rule, self.options)
         return rule
 
     def written(self) -> Json:
+        """The form that a study file contains."""
         return {"rule": self.rule, **self.options} if self.options else self.rule
 
 
 def read_stop(raw: Any) -> Stop:
-    """Of "when decided", or of a table {rule = "decided", margin = 0.02}; problems are continuations."""
+    """Read "when decided", or a table {rule = "decided", margin = 0.02}; problems are continuations."""
     if isinstance(raw, Stop):
         return raw
     if isinstance(raw, str):
@@ -52,7 +53,7 @@ def read_stop(raw: Any) -> Stop:
 
 
 def stop_problems(study: Study) -> Iterator[str]:
-    """What is wrong with the rule of a study, or cannot be had with the rest of it."""
+    """What is wrong with the rule of a study, or cannot be combined with the rest of it."""
     if study.stop is None:
         return
     if "order" in study.model_fields_set and study.order != "cases":
@@ -65,17 +66,17 @@ def stop_problems(study: Study) -> Iterator[str]:
         rule = study.stop.made()
         if len(study.evaluators) > 1 and not followed(study, rule):
             yield "stop: there are several scores; declare a primary outcome"
-        yield from (join("stop", problem) for problem in _own(rule.problems(study)))
+        yield from (join("stop", problem) for problem in _as_options(rule.problems(study)))
     except Invalid as error:
-        yield from (join("stop", problem) for problem in _own(error.problems))
+        yield from (join("stop", problem) for problem in _as_options(error.problems))
 
 
 def followed(study: Study, rule: StopRule) -> str:
-    """The outcome that the rule follows; empty if it is the only score there is."""
+    """The outcome that the rule uses; empty if it is the only score there is."""
     primary = [one.name for one in study.outcomes if one.primary] or [one.name for one in study.outcomes]
     return rule.outcome(study) or (primary[0] if len(primary) == 1 else "")
 
 
-def _own(problems: Any) -> list[str]:
-    """Those that name an option are said of that option."""
+def _as_options(problems: Any) -> list[str]:
+    """The problems, with those that name an option made continuations of the path `stop`."""
     return [f".{line}" if line.split(":")[0].isidentifier() else line for line in problems]

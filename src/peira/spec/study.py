@@ -1,32 +1,31 @@
-"""The study: everything that is asked, as one frozen value.
-
-However it was written (a decorated function, a call, a TOML, YAML or JSON file), the same study is the same
-value: shapes are settled and code is found when it is made, and a study that was made has no problems.
+"""The study, as one frozen value, and `study`: the decorator that makes one of a function, or of several
+agents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypedDict, Unpack, overload
 
 from pydantic import BaseModel, Field, SkipValidation, ValidationError
 
+import peira.spec as rooms
 from peira.core.contracts import Evaluator
 from peira.core.transforms import Transform
 from peira.errors import Invalid
+from peira.spec.agents import AgentKind
 from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
 from peira.spec.case import Case
 from peira.spec.constraints import Constraint
-from peira.spec.evaluators import as_evaluator
 from peira.spec.factors import Block, Design, Factor
+from peira.spec.fields import About, WrittenAs, keys_of
 from peira.spec.limits import Budget, Policy, Storage
 from peira.spec.modules import Decorated, caller
-from peira.spec.query import Query
-from peira.spec.read import KEYS, Reader
+from peira.spec.plugins import as_evaluator, as_transform
+from peira.spec.reader import StudyReader
 from peira.spec.rules import broken_rules
 from peira.spec.stopping import Stop
-from peira.spec.transforms import as_transform
 from peira.spec.values import MAX_SEED, Name, Table, Texts, Value, translate
 
 
@@ -42,37 +41,44 @@ class Study(Value, Decorated):
     output. `stop` says when enough is known: the run then ends, and the rest of the plan is not needed.
     `data` records where cases came from (source, revision, digest) and is no part of what a trial is.
     A study of one function can be called as that function.
+
+    A field is declared here: `spec.fields` says what is derived from it. `About` marks one on which no trial
+    depends.
     """
 
-    name: Name = Field(default="study", pattern=r"^[^/\\\x00-\x1f\x7f]+$")
-    title: str = ""
-    description: str = ""
-    authors: Texts = ()
-    rationale: str = ""
-    tags: Texts = ()
-    notes: str = ""
+    name: Annotated[Name, About()] = Field(default="study", pattern=r"^[^/\\\x00-\x1f\x7f]+$")
+    title: Annotated[str, About()] = ""
+    description: Annotated[str, About()] = ""
+    authors: Annotated[Texts, About()] = ()
+    rationale: Annotated[str, About()] = ""
+    tags: Annotated[Texts, About()] = ()
+    notes: Annotated[str, About()] = ""
     version: Name | None = None
-    case_sets: SkipValidation[Mapping[str, tuple[Case, ...]]] = Field(default_factory=dict, repr=False)
+    case_sets: Annotated[SkipValidation[Mapping[str, tuple[Case, ...]]], WrittenAs(("cases",))] = Field(
+        default_factory=dict, repr=False
+    )
     factors: tuple[Factor, ...] = ()
     blocks: tuple[Block, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     design: Design = Field(default_factory=Design)
-    order: Literal["random", "interleaved", "cases", "given"] = "random"
-    anchors: int = Field(default=0, ge=0)
-    agents: SkipValidation[Mapping[str, Any]] = Field(default_factory=dict)
-    labelled: bool = False
+    agents: Annotated[SkipValidation[Mapping[str, Any]], WrittenAs(("agent", "agents"))] = Field(
+        default_factory=dict
+    )
+    labelled: Annotated[bool, WrittenAs(())] = False
     transform: SkipValidation[Any] = None
     evaluators: SkipValidation[tuple[Any, ...]] = ()
     repeats: int = Field(default=1, ge=1)
     seed: int = Field(default=0, ge=-MAX_SEED, le=MAX_SEED)
+    order: Literal["random", "interleaved", "cases", "given"] = "random"
+    stop: Stop | None = None
+    anchors: int = Field(default=0, ge=0)
+    data: Annotated[Table, About()] = Field(default_factory=dict)
     outcomes: tuple[Outcome, ...] = ()
     hypotheses: tuple[Hypothesis, ...] = ()
     analysis_plans: tuple[AnalysisPlan, ...] = ()
-    stop: Stop | None = None
     budget: Budget = Field(default_factory=Budget)
     policy: Policy = Field(default_factory=Policy)
-    storage: Storage = Field(default_factory=Storage)
-    data: Table = Field(default_factory=dict)
+    storage: Annotated[Storage, About()] = Field(default_factory=Storage)
 
     def __init__(self, **raw: Any) -> None:
         folder, module = caller()
@@ -93,8 +99,8 @@ class Study(Value, Decorated):
     def _fill(
         self, raw: Mapping[str, Any], folders: Sequence[Path], module: str, lenient: bool = False
     ) -> None:
-        reader = Reader(folders, lenient)
-        fields = reader.read(raw)
+        reader = StudyReader(folders, lenient)
+        fields = reader.read(raw, type(self))
         problems = [*reader.problems, *self._validate(fields)]
         self._wear(module, reader.sources)
         if not lenient:
@@ -109,10 +115,10 @@ class Study(Value, Decorated):
         except ValidationError as error:
             wrong = {str(found["loc"][0]) for found in error.errors() if found["loc"]}
             BaseModel.__init__(self, **{key: value for key, value in fields.items() if key not in wrong})
-            return translate(error, KEYS)
+            return translate(error, keys_of(type(self)))
         return []
 
-    def _wear(self, module: str, sources: Mapping[str, Path | Query]) -> None:
+    def _wear(self, module: str, sources: Mapping[str, Path | rooms.Query]) -> None:
         """Look like the function under test, and remember what cases were read from."""
         worn: dict[str, Any] = {
             "__module__": module,
@@ -128,11 +134,14 @@ class Study(Value, Decorated):
 
     @property
     def function(self) -> Any:
-        """The one agent under test; None if agents were given by label."""
-        return None if self.labelled else next(iter(self.agents.values()), None)
+        """The one function under test; None if agents were given by label, or by their kind."""
+        sole = None if self.labelled else next(iter(self.agents.values()), None)
+        return None if isinstance(sole, AgentKind) else sole
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.function is None:
+            if not self.labelled:
+                raise TypeError(f"study {self.name} has no function of its own; run it")
             raise TypeError(f"study {self.name} has agents by label; call one of {', '.join(self.agents)}")
         return self.function(*args, **kwargs)
 
@@ -145,7 +154,7 @@ class Study(Value, Decorated):
         return "cases" if self.stop is not None else self.order
 
     @property
-    def sources(self) -> Mapping[str, Path | Query]:
+    def sources(self) -> Mapping[str, Path | rooms.Query]:
         """The files that case sets were read from, or the queries that found them, by label."""
         return dict(self.__dict__.get("_sources", {}))
 
@@ -165,3 +174,67 @@ class Study(Value, Decorated):
             *(f"hypothesis {name}: declared, not executed (it names no factor)" for name in vague),
             *(f"analysis plan {name}: declared, not executed (it has no hypothesis)" for name in empty),
         ]
+
+
+class StudyFields(TypedDict, total=False):
+    """What a study can be made of; see `Study`. Written by docs/generate.py."""
+
+    name: str
+    title: str
+    description: str
+    authors: Any
+    rationale: str
+    tags: Any
+    notes: str
+    version: str
+    cases: Any
+    factors: Any
+    blocks: Any
+    constraints: Any
+    design: Any
+    agent: Any
+    agents: Any
+    transform: Any
+    evaluators: Any
+    repeats: int
+    seed: int
+    order: str
+    stop: Any
+    anchors: int
+    data: Any
+    outcomes: Any
+    hypotheses: Any
+    analysis_plans: Any
+    budget: Any
+    policy: Any
+    storage: Any
+
+
+class StudyDecorator:
+    """A study that waits for its function."""
+
+    def __init__(self, fields: StudyFields, folders: list[Path], module: str) -> None:
+        self._fields, self._folders, self._module = fields, folders, module
+
+    def __call__(self, function: Callable[..., Any]) -> Study:
+        named = {"name": getattr(function, "__name__", "study"), **self._fields, "agent": function}
+        return Study.assemble(named, self._folders, self._module)
+
+
+@overload
+def study(function: Callable[..., Any], /, **fields: Unpack[StudyFields]) -> Study: ...
+@overload
+def study(function: None = None, /, **fields: Unpack[StudyFields]) -> Any: ...
+def study(function: Callable[..., Any] | None = None, /, **fields: Unpack[StudyFields]) -> Any:
+    """Make a study: `@study(cases=..., factors=...)` on a function, or `study(agents={...}, cases=...)`.
+
+    The function stays callable. Relative files are looked for beside the calling file, then in the working
+    folder. Everything that is wrong is raised at once, as `Invalid`.
+    """
+    folder, module = caller()
+    folders = [folder or Path(), Path()]
+    if function is not None:
+        return StudyDecorator(fields, folders, module)(function)
+    if "agent" in fields or "agents" in fields:
+        return Study.assemble(fields, folders, module)
+    return StudyDecorator(fields, folders, module)

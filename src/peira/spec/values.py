@@ -1,4 +1,4 @@
-"""What people write, as frozen values: the base of every part of a study, and its complaints in one form.
+"""`Value`, the frozen base class of the parts of a study, and the uniform format of its problems.
 
 Every problem is one line, `path: what is wrong`. A problem found inside a value is a *continuation*: it
 starts with `.`, `[` or `:` and is appended to the path of that value.
@@ -21,7 +21,7 @@ MAX_SEED = 2**53 - 1
 
 
 class Value(BaseModel):
-    """A frozen part of a study, made by position or by name; `Invalid` holds every problem of a bad one."""
+    """A frozen part of a study, made by position or by name; Invalid holds every problem of a bad one."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -43,7 +43,7 @@ class Value(BaseModel):
 
 
 def read_value(kind: type[Value], raw: object) -> Any:
-    """The value itself, or one made of a table; problems are continuations."""
+    """The value itself, or one made from a table; the problems of Invalid are continuations."""
     if isinstance(raw, kind):
         return raw
     if not isinstance(raw, Mapping):
@@ -55,12 +55,13 @@ def read_value(kind: type[Value], raw: object) -> Any:
 
 
 def translate(error: ValidationError, known: Iterable[str]) -> list[str]:
-    """pydantic's complaints in peira's form."""
+    """The errors of pydantic as problems in peira's format."""
     known = list(known)
     return [line for found in error.errors(include_url=False) for line in _lines(found, known)]
 
 
 def _lines(found: ErrorDetails, known: list[str]) -> list[str]:
+    """The problems of one error of pydantic."""
     path = "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in found["loc"])[1:]
     cause = found.get("ctx", {}).get("error")
     if isinstance(cause, Invalid):
@@ -69,13 +70,14 @@ def _lines(found: ErrorDetails, known: list[str]) -> list[str]:
 
 
 def join(path: str, problem: str) -> str:
-    """The problem at its path."""
+    """The problem with its path in front."""
     if not path:
         return problem.removeprefix(": ").removeprefix(".")
     return f"{path}{problem}" if problem[:1] in (".", "[", ":") else f"{path}: {problem}"
 
 
 def _text(found: ErrorDetails, known: list[str]) -> str:
+    """What is wrong, without the path."""
     kind, given, limits = found["type"], found["input"], found.get("ctx", {})
     if kind == "extra_forbidden":
         return f"is not known here{nearest(str(found['loc'][-1]), known)}"
@@ -83,7 +85,7 @@ def _text(found: ErrorDetails, known: list[str]) -> str:
         return "is missing"
     if kind == "literal_error":
         choices = str(limits["expected"]).replace("'", "").replace(" or ", ", ").split(", ")
-        return f"must be one of {', '.join(choices)}, not {given!r}{_meant(given, choices)}"
+        return f"must be one of {', '.join(choices)}, not {given!r}{_suggestion(given, choices)}"
     if kind in _BOUNDS:
         return f"must be {_BOUNDS[kind]} {next(iter(limits.values()))}, not {given!r}"
     if kind in _TYPES:
@@ -91,7 +93,8 @@ def _text(found: ErrorDetails, known: list[str]) -> str:
     return f"{found['msg'].removeprefix('Value error, ').removeprefix('Input ')} (it is {given!r})"
 
 
-def _meant(given: object, choices: list[str]) -> str:
+def _suggestion(given: object, choices: list[str]) -> str:
+    """A suggestion, if one of the choices is close."""
     hint = nearest(given, choices) if isinstance(given, str) else ""
     return hint if "did you mean" in hint else ""
 
@@ -125,12 +128,14 @@ def _texts(value: object) -> object:
 
 
 def _table(value: object) -> Json:
+    """A table, normalised."""
     if not isinstance(value, Mapping):
         raise Invalid(f"must be a table of names and values, not {value!r}")
     return normalise(dict(value), "")
 
 
 def _duration(value: Any) -> float | None:
+    """A duration in seconds."""
     return None if value is None else seconds(value)
 
 

@@ -1,0 +1,1 @@
+"""Pure statistical functions on arrays and counts: intervals, tests, models, power."""

@@ -1,8 +1,8 @@
-"""How far judges agree beyond chance: Cohen's kappa for two, Fleiss' for many, Krippendorff's alpha for all.
+"""Inter-rater agreement beyond chance: Cohen's kappa, Fleiss' kappa, Krippendorff's alpha.
 
-Ratings are rows of cases by columns of judges; None or NaN marks a rating that is missing. Kappa is 1 for
-perfect agreement, 0 for what chance would give. Where everybody always says the same there is nothing to
-disagree about, and agreement beyond chance is unknown.
+Ratings are a table with one row per case and one column per judge; None or NaN marks a missing rating. Kappa
+and alpha are 1 for perfect agreement and 0 for the agreement expected by chance. If every rating falls into
+the same category, chance agreement is 1 and the coefficient is undefined (None).
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import numpy as np
 
 from peira.stats import normal, student
 from peira.stats.inputs import Floats, coded, known, upper
-from peira.stats.jackknife import jackknife
+from peira.stats.intervals.resampling import jackknife
 from peira.stats.values import Interval
 
 Weights = Literal["none", "linear", "quadratic"]
+"""How weighted kappa penalises disagreement by the distance between two categories."""
 Scale = Literal["nominal", "ordinal", "interval"]
+"""The scale of measurement of the ratings."""
 
 
 def cohen_kappa(
@@ -29,9 +31,11 @@ def cohen_kappa(
     categories: Sequence[Hashable] | None = None,
     level: float = 0.95,
 ) -> Interval:
-    """Agreement of two judges on the same cases, with the large-sample error of Fleiss, Cohen and Everitt.
+    """Cohen's kappa of two judges who rated the same cases.
 
-    Weighted kappa counts near misses by their distance in `categories`, which must then be given in order.
+    The interval uses the large-sample standard error of Fleiss, Cohen and Everitt. Weighted kappa gives
+    partial credit by distance in `categories`, which must then be given in order. Raises ValueError for
+    unequal lengths, no ratings, unknown weights, or ratings outside `categories`.
     """
     known("the weights", weights, ("none", "linear", "quadratic"))
     if len(one) != len(two) or not len(one):
@@ -39,8 +43,8 @@ def cohen_kappa(
     if weights != "none" and categories is None:
         raise ValueError("weighted kappa needs the categories, in order")
     order = list(categories) if categories is not None else list(dict.fromkeys([*one, *two]))
-    if strange := {*one, *two} - set(order):
-        raise ValueError(f"ratings outside the categories: {', '.join(sorted(map(str, strange)))}")
+    if unexpected := {*one, *two} - set(order):
+        raise ValueError(f"ratings outside the categories: {', '.join(sorted(map(str, unexpected)))}")
     place = {category: index for index, category in enumerate(order)}
     table = np.zeros((len(order), len(order)))
     np.add.at(table, ([place[rating] for rating in one], [place[rating] for rating in two]), 1.0)
@@ -48,24 +52,27 @@ def cohen_kappa(
 
 
 def fleiss_kappa(counts: Sequence[Sequence[int]], level: float = 0.95) -> Interval:
-    """Agreement of any judges, the same number on every case: rows of cases by columns of categories, each
-    cell how many judges chose it. The interval is by jackknife over cases."""
+    """Fleiss' kappa of any number of judges, the same number for every case.
+
+    `counts` has one row per case and one column per category; each cell is the number of judges who chose
+    that category. The interval is by jackknife over cases.
+    """
     table = np.asarray(counts, dtype=np.float64)
     if table.ndim != 2 or table.size == 0 or bool((table < 0).any()):
         raise ValueError("need a table of counts, cases by categories")
     judges = table.sum(axis=1)
     if judges[0] < 2 or bool((judges != judges[0]).any()):
         raise ValueError("need the same number of ratings, at least two, of every case")
-    return _jackknifed(lambda kept: _fleiss(table[kept]), len(table), "fleiss kappa", level)
+    return _jackknife_interval(lambda kept: _fleiss(table[kept]), len(table), "fleiss kappa", level)
 
 
 def krippendorff_alpha(
     ratings: Sequence[Sequence[float | str | None]], scale: Scale = "nominal", level: float = 0.95
 ) -> Interval:
-    """Agreement of any judges, with ratings missing, on a nominal, ordinal or interval scale.
+    """Krippendorff's alpha of any number of judges; ratings may be missing.
 
-    Cases with fewer than two ratings tell nothing and are left out. Ordinal and interval ratings are numbers.
-    The interval is by jackknife over cases.
+    Cases with fewer than two ratings are left out, since they contain no pair to compare. Ordinal and
+    interval scales need numeric ratings. The interval is by jackknife over cases.
     """
     known("the scale", scale, ("nominal", "ordinal", "interval"))
     values, counts = _tally(ratings, scale)
@@ -73,10 +80,16 @@ def krippendorff_alpha(
     upper(level)
     if len(counts) == 0:
         return Interval(None, None, None, 0, "unknown")
-    return _jackknifed(lambda kept: _alpha(counts[kept], values, scale), len(counts), f"{scale} alpha", level)
+    return _jackknife_interval(
+        lambda kept: _alpha(counts[kept], values, scale), len(counts), f"{scale} alpha", level
+    )
 
 
 def _kappa(table: Floats, closeness: Floats, z: float) -> Interval:
+    """(Weighted) kappa of a contingency table with its asymptotic interval.
+
+    `closeness` holds the weights.
+    """
     n = int(table.sum())
     shares = table / n
     rows, columns = shares.sum(axis=1), shares.sum(axis=0)
@@ -94,6 +107,7 @@ def _kappa(table: Floats, closeness: Floats, z: float) -> Interval:
 
 
 def _closeness(k: int, weights: Weights) -> Floats:
+    """The agreement weights of a k by k table: identity, linear or quadratic."""
     if weights == "none":
         return np.eye(k)
     distance = np.abs(np.subtract.outer(np.arange(k), np.arange(k))) / max(1, k - 1)
@@ -102,6 +116,7 @@ def _closeness(k: int, weights: Weights) -> Floats:
 
 
 def _fleiss(table: Floats) -> float | None:
+    """Fleiss' kappa of a count table; None if chance agreement is 1."""
     judges = float(table[0].sum())
     seen = float(((table**2).sum() / len(table) - judges) / (judges * (judges - 1)))
     chance = float(((table.sum(axis=0) / table.sum()) ** 2).sum())
@@ -109,7 +124,7 @@ def _fleiss(table: Floats) -> float | None:
 
 
 def _tally(ratings: Iterable[Sequence[float | str | None]], scale: Scale) -> tuple[Floats, Floats]:
-    """The values, and how often each case was given each of them."""
+    """The distinct rating values, sorted, and the table of counts by case and value."""
     given = [[one for one in row if one is not None and one == one] for row in ratings]
     flat = [one for row in given for one in row]
     if scale != "nominal" and any(isinstance(one, str) for one in flat):
@@ -127,9 +142,10 @@ def _tally(ratings: Iterable[Sequence[float | str | None]], scale: Scale) -> tup
 
 
 def _alpha(counts: Floats, values: Floats, scale: Scale) -> float | None:
-    """One minus observed over expected disagreement.
+    """Krippendorff's alpha: one minus observed over expected disagreement.
 
-    Squared distances sum to moments; on an ordinal scale a value's place is its middle rank in all ratings.
+    Sums of squared distances are computed from moments. On an ordinal scale a value is replaced by its
+    mid-rank among all ratings.
     """
     totals, each = counts.sum(axis=0), counts.sum(axis=1)
     n = float(totals.sum())
@@ -145,9 +161,10 @@ def _alpha(counts: Floats, values: Floats, scale: Scale) -> float | None:
     return 1 - (n - 1) * float((within / (each - 1)).sum()) / overall
 
 
-def _jackknifed(
+def _jackknife_interval(
     statistic: Callable[[np.ndarray], float | None], n: int, method: str, level: float
 ) -> Interval:
+    """A statistic with a t interval from its jackknife standard error, clipped to [-1, 1]."""
     upper(level)
     value = statistic(np.arange(n))
     found = None if value is None else jackknife(statistic, n)

@@ -1,4 +1,7 @@
-"""What every room asks of the numbers it is given; ValueError says what is wrong with them."""
+"""Validation and preparation of array inputs.
+
+Each function raises ValueError that says what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+"""Group labels as integers from 0."""
 
 # Beyond this, squares overflow; any NaN or infinity fails the same comparison.
 _LARGEST = 1e150
-# Spread this small, relative to the values, is rounding and not evidence.
+# A standard deviation this small, relative to the values, is floating-point rounding error.
 _ROUNDING = 2.0**-48
 
 
 def flat(values: ArrayLike) -> Floats:
-    """A flat array of at least one finite number."""
+    """Convert to a one-dimensional float array of at least one finite number.
+
+    Raises ValueError for any other shape, no values, or values that are not finite.
+    """
     data = np.asarray(values, dtype=np.float64)
     if data.ndim != 1 or data.size == 0:
         raise ValueError("need a flat list of at least one value")
@@ -25,13 +32,14 @@ def flat(values: ArrayLike) -> Floats:
 
 
 def finite(data: Floats) -> Floats:
+    """The array unchanged; raises ValueError if any value is NaN, infinite or too large to square."""
     if not bool((np.abs(data) < _LARGEST).all()):
         raise ValueError("every value must be a finite number")
     return data
 
 
 def pairs(one: ArrayLike, two: ArrayLike) -> tuple[Floats, Floats]:
-    """Two flat arrays of the same length: the n-th of each belong together."""
+    """Convert to two float arrays of equal length, in which equal positions form a pair."""
     first, second = flat(one), flat(two)
     if first.size != second.size:
         raise ValueError(f"need pairs, but there are {first.size} values and {second.size} values")
@@ -39,7 +47,10 @@ def pairs(one: ArrayLike, two: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def coded(labels: Iterable[Hashable] | None, n: int) -> tuple[Codes, int]:
-    """Labels as numbers from 0 in order of first sight, and how many there are; None: each its own."""
+    """Labels as integers from 0 in order of first appearance, and the number of labels.
+
+    None as `labels` gives every value a label of its own.
+    """
     if labels is None:
         return np.arange(n), n
     seen: dict[Hashable, int] = {}
@@ -50,46 +61,56 @@ def coded(labels: Iterable[Hashable] | None, n: int) -> tuple[Codes, int]:
 
 
 def totals(codes: Codes, data: Floats) -> Floats:
-    """The sum of the values of each label."""
+    """The sum of the values under each label code."""
     return np.bincount(codes, weights=data).astype(np.float64, copy=False)
 
 
 def sizes(codes: Codes) -> Floats:
-    """How many values each label has."""
+    """The number of values under each label code."""
     return np.bincount(codes).astype(np.float64)
 
 
 def counts(**given: int) -> None:
-    """Every count is a whole number of at least 0."""
+    """Check that every keyword argument is a whole number of at least 0."""
     for name, value in given.items():
         if value < 0 or value != int(value):
             raise ValueError(f"need a count of at least 0 as {name}, not {value}")
 
 
 def known(what: str, value: str, allowed: Collection[str]) -> None:
-    """The value is one of those allowed."""
+    """Check that `value` is one of `allowed`; `what` names it in the error message.
+
+    Raises ValueError with all allowed values.
+    """
     if value not in allowed:
         raise ValueError(f"need {what} as one of {', '.join(allowed)}, not {value!r}")
 
 
 def share(successes: int, n: int) -> float:
-    """The share of successes among `n`, checked."""
+    """The proportion of successes among `n`, after checking both counts.
+
+    Raises ValueError unless 0 <= successes <= n and n >= 1.
+    """
     if not 0 <= successes <= n or n == 0:
         raise ValueError(f"need 0 <= successes <= n and n >= 1, not {successes} of {n}")
     return successes / n
 
 
 def upper(level: float) -> float:
-    """The upper probability of a two-sided level: 0.975 for 0.95."""
+    """The upper quantile probability of a two-sided confidence level: 0.975 for 0.95.
+
+    Raises ValueError for a level outside (0, 1); some callers use it only for this check.
+    """
     if not 0 < level < 1:
         raise ValueError(f"the level of confidence must lie between 0 and 1, not {level}")
     return 0.5 + level / 2
 
 
 def is_binary(data: Floats) -> bool:
+    """Whether every value is 0 or 1."""
     return bool(((data == 0) | (data == 1)).all())
 
 
 def is_rounding(spread: float, data: Floats) -> bool:
-    """Whether a spread this small, among these values, is mere rounding."""
+    """Whether a standard deviation or error is only rounding error, given the data."""
     return spread <= _ROUNDING * max(float(data.max()), -float(data.min()))

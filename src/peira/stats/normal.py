@@ -1,4 +1,4 @@
-"""The normal distribution, in the two forms the other rooms need."""
+"""Quantiles and p-values of the standard normal distribution."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from peira.stats.values import ALTERNATIVES, Alternative
 
 
 def quantile(probability: float) -> float:
+    """The standard normal quantile of a probability."""
     from scipy.special import ndtri
 
     return float(ndtri(probability))
 
 
 def p_value(z: float, alternative: Alternative) -> float:
-    """The chance of a z at least as far out as this, on the side or sides that the alternative names."""
+    """The p-value of a z statistic for the given alternative.
+
+    Raises ValueError for an unknown alternative.
+    """
     from scipy.special import ndtr
 
     known("the alternative", alternative, ALTERNATIVES)

@@ -1,7 +1,7 @@
-"""Scores of one case over its repeats, made into one number.
+"""Reducers: functions that make the scores of one case's repeats into one number.
 
-Each reducer takes the scores of one case, at least one. A score of at least `passing` counts as a pass; by
-default that is the full score of 1.
+Each takes a non-empty sequence of scores and raises ValueError for an empty one. A score of at least
+`passing` counts as a pass; the default is the full score of 1.
 """
 
 from __future__ import annotations
@@ -16,51 +16,61 @@ Reducer = Callable[[Sequence[float]], float]
 
 
 def mean(scores: Sequence[float]) -> float:
-    _some(scores)
+    """The arithmetic mean."""
+    _require_scores(scores)
     return fsum(scores) / len(scores)
 
 
 def majority(scores: Sequence[float]) -> float:
-    """The score most repeats have; of those that equally many have, the lowest: a tie is no success."""
-    _some(scores)
+    """The most frequent score.
+
+    Among equally frequent ones the lowest, so that a tie is not a success.
+    """
+    _require_scores(scores)
     counts = Counter(map(float, scores))
     most = max(counts.values())
     return min(score for score, n in counts.items() if n == most)
 
 
 def best(scores: Sequence[float]) -> float:
-    """The highest. It grows with the number of repeats: compare only what was repeated equally often."""
-    _some(scores)
+    """The maximum. It grows with the number of repeats: compare only equal numbers of repeats."""
+    _require_scores(scores)
     return float(max(scores))
 
 
 def at_least_k(scores: Sequence[float], k: int, passing: float = 1.0) -> float:
-    """1 if at least k repeats pass, else 0."""
-    n, c = _counted(scores, passing)
+    """1 if at least k repeats pass, else 0.
+
+    Raises ValueError unless 1 <= k <= the number of repeats.
+    """
+    n, c = _count_passes(scores, passing)
     _check(n, k)
     return float(c >= k)
 
 
 def pass_at_k(scores: Sequence[float], k: int, passing: float = 1.0) -> float:
-    """The chance that at least one of k repeats passes, estimated without bias from n >= k of them.
+    """pass@k: the unbiased estimate of the probability that at least one of k repeats passes.
 
-    1 - C(n - c, k) / C(n, k), where c of n pass (Chen et al. 2021). To look at the first k only would waste
-    the rest, and 1 - (1 - c/n)^k is too low on average.
+    1 - C(n - c, k) / C(n, k), where c of n >= k repeats pass (Chen et al. 2021). The plug-in estimate 1 - (1
+    - c/n)^k is biased downwards.
     """
-    n, c = _counted(scores, passing)
+    n, c = _count_passes(scores, passing)
     _check(n, k)
-    return 1.0 - _all_from(n, n - c, k)
+    return 1.0 - _all_within(n, n - c, k)
 
 
 def pass_hat_k(scores: Sequence[float], k: int, passing: float = 1.0) -> float:
-    """The chance that all of k repeats pass, estimated without bias from n >= k: C(c, k) / C(n, k)."""
-    n, c = _counted(scores, passing)
+    """pass^k: the unbiased estimate C(c, k) / C(n, k) that all of k repeats pass.
+
+    c of n >= k repeats pass. Raises ValueError unless 1 <= k <= n.
+    """
+    n, c = _count_passes(scores, passing)
     _check(n, k)
-    return _all_from(n, c, k)
+    return _all_within(n, c, k)
 
 
-def _all_from(n: int, m: int, k: int) -> float:
-    """The chance that k drawn from n without putting back are all among a certain m of them."""
+def _all_within(n: int, m: int, k: int) -> float:
+    """The probability that k draws without replacement from n are all in a subset of m."""
     return prod((m - i) / (n - i) for i in range(k)) if m >= k else 0.0
 
 
@@ -74,7 +84,10 @@ _FORM = re.compile(r"(pass@|pass\^|at_least_)([1-9]\d{0,5})")
 
 
 def reducer(name: str, passing: float = 1.0) -> Reducer:
-    """The reducer of a name: mean, majority, best, pass@5, pass^5, at_least_5. ValueError for any other."""
+    """The reducer with this name: mean, majority, best, pass@5, pass^5, at_least_5.
+
+    Raises ValueError for any other name.
+    """
     if name in _NAMED:
         return _NAMED[name]
     found = _FORM.fullmatch(name)
@@ -84,16 +97,19 @@ def reducer(name: str, passing: float = 1.0) -> Reducer:
     return partial(_OF_K[found[1]], k=int(found[2]), passing=passing)
 
 
-def _some(scores: Sequence[float]) -> None:
+def _require_scores(scores: Sequence[float]) -> None:
+    """Raise ValueError if there are no scores."""
     if not len(scores):
         raise ValueError("no scores to reduce")
 
 
-def _counted(scores: Sequence[float], passing: float) -> tuple[int, int]:
-    _some(scores)
+def _count_passes(scores: Sequence[float], passing: float) -> tuple[int, int]:
+    """The number of scores and the number that pass."""
+    _require_scores(scores)
     return len(scores), sum(score >= passing for score in scores)
 
 
 def _check(n: int, k: int) -> None:
+    """Raise ValueError unless k is an integer from 1 to n."""
     if type(k) is not int or not 1 <= k <= n:
         raise ValueError(f"k = {k!r} of {n} repeats: k must be at least 1 and at most the number of repeats")

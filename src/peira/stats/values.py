@@ -1,6 +1,6 @@
-"""What the rooms of this package hand back: plain frozen values.
+"""The frozen values that the functions of this package return.
 
-Whatever cannot be known is None, and `method` says in a word or two what was done, or why nothing could be.
+What cannot be estimated is None; `method` names the method used, or "unknown".
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 Alternative = Literal["two-sided", "greater", "less"]
+"""The alternative hypothesis of a test."""
 ALTERNATIVES = ("two-sided", "greater", "less")
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean of `n` values and the interval around it; bounds are None where nothing is known of them."""
+    """A mean of `n` values with its confidence interval; bounds are None where they are unknown."""
 
     mean: float
     low: float | None
@@ -22,12 +23,35 @@ class Estimate:
     n: int
     method: str
 
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the interval is known and does not contain 0."""
+        return self.low is not None and self.high is not None and self.low * self.high > 0
+
+
+def within(found: Estimate, reach: float | None) -> Estimate:
+    """Clip an estimate to [-reach, reach], the possible range of the true value.
+
+    None as `reach` does nothing.
+
+    An interval that lies entirely outside carries no information and becomes the whole range.
+    """
+    if reach is None:
+        return found
+    mean = min(max(found.mean, -reach), reach)
+    if found.low is None or found.high is None:
+        return Estimate(mean, found.low, found.high, found.n, found.method)
+    low, high = max(found.low, -reach), min(found.high, reach)
+    if low >= high:
+        return Estimate(mean, -reach, reach, found.n, found.method)
+    return Estimate(mean, low, high, found.n, found.method)
+
 
 @dataclass(frozen=True)
 class Interval:
-    """A quantity other than a mean (an effect size, a ratio, a quantile) and the interval around it.
+    """An estimate other than a mean (effect size, ratio, quantile) with its interval.
 
-    `low` or `high` alone may be None: the quantity is then not bounded on that side by the data.
+    One of `low` and `high` may be None: the interval is then unbounded on that side.
     """
 
     value: float | None
@@ -38,8 +62,8 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """What a test found: `p` is the chance of data at least this far from the null, were it true."""
+class TestResult:
+    """The result of a hypothesis test: p-value and test statistic, None where they are unknown."""
 
     p: float | None
     statistic: float | None

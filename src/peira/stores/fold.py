@@ -1,19 +1,20 @@
-"""How ops become records: shared by every store, so that a backend holds only its differences."""
+"""How ops become records: shared by every store, so that a backend holds only what is specific to it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from peira.core.codec import check_event
 from peira.core.contracts import Op, Outcome
-from peira.core.events import AnyEvent, Record
-from peira.core.state import Call, Run, Task, advance, effect, touched, touched_call
+from peira.core.log.events import AnyEvent, Record
+from peira.core.log.state import Call, Run, Task, advance, effect, touched, touched_call
 from peira.errors import Fenced
 
 
 @dataclass
-class Rows:
-    """A view over the rows at hand."""
+class RowView:
+    """The rows of tasks, calls and runs that are in memory."""
 
     tasks: dict[str, Task] = field(default_factory=dict)
     calls: dict[str, Call] = field(default_factory=dict)
@@ -21,7 +22,7 @@ class Rows:
 
 
 def touching(ops: Iterable[Op]) -> tuple[dict[str, None], dict[str, None]]:
-    """The tasks, and the calls and steps, that folding these ops may look at or replace, in their order."""
+    """The tasks, and the calls and steps, that folding these ops may read or replace, in order."""
     tasks: dict[str, None] = {}
     calls: dict[str, None] = {}
     for op in ops:
@@ -33,13 +34,16 @@ def touching(ops: Iterable[Op]) -> tuple[dict[str, None], dict[str, None]]:
     return tasks, calls
 
 
-def fold(view: Rows, ops: Sequence[Op], at: float) -> tuple[list[Record], list[Outcome]]:
-    """Apply each op to the view, whole or not at all; the records to keep and what became of each op."""
+def fold(view: RowView, ops: Sequence[Op], at: float) -> tuple[list[Record], list[Outcome]]:
+    """Apply each op to the view, whole or not at all; the records to keep and what became of each op. What
+    could not be read again is refused."""
     records: list[Record] = []
     outcomes: list[Outcome] = []
     counters = {op.run: view.runs[op.run].next_seq if op.run in view.runs else 1 for op in ops}
     for op in ops:
         try:
+            for event in op.events:
+                check_event(event)
             records += _fold_one(view, op, counters[op.run], at)
             outcomes.append(None)
             counters[op.run] += len(op.events)
@@ -50,8 +54,9 @@ def fold(view: Rows, ops: Sequence[Op], at: float) -> tuple[list[Record], list[O
     return records, outcomes
 
 
-def _fold_one(view: Rows, op: Op, seq: int, at: float) -> list[Record]:
-    if len(op.events) == 1:  # an effect is all or nothing for one event; only several need a way back
+def _fold_one(view: RowView, op: Op, seq: int, at: float) -> list[Record]:
+    """Apply one op and return its records; Fenced, with the view unchanged, if an event is refused."""
+    if len(op.events) == 1:  # one event is atomic by itself; only several need a rollback
         record = Record(op.run, seq, at, op.events[0])
         effect(view, record)
         return [record]
@@ -70,7 +75,8 @@ def _fold_one(view: Rows, op: Op, seq: int, at: float) -> list[Record]:
 Memory = list[tuple[dict[str, object], str, object]]
 
 
-def _remember(view: Rows, run: str, event: AnyEvent) -> Memory:
+def _remember(view: RowView, run: str, event: AnyEvent) -> Memory:
+    """The rows that an event may replace, for a rollback."""
     memory: Memory = [(view.runs, run, view.runs.get(run))]  # type: ignore[list-item]
     memory += [(view.tasks, task, view.tasks.get(task)) for task in touched(event)]  # type: ignore[misc]
     if key := touched_call(event):
@@ -78,7 +84,8 @@ def _remember(view: Rows, run: str, event: AnyEvent) -> Memory:
     return memory
 
 
-def _restore(view: Rows, memory: Memory) -> None:
+def _restore(view: RowView, memory: Memory) -> None:
+    """Put the rows back."""
     for table, key, row in memory:
         if row is None:
             table.pop(key, None)

@@ -1,7 +1,8 @@
-"""The reference store: everything in dictionaries, nothing on disk. Also a public fake for tests."""
+"""The reference store: everything in dictionaries, nothing on disk; also a public fake for tests."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,25 +10,31 @@ from concurrent.futures import Future
 from typing import Any, Literal
 
 from peira.core.clock import Clock, SystemClock
-from peira.core.contracts import CallQuery, Op, Outcome, RunQuery, Tally
-from peira.core.events import CallIntended, Record, State, Status, TasksClaimed
+from peira.core.contracts import CallQuery, CallTotals, Op, Outcome, RunQuery
 from peira.core.ids import digest_bytes
-from peira.core.state import Call, Run, Task
+from peira.core.log.events import CallIntended, Record, State, Status, TasksClaimed
+from peira.core.log.state import Call, Run, Task
 from peira.errors import Unknown
-from peira.stores.fold import Rows, fold
+from peira.stores.fold import RowView, fold
 
 ACTIVE = (State.running, State.waiting, State.cancelling)
 
 
 class MemoryStore:
+    """A store in memory, for one process; it implements `OpenStore` in the simplest way."""
+
+    readonly = False
+    incarnation = 1
+
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._lock = threading.RLock()
-        self._rows = Rows()
+        self._rows = RowView()
         self._log: list[Record] = []
         self._blobs: dict[str, bytes] = {}
 
     def commit(self, ops: Sequence[Op]) -> Future[list[Outcome]]:
+        """Fold the ops at once; the future is already resolved."""
         done: Future[list[Outcome]] = Future()
         with self._lock:
             for op in ops:
@@ -38,6 +45,7 @@ class MemoryStore:
         return done
 
     def claim(self, run: str, owner: str, classes: Sequence[str], n: int) -> list[Task]:
+        """Claim ready tasks under the lock."""
         with self._lock:
             ready = sorted(
                 filter(self._ready(classes), self._rows.tasks.values()), key=lambda t: -t.priority
@@ -47,6 +55,7 @@ class MemoryStore:
             return [self._rows.tasks[t.id] for t, no in zip(ready, outcomes, strict=True) if not no]
 
     def _ready(self, classes: Sequence[str]):  # type: ignore[no-untyped-def]
+        """A predicate for tasks that may be claimed now."""
         now, tasks = self._clock.now(), self._rows.tasks
 
         def ready(task: Task) -> bool:
@@ -82,17 +91,19 @@ class MemoryStore:
 
     def runs(self, query: RunQuery) -> list[Run]:
         with self._lock:
-            newest = sorted(self._rows.runs.values(), key=lambda run: run.planned)[::-1]
+            newest = list(self._rows.runs.values())[::-1]
+            if query.since or query.until:
+                newest.sort(key=lambda run: run.planned, reverse=True)
             return [run for run in newest if matches(run, query)][: query.limit]
 
     def calls(self, query: CallQuery) -> list[Call]:
         with self._lock:
             return self._called(query)[: query.limit]
 
-    def tally(self, query: CallQuery) -> Tally:
+    def tally(self, query: CallQuery) -> CallTotals:
         with self._lock:
             calls = self._called(query)
-        return Tally(
+        return CallTotals(
             states=dict(Counter(call.state for call in calls)),
             input=sum(max(call.input, 0) for call in calls),
             output=sum(max(call.output, 0) for call in calls),
@@ -101,7 +112,7 @@ class MemoryStore:
         )
 
     def _called(self, query: CallQuery) -> list[Call]:
-        """The calls that are meant, last asked first."""
+        """The calls that match the query, latest first."""
         number = {run: n for n, run in enumerate(self._rows.runs)}
         intents = ((r, r.event.key) for r in self._log if isinstance(r.event, CallIntended))
         asked = {key: (number[record.run], record.seq) for record, key in intents}
@@ -138,14 +149,30 @@ class MemoryStore:
     def damage(self) -> list[str]:
         return []
 
+    def losses(self) -> list[str]:
+        return []
+
     def size(self, run: str = "") -> int:
+        """The bytes of all blobs; 0 for a single run, whose events have no size here."""
         return sum(len(data) for data in self._blobs.values()) if not run else 0
+
+    @property
+    def address(self) -> str:
+        return f"memory {id(self)}"
+
+    def owner(self) -> dict[str, int]:
+        return {"pid": os.getpid(), "incarnation": self.incarnation}
+
+    def folder(self, name: str) -> None:
+        """None: it has no place for files."""
+        return None
 
     def close(self) -> None:
         pass
 
 
 def matches(run: Run, query: RunQuery) -> bool:
+    """Whether the run matches the query."""
     return (
         query.study in ("", run.study)
         and query.status in ("", run.status)
@@ -158,6 +185,7 @@ def matches(run: Run, query: RunQuery) -> bool:
 
 
 def meant(call: Call, query: CallQuery) -> bool:
+    """Whether the call matches the query."""
     return (
         query.run in ("", call.run)
         and query.model in ("", call.model)

@@ -1,7 +1,7 @@
-"""Does a store tell one story? Its events are replayed, and everything else it holds is held against them.
+"""Verification of a store: its events are replayed, and everything else is compared with them.
 
-The history is streamed; the rows it leads to are kept, since comparing them is the point. Meant for a
-store at rest: under a writer, rows and events would be read at different moments.
+The history is streamed; the rows it leads to are held in memory, because they are what is compared. Meant for
+a store without a writer: otherwise rows and events would be read at different moments.
 """
 
 from __future__ import annotations
@@ -12,38 +12,34 @@ from typing import Any, Protocol
 
 import msgspec
 
-from peira.core import events as ev
-from peira.core.contracts import Catalogue, Store
-from peira.core.events import TERMINAL, Record, Result
+from peira.core.contracts import Inspectable, Store
 from peira.core.ids import short
-from peira.core.state import Call, Run, Task, apply
+from peira.core.log import events as ev
+from peira.core.log.events import TERMINAL, Record, Result
+from peira.core.log.state import Call, Run, Task, apply
 from peira.errors import Fenced, StoreDamaged, Unknown
-from peira.stores.fold import Rows
+from peira.stores.fold import RowView
 
 
-class Inspectable(Store, Catalogue, Protocol):
-    """A store that can say what is in it."""
-
-    def damage(self) -> list[str]:
-        """What is wrong with how it is kept, whatever it says; one line each."""
-        ...
+class Verifiable(Store, Inspectable, Protocol):
+    """A store whose complete contents can be read."""
 
 
-def verify(store: Inspectable) -> list[str]:
-    """Every way in which the store contradicts itself, one line each; none if it is sound."""
+def verify(store: Verifiable) -> list[str]:
+    """Every inconsistency of the store, one line each; empty if it is sound."""
     if damage := store.damage():
-        return damage  # there is no telling what a reading would give
+        return damage  # what a damaged file returns cannot be trusted
     replay = _Replay()
     for record in store.history():
         replay.take(record)
-    return [*replay.problems, *_projections(store, replay.view), *_blobs(store, replay)]
+    return [*store.losses(), *replay.problems, *_projections(store, replay.view), *_blobs(store, replay)]
 
 
 class _Replay:
-    """The fold of the whole history, and what was noticed on the way."""
+    """The fold of the whole history, and the problems found on the way."""
 
     def __init__(self) -> None:
-        self.view = Rows()
+        self.view = RowView()
         self.problems: list[str] = []
         self.named: dict[str, str] = {}
         self.manifests: dict[str, str] = {}
@@ -51,14 +47,17 @@ class _Replay:
         self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def take(self, record: Record) -> None:
+        """Apply the next record and check it."""
         event = record.event
         self._number(record)
+        if isinstance(event, ev.Unreadable):
+            self._report(record, f"cannot be read: {event.why}")
         try:
             apply(self.view, record)
         except Fenced as refusal:
-            self._say(record, f"could not have been accepted: {refusal}")
+            self._report(record, f"could not have been accepted: {refusal}")
             return
-        self.named.update((digest, _place(record)) for digest in _named(event))
+        self.named.update((digest, _place(record)) for digest in _referenced_blobs(event))
         if isinstance(event, ev.RunPlanned):
             self.manifests.setdefault(event.manifest, _place(record))
         elif isinstance(event, (ev.TaskFinished, ev.TaskReused)):
@@ -66,40 +65,43 @@ class _Replay:
         elif isinstance(event, ev.RunFinished):
             self._reconcile(record, event)
 
-    def _say(self, record: Record, problem: str) -> None:
+    def _report(self, record: Record, problem: str) -> None:
+        """Add a problem of a record."""
         self.problems.append(f"{_place(record)}: {problem}")
 
     def _number(self, record: Record) -> None:
+        """Check that the record has the next number of its run."""
         run = self.view.runs.get(record.run)
         due = run.next_seq if run else 1
         if record.seq != due:
-            self._say(record, f"event {due} should stand here")
+            self._report(record, f"event {due} should stand here")
 
     def _end(self, record: Record, event: ev.TaskFinished | ev.TaskReused) -> None:
+        """Check that a task ends once in a run, in a terminal state, and count it."""
         if (record.run, event.task) in self._ends:
-            self._say(record, f"task {short(event.task)} ends a second time in this run")
+            self._report(record, f"task {short(event.task)} ends a second time in this run")
         self._ends.add((record.run, event.task))
         if isinstance(event, ev.TaskFinished):
             if event.state not in TERMINAL:
-                self._say(record, f"task {short(event.task)} is said to end as {event.state}")
+                self._report(record, f"task {short(event.task)} is said to end as {event.state}")
             self._counts[record.run][f"{self.view.tasks[event.task].kind}.{event.state}"] += 1
 
     def _reconcile(self, record: Record, event: ev.RunFinished) -> None:
-        """The counts a run closed with, against its events and against its plan."""
+        """Compare the counts of a finished run with its events and its plan."""
         seen = self._counts.pop(record.run, Counter())
         if not event.counts:
             return
-        said = {k: n for k, n in event.counts.items() if k.rpartition(".")[2] in TERMINAL}
-        for key in sorted(said.keys() | seen.keys()):
-            if said.get(key, 0) != seen[key]:
-                self._say(record, f"counts {said.get(key, 0)} {key}, its events {seen[key]}")
+        stated = {k: n for k, n in event.counts.items() if k.rpartition(".")[2] in TERMINAL}
+        for key in sorted(stated.keys() | seen.keys()):
+            if stated.get(key, 0) != seen[key]:
+                self._report(record, f"counts {stated.get(key, 0)} {key}, its events {seen[key]}")
         planned = event.counts.get("planned", 0)
         if planned and planned not in _sums(event.counts).values():
-            self._say(record, f"planned {planned}, but no kind of task adds up to that")
+            self._report(record, f"planned {planned}, but no kind of task adds up to that")
 
 
 def _sums(counts: dict[str, int]) -> Counter[str]:
-    """How many tasks of each kind are accounted for."""
+    """How many tasks of each kind the counts contain."""
     sums: Counter[str] = Counter()
     for key, n in counts.items():
         kind, dot, _ = key.rpartition(".")
@@ -108,11 +110,12 @@ def _sums(counts: dict[str, int]) -> Counter[str]:
 
 
 def _place(record: Record) -> str:
+    """The position of a record, for messages."""
     return f"run {short(record.run)}, event {record.seq}"
 
 
-def _named(event: ev.AnyEvent) -> Iterator[str]:
-    """The blobs that an event says are there."""
+def _referenced_blobs(event: ev.AnyEvent) -> Iterator[str]:
+    """The blobs that an event refers to."""
     result = getattr(event, "result", None)
     if isinstance(result, Result):
         yield from (artifact.digest for artifact in result.artifacts)
@@ -127,8 +130,8 @@ def _named(event: ev.AnyEvent) -> Iterator[str]:
         yield event.artifact.digest
 
 
-def _projections(store: Inspectable, view: Rows) -> Iterator[str]:
-    """Rows that differ from the replay, that should not be, or that are not there."""
+def _projections(store: Verifiable, view: RowView) -> Iterator[str]:
+    """Rows that differ from the replay, that no event explains, or that are missing."""
     due: dict[type, dict[str, Any]] = {Task: view.tasks, Call: view.calls, Run: view.runs}
     for row in store.rows():
         key = row.key if isinstance(row, Call) else row.id
@@ -143,6 +146,7 @@ def _projections(store: Inspectable, view: Rows) -> Iterator[str]:
 
 
 def _difference(row: Task | Call | Run, expected: Any) -> str:
+    """The fields in which a row differs from the replay."""
     return ", ".join(
         f"{field} is {getattr(row, field)!r} but by its events {getattr(expected, field)!r}"
         for field in row.__struct_fields__
@@ -151,14 +155,14 @@ def _difference(row: Task | Call | Run, expected: Any) -> str:
 
 
 class _Manifest(msgspec.Struct):
-    """The blobs that a manifest points to."""
+    """The blobs that a manifest refers to."""
 
     case_sets: dict[str, str] = {}
     sources: dict[str, str] = {}
 
 
-def _blobs(store: Inspectable, replay: _Replay) -> Iterator[str]:
-    """Blobs that are damaged, leftovers among them, and blobs that are named and not there."""
+def _blobs(store: Verifiable, replay: _Replay) -> Iterator[str]:
+    """Damaged and unfinished blobs, and blobs that are referred to and missing."""
     kept: set[str] = set()
     for digest, _, wrong in store.blobs():
         kept.add(digest)
@@ -172,10 +176,11 @@ def _blobs(store: Inspectable, replay: _Replay) -> Iterator[str]:
             yield f"blob {digest}: is missing ({place})"
 
 
-def _read_manifest(store: Inspectable, digest: str, place: str, named: dict[str, str]) -> Iterator[str]:
+def _read_manifest(store: Verifiable, digest: str, place: str, named: dict[str, str]) -> Iterator[str]:
+    """Add the blobs that a manifest refers to; a problem if it cannot be parsed."""
     try:
         manifest = msgspec.json.decode(store.get(digest), type=_Manifest)
-    except (StoreDamaged, Unknown):  # told already, as the blob that it is
+    except (StoreDamaged, Unknown):  # reported already as a damaged blob
         return
     except msgspec.DecodeError as problem:
         yield f"blob {digest}: is no manifest ({place}): {problem}"

@@ -1,6 +1,6 @@
-"""For those who build on peira: conformance suites, and the fakes that our own tests use.
+"""Conformance suites for extensions of peira, and the fakes that our own tests use.
 
-A new store, runner or agent is proven by a class and one fixture:
+A new store, runner or agent is tested by a class and one fixture:
 
     class TestMyStore(StoreSuite):
         durable = True
@@ -10,8 +10,8 @@ A new store, runner or agent is proven by a class and one fixture:
             with closing(MyStore(tmp_path)) as store:
                 yield store
 
-What an implementation can do beyond the common part is declared as an attribute of the class. The suites
-need pytest (some also hypothesis), which are imported when a suite is asked for; the fakes need nothing.
+What an implementation supports beyond the common part is declared as an attribute of the class. The suites
+need pytest (some also hypothesis), which are imported when a suite is first used; the fakes need nothing.
 """
 
 from __future__ import annotations
@@ -21,15 +21,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from peira.stores.memory import MemoryStore
-from peira.testing.channel import MemoryChannel
-from peira.testing.clock import ManualClock
-from peira.testing.desk import ScriptedDesk
-from peira.testing.held import HeldReplies
+from peira.testing.fakes import HeldReplies, ManualClock, MemoryChannel, ScriptedDesk
 from peira.testing.script import scripted, scripted_async, scripted_attempt
 
 if TYPE_CHECKING:
     from peira.testing.agents import AgentSuite
     from peira.testing.evaluators import EvaluatorSuite
+    from peira.testing.hostile import HostileEndpointSuite
     from peira.testing.models import ModelSuite
     from peira.testing.runners import RunnerSuite
     from peira.testing.stopping import StopRuleSuite
@@ -40,6 +38,7 @@ __all__ = [
     "AgentSuite",
     "EvaluatorSuite",
     "HeldReplies",
+    "HostileEndpointSuite",
     "ManualClock",
     "MemoryChannel",
     "MemoryStore",
@@ -56,6 +55,7 @@ __all__ = [
 _SUITES = {
     "AgentSuite": "agents",
     "EvaluatorSuite": "evaluators",
+    "HostileEndpointSuite": "hostile",
     "ModelSuite": "models",
     "RunnerSuite": "runners",
     "StopRuleSuite": "stopping",
@@ -65,11 +65,12 @@ _SUITES = {
 
 
 def __getattr__(name: str) -> Any:
+    """Import a suite on first use, with pytest's assertion rewriting."""
     if name not in _SUITES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import pytest
 
     where = f"{__name__}.{_SUITES[name]}"
     if where not in sys.modules:
-        pytest.register_assert_rewrite(where)  # or a failure would only say AssertionError
+        pytest.register_assert_rewrite(where)  # else a failure would only show AssertionError
     return getattr(import_module(where), name)

@@ -1,4 +1,4 @@
-"""What every agent must do."""
+"""The conformance suite of agents."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from peira.core.context import SeenCase, Trial, enter
 from peira.core.contracts import Agent
 from peira.core.ids import Json, canonical, digest, normalise
 from peira.errors import Abandoned
-from peira.testing.channel import MemoryChannel
+from peira.testing.fakes import MemoryChannel
 
 TRIALS = 8
 
 
 class AgentSuite:
-    """Override the fixture `agent` with an agent, and `case` and `condition` with what it can work on."""
+    """Override the fixtures `agent` and `twin`, and set `case` and `condition` to what the agent works on."""
 
     case: Json = "What is the answer?"
     condition: ClassVar[Mapping[str, Json]] = {}
@@ -30,6 +30,7 @@ class AgentSuite:
 
     @pytest.fixture
     def agent(self) -> Agent:
+        """The agent under test."""
         raise NotImplementedError("override the fixture `agent`")
 
     @pytest.fixture
@@ -38,6 +39,7 @@ class AgentSuite:
         raise NotImplementedError("override the fixture `twin`")
 
     def trial(self, name: str = "trial", channel: MemoryChannel | None = None) -> Trial:
+        """A trial of this name, on the suite's case and condition."""
         return Trial(
             id=digest(name),
             case=SeenCase(self.case, "case"),
@@ -49,7 +51,7 @@ class AgentSuite:
         )
 
     def output(self, agent: Agent, trial: Trial) -> Any:
-        """What the agent gives for the trial, as a runner would have it."""
+        """The agent's output for the trial, as a runner would get it."""
         enter(trial)
         try:
             outcome = agent.invoke(trial)
@@ -109,8 +111,8 @@ class AgentSuite:
         channel.close()
         with suppress(Abandoned):
             self.output(agent, self.trial(channel=channel))
-        said = [channel.steps, channel.observed, channel.metrics, channel.about, channel.attached]
-        assert not any(said)
+        reported = [channel.steps, channel.observed, channel.metrics, channel.about, channel.attached]
+        assert not any(reported)
 
 
 async def _complete(pending: Any) -> Any:

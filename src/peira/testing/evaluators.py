@@ -1,4 +1,4 @@
-"""What every evaluator must do."""
+"""The conformance suite of evaluators."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ few = settings(max_examples=40)
 
 
 class EvaluatorSuite:
-    """Override the fixtures `evaluator` and `twin`, and `judged` with facts and the scores they get."""
+    """Override the fixtures `evaluator` and `twin`, and set `judged` to facts and their scores."""
 
     judged: ClassVar[Sequence[tuple[Mapping[str, Any], Json]]] = ()
     bounds: tuple[float, float] | None = (0.0, 1.0)
-    """What all its numbers lie between."""
+    """The range of all numbers in its scores."""
 
     symmetric = False
-    """It does not matter which of two texts is the output and which is expected."""
+    """Whether output and expected text may be exchanged."""
 
     full: float | bool | None = None
-    """The score of a text that is exactly the one expected; None if there is no such score."""
+    """The score of a text that equals the expected one; None if there is no such score."""
 
     @pytest.fixture
     def evaluator(self) -> Evaluator:
+        """The evaluator under test."""
         raise NotImplementedError("override the fixture `evaluator`")
 
     @pytest.fixture
@@ -48,11 +49,11 @@ class EvaluatorSuite:
         raise NotImplementedError("override the fixture `twin`")
 
     def channel(self) -> Channel | None:
-        """What it asks models through, if it asks any: override it with what they reply."""
+        """The channel through which it asks models; override it, with their replies, if it asks any."""
         return None
 
     def score(self, evaluator: Evaluator, facts: Mapping[str, Any]) -> Json:
-        """What is kept of its verdict; only the facts it takes are handed to it."""
+        """The score that would be recorded; only the facts that it takes are passed to it."""
         entered = judge(self.channel())
         try:
             return self._score(evaluator, facts)
@@ -60,22 +61,25 @@ class EvaluatorSuite:
             entered.var.reset(entered)
 
     def _score(self, evaluator: Evaluator, facts: Mapping[str, Any]) -> Json:
+        """The score, computed within the channel."""
         verdict = evaluator.judge({name: facts[name] for name in evaluator.takes})
         assert inspect.isawaitable(verdict) == evaluator.asynchronous
         return score_value(asyncio.run(_complete(verdict)) if evaluator.asynchronous else verdict)
 
     def outcome(self, evaluator: Evaluator, facts: Mapping[str, Any]) -> Json | Invalid:
-        """The score, or why there is none."""
+        """The score, or the Invalid that was raised."""
         try:
             return self.score(evaluator, facts)
         except Invalid as refused:
             return refused
 
     def texts(self, evaluator: Evaluator) -> None:
+        """Skip the test if it needs more than texts."""
         if "trial" in evaluator.takes or "case" in evaluator.takes:
             pytest.skip("it judges more than texts")
 
     def check(self, score: Json) -> None:
+        """Assert that all numbers of a score are within the bounds."""
         for value in score.values() if isinstance(score, dict) else [score]:
             if self.bounds and not isinstance(value, str):
                 assert self.bounds[0] <= value <= self.bounds[1]

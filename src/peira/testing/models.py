@@ -1,4 +1,4 @@
-"""What every model must do, with an endpoint that can be told what to say."""
+"""The conformance suite of models, with a scripted endpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from peira.core.ids import Json, canonical, normalise
-from peira.core.models import Answer, CallFailed, Model, Reply, Request, ToolCall
+from peira.core.models import Answer, Model, Reply, Request, ToolCall
+from peira.errors import CallFailed
 
 QUESTION = Request(messages=({"role": "user", "content": "Capital of France?"},))
 TOOL: dict[str, Json] = {
@@ -41,11 +42,14 @@ CONVERSATION = Request(
 
 
 class ScriptedEndpoint(Protocol):
-    """The other side. A turn is what `scripted:` takes as an answer:
-    {"text", "tool_calls", "finish", "usage", "delay"} or {"fail", "message", "retry_after"}."""
+    """The server that the model talks to, under the control of the test.
+
+    A turn is what `scripted:` takes as an answer: {"text", "tool_calls", "finish", "usage", "delay"} or
+    {"fail", "message", "retry_after"}.
+    """
 
     def script(self, *turns: dict[str, Json]) -> None:
-        """What it does at the next sends, in order."""
+        """Set its responses to the next sends, in order."""
         ...
 
     def sends(self) -> int:
@@ -54,21 +58,23 @@ class ScriptedEndpoint(Protocol):
 
 
 class ModelSuite:
-    """Override the fixtures `endpoint` and `model`, the model being one that talks to the endpoint."""
+    """Override the fixtures `endpoint` and `model`, where the model is one that talks to the endpoint."""
 
     tools = True
-    """It can call tools."""
+    """Whether it can call tools."""
 
     @pytest.fixture
     def endpoint(self) -> ScriptedEndpoint:
+        """The scripted endpoint."""
         raise NotImplementedError("override the fixture `endpoint`")
 
     @pytest.fixture
     def model(self, endpoint: ScriptedEndpoint) -> Model:
+        """The model under test."""
         raise NotImplementedError("override the fixture `model`")
 
     def run(self, model: Model, act: Callable[[], Awaitable[Any]]) -> Any:
-        """Do something with the model on a loop of its own, and close it."""
+        """Run `act` on an event loop of its own, and close the model."""
 
         async def whole() -> Any:
             try:
@@ -79,11 +85,13 @@ class ModelSuite:
         return asyncio.run(whole())
 
     def send(self, model: Model, request: Request = QUESTION) -> Answer:
+        """Send a request and return the raw answer."""
         answer = self.run(model, lambda: model.send(request))
         assert isinstance(answer, Answer)
         return answer
 
     def ask(self, model: Model, request: Request = QUESTION) -> Reply:
+        """Send a request and return the parsed reply."""
         return model.read(self.send(model, request))
 
     def test_it_is_named_by_its_provider(self, model: Model) -> None:

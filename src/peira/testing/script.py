@@ -1,16 +1,16 @@
-"""An agent that does what its case says, wherever it runs: in a thread, on a loop, in another process.
+"""A scripted agent, which does what its case says in every runner: thread, event loop or process.
 
 A script is a list of acts, each a list of a verb and its arguments; the value of the last one is the output.
 
     ["return", value]         ["raise", message]        ["hang"]     until it is abandoned
     ["step", name, value]     ["log", name, value]      ["report", name, number]
     ["attach", name, text]    ["trial"]                 ["random"]   a draw from the trial's own generator
-    ["write", text]           in a file of its private folder; gives back what it reads there
-    ["exit", code]            ["kill"]                  its process, where that is one of its own
-    ["spawn"]                 starts a process that would live on; gives back its pid
-    ["ask", question]         a model; gives back its answer, or what went wrong
+    ["write", text]           to a file of its private folder; its value is what it reads there
+    ["exit", code]            ["kill"]                  its process, if it has one of its own
+    ["spawn"]                 starts a process that would live on; its value is the pid
+    ["ask", question]         a model; its value is the answer, or the error
     ["leave", question]       asks, and does not wait for the answer
-    ["together", script, script, ...]     at the same time; gives back the values of all their acts
+    ["together", script, script, ...]     concurrently; its value is the values of all their acts
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from contextvars import copy_context
 from typing import Any, NoReturn
 
 from peira.agents import FunctionAgent
-from peira.core.asking import ask, ask_async
+from peira.core.ask import ask, ask_async
 from peira.core.context import SeenCase, Trial, current_trial
 from peira.core.contracts import Attempt
-from peira.core.events import TaskSpec
 from peira.core.ids import Json, digest
+from peira.core.log.events import TaskSpec
 from peira.core.models import Request
 from peira.core.steps import step
-from peira.engine.work import Generate
+from peira.engine.stages import GenerateWork
 from peira.errors import PeiraError
 
 Acts = list[list[Any]]
@@ -43,18 +43,22 @@ PAUSE = 0.01
 
 
 def scripted(case: SeenCase) -> Json:
+    """The agent as a plain function."""
     return _last(_perform(case.input))
 
 
 def _perform(acts: Acts) -> list[Json]:
+    """The values of the acts."""
     return [VERBS[verb](current_trial(), *arguments) for verb, *arguments in acts]
 
 
 async def scripted_async(case: SeenCase) -> Json:
+    """The agent as a coroutine function."""
     return _last(await _perform_async(case.input))
 
 
 async def _perform_async(acts: Acts) -> list[Json]:
+    """The values of the acts, awaited where the verb has an asynchronous form."""
     values = []
     for verb, *arguments in acts:
         value = AWAITED.get(verb, VERBS[verb])(current_trial(), *arguments)
@@ -63,19 +67,20 @@ async def _perform_async(acts: Acts) -> list[Json]:
 
 
 def _last(values: list[Json]) -> Json:
+    """The output of a script."""
     return values[-1] if values else None
 
 
 def scripted_attempt(name: str, *acts: Json, asynchronous: bool = False, epoch: int = 1) -> Attempt:
-    """An attempt, of a task known by this name, at the acts of a script."""
+    """An attempt at a task of this name, whose case is a script of these acts."""
     task = digest(name)
     agent = FunctionAgent(scripted_async if asynchronous else scripted, label=KIND)
-    work = Generate(agent, task, SeenCase([list(act) for act in acts], name), {}, 0)
+    work = GenerateWork(agent, task, SeenCase([list(act) for act in acts], name), {}, 0)
     return Attempt(TaskSpec(task, KIND, KIND), epoch, work)
 
 
 def _hang(_: Trial) -> NoReturn:
-    while True:  # until the channel says that the attempt was abandoned: no thread outlives a test
+    while True:  # until the channel raises Abandoned, so that no thread outlives a test
         current_trial().channel.recall(digest("hang"))
         time.sleep(PAUSE)
 

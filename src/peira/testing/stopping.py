@@ -1,4 +1,4 @@
-"""What every stopping rule must do."""
+"""The conformance suite of stopping rules."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ UNITS = 90
 
 
 class StopRuleSuite:
-    """Override the fixtures `rule` and `question`: what it is asked, with conditions that it can follow."""
+    """Override the fixtures `rule` and `question`, with conditions to which the rule can be applied."""
 
     @pytest.fixture
     def rule(self) -> StopRule:
+        """The stopping rule under test."""
         raise NotImplementedError("override the fixture `rule`")
 
     @pytest.fixture
     def question(self) -> Question:
+        """The question that the rule is given."""
         raise NotImplementedError("override the fixture `question`")
 
     def test_it_says_where_values_lie(self, rule: StopRule) -> None:
@@ -71,6 +73,8 @@ class StopRuleSuite:
         assert other.finish().standings == alone[-1].standings or alone[-1].answer
 
     def check_all(self, rule: StopRule, question: Question, check: object) -> None:
+        """Run the check on random evidence, with and without lost trials."""
+
         @few
         @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.1, 1.0]))
         def tried(seed: int, lost: float) -> None:
@@ -80,7 +84,7 @@ class StopRuleSuite:
 
 
 def drawn(rule: StopRule, question: Question, seed: int, lost: float) -> list[Unit]:
-    """Units at random: each condition has a chance of its own, and some trials are lost."""
+    """Random units: each condition has a success rate of its own, and some trials are lost."""
     rng, (least, most) = random.Random(seed), rule.range
     chances = [rng.random() for _ in question.conditions]
 
@@ -94,8 +98,10 @@ def drawn(rule: StopRule, question: Question, seed: int, lost: float) -> list[Un
 
 
 def looks_at(rule: StopRule, question: Question, units: Sequence[Unit]) -> list[Look]:
-    """The looks at these units, as the engine takes them: until there is an answer, without what was given
-    up, and once more at the end."""
+    """The looks at these units, as the engine takes them.
+
+    Until there is an answer, without the conditions that were given up, and once more at the end.
+    """
     watch, looks = rule.watch(question), list[Look]()
     for unit in units:
         gone = looks[-1].given_up if looks else ()

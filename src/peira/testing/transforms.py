@@ -1,4 +1,4 @@
-"""What every transform must do."""
+"""The conformance suite of transforms."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ few = settings(max_examples=50)
 
 
 class TransformSuite:
-    """Override the fixtures `transform` and `twin`, and `found` with outputs and what is found in them."""
+    """Override the fixtures `transform` and `twin`, and set `found` to outputs and their answers."""
 
     found: ClassVar[Sequence[tuple[Json, Json | NoAnswer]]] = ()
     total = True
-    """It takes any JSON. A transform of one's own may be for texts only."""
+    """Whether it takes any JSON; a user's transform may be for texts only."""
 
     @pytest.fixture
     def transform(self) -> Transform:
+        """The transform under test."""
         raise NotImplementedError("override the fixture `transform`")
 
     @pytest.fixture
@@ -79,6 +80,8 @@ class TransformSuite:
         self.check_all(transform, JSON.map(normalise))
 
     def check_all(self, transform: Transform, outputs: st.SearchStrategy[Json]) -> None:
+        """Check it on many generated outputs."""
+
         @few
         @given(outputs)
         def check(output: Json) -> None:
@@ -87,6 +90,7 @@ class TransformSuite:
         check()
 
     def check(self, transform: Transform, output: Json) -> None:
+        """Assert that it is deterministic, changes nothing, and gives JSON or a NoAnswer with a reason."""
         before = own_copy(output)
         answer = transform.apply(output)
         assert canonical(output) == canonical(before), "it changed what it was given"
@@ -98,11 +102,11 @@ class TransformSuite:
             assert "\n" not in answer.reason
 
     def test_no_text_takes_forever(self, transform: Transform) -> None:
-        """The time limit of the test decides: what takes quadratic time takes hours."""
+        """The time limit of the test decides: quadratic time would take hours."""
         for piece in PIECES:
             transform.apply(
                 piece * (LONG // len(piece)) + "`!"
-            )  # what ends unlike all before is tried for long
+            )  # an ending that does not match makes a regex backtrack
         transform.apply("".join(random.Random(1).choices(PIECES, k=MEGABYTE // 3)))
 
     def test_outputs_at_the_same_time_are_as_outputs_one_by_one(self, transform: Transform) -> None:

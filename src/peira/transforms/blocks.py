@@ -1,4 +1,4 @@
-"""Marked parts of a text: `code_block`, `boxed`, and `strip_reasoning`, which leaves what is not marked."""
+"""Marked parts of a text: `code_block` and `boxed` extract one, `strip_reasoning` removes them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,18 @@ BRACES = re.compile(
 TAGS = ("think", "thinking", "thought", "reasoning", "reflection", "scratchpad")
 
 
-class Block(NamedTuple):
+class TextBlock(NamedTuple):
+    """A fenced block: its language ("" if none is given) and its contents."""
+
     language: str
     text: str
 
 
 def code_block(language: str | None = None, which: Literal["last", "first"] = "last") -> Extraction:
-    """The last (or first) fenced block of code, of this language if one is given.
+    """The last (or first) fenced code block, of this language if one is given.
 
-    A block that says no language is of any. One whose fence is never closed goes to the end of the text.
+    A block without a language matches any, if none has the wanted one. A block whose fence is never closed
+    extends to the end of the text. Raises Invalid for bad options.
     """
     if language is not None and blank(language):
         raise Invalid(f"code_block: language={language!r} is not a name")
@@ -48,45 +51,49 @@ def code_block(language: str | None = None, which: Literal["last", "first"] = "l
 
 
 def _code(output: Json, language: str, last: bool) -> str | NoAnswer:
+    """The contents of the chosen block."""
     found = list(blocks(text_of(output)))
     if language:
         found = [b for b in found if b.language == language] or [b for b in found if not b.language]
     return found[-1 if last else 0].text if found else NoAnswer("no code block")
 
 
-def blocks(text: str) -> Iterator[Block]:
+def blocks(text: str) -> Iterator[TextBlock]:
     """The fenced blocks of a text, in order."""
     fence, language, inside = "", "", list[str]()
     for line in text.split("\n"):
         found = FENCE.fullmatch(line.rstrip())
         if fence and found and _closes(found, fence):
-            yield Block(language, "\n".join(inside))
+            yield TextBlock(language, "\n".join(inside))
             fence = ""
         elif fence:
             inside.append(line)
         elif found:
             fence, language, inside = found["fence"], _known_as(found["language"]), []
     if fence:
-        yield Block(language, "\n".join(inside))
+        yield TextBlock(language, "\n".join(inside))
 
 
 def _closes(found: re.Match[str], fence: str) -> bool:
+    """Whether a fence closes a block that this fence opened."""
     same = found["fence"][0] == fence[0] and len(found["fence"]) >= len(fence)
     return same and not found["language"] and not found["rest"].strip()
 
 
 def _known_as(language: str) -> str:
+    """The canonical name of a language."""
     return ALIASES.get(language.lower(), language.lower())
 
 
 def boxed() -> Extraction:
-    r"""What the last \boxed{...} holds that is closed, braces within it and all."""
+    r"""The contents of the last closed \boxed{...}, with nested braces."""
     return Extraction("boxed", _boxed)
 
 
 def _boxed(output: Json) -> str | NoAnswer:
+    """The contents of the last closed box, found with a stack of open braces."""
     text, answer = text_of(output), ""
-    opened: list[int] = []  # where the text in each open pair of braces begins; -1 in one that is no box
+    opened: list[int] = []  # the start of the contents of each open brace; -1 if it is no box
     for found in BRACES.finditer(text):
         if found["box"] or found["open"]:
             opened.append(found.end() if found["box"] else -1)
@@ -98,10 +105,11 @@ def _boxed(output: Json) -> str | NoAnswer:
 
 
 def strip_reasoning(tags: Sequence[str] = TAGS) -> Extraction:
-    """The text without what stands between <think> and </think>, or another of these tags.
+    """The text without what is between <think> and </think>, or another of these tags.
 
-    An end without a beginning ends reasoning that began with the text. A beginning without an end means that
-    the text broke off while reasoning. A text that is nothing but reasoning is no answer.
+    A closing tag without an opening one ends reasoning that began with the text. An opening tag without a
+    closing one means that the text was cut off while reasoning. A text that is nothing but reasoning is no
+    answer.
     """
     if (
         not isinstance(tags, list | tuple)
@@ -114,6 +122,7 @@ def strip_reasoning(tags: Sequence[str] = TAGS) -> Extraction:
 
 
 def _outside(tag: re.Pattern[str], output: Json) -> Json | NoAnswer:
+    """The text outside the tags; other values unchanged."""
     if not isinstance(output, str):
         return output
     kept: list[str] = []

@@ -1,6 +1,6 @@
-"""What the built-in transforms have in common: a name, options, and a function that finds the answer.
+"""`Extraction`, the common class of the built-in transforms, and the checks of their options.
 
-An extraction is a frozen value: name and options are its identity and its repr.
+An extraction is a frozen value: its name and options are its identity and its repr.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from peira.core.transforms import NoAnswer
 from peira.errors import Invalid
 
 VERSION = 1
-"""Raised when an extraction changes its meaning: what it found is then looked for anew."""
+"""Raised when the results of an extraction change: recorded answers are then computed again."""
 
 Find = Callable[[Json], Json | NoAnswer]
 
 
 @dataclass(frozen=True, repr=False)
 class Extraction:
-    """A transform that finds the answer by `find(output)`."""
+    """A transform that extracts the answer by `find(output)`."""
 
     name: str
     find: Find = field(compare=False)
@@ -29,9 +29,11 @@ class Extraction:
 
     @property
     def identity(self) -> Json:
+        """Name, options and version."""
         return {"transform": self.name, "config": normalise(dict(self.options)), "version": VERSION}
 
     def apply(self, output: Json | NoAnswer) -> Json | NoAnswer:
+        """The answer; a NoAnswer is passed through."""
         return output if isinstance(output, NoAnswer) else self.find(output)
 
     def __repr__(self) -> str:
@@ -44,16 +46,17 @@ def text_of(output: Json) -> str:
 
 
 def blank(given: object) -> bool:
-    """Whether an option that must be a text is none, or an empty one."""
+    """Whether an option that must be a text is not one, or is empty."""
     return not isinstance(given, str) or not given.strip()
 
 
 def one_of(who: str, option: str, given: object, known: Sequence[str]) -> None:
+    """Raise Invalid if the option is not one of the known values."""
     if given not in known:
         raise Invalid(f"{who}: {option}={given!r}{nearest(str(given), known)}")
 
 
 def yes_or_no(who: str, **given: object) -> None:
-    """Every problem at once."""
+    """Raise Invalid, with every problem, for options that are not bool."""
     if wrong := {name: value for name, value in given.items() if type(value) is not bool}:
         raise Invalid(f"{who}: {name}={value!r} is not true or false" for name, value in wrong.items())

@@ -1,11 +1,11 @@
-"""What kind of output it is: `error_taxonomy`. Rules of thumb, meant for counting what goes wrong."""
+"""`error_taxonomy`: the kind of an output, by heuristics meant for counting what goes wrong."""
 
 from __future__ import annotations
 
 import re
 
 from peira.core.ids import Json
-from peira.core.reading.refusals import refuses
+from peira.core.text.answers import refuses
 from peira.transforms.blocks import FENCE
 from peira.transforms.extraction import Extraction
 
@@ -24,13 +24,15 @@ ENDINGS = ".!?)]}>\"'`*|:;~$%\u2026\u3002\uff01\uff1f\u201d\u2019"
 def error_taxonomy() -> Extraction:
     """The kind of output, as a text: empty, error, refusal, repetitive, truncated, or else answer.
 
-    The first that fits. error: an error message in an answer's place; refusal: by its wording; repetitive: it
-    ends in a loop; truncated: a code fence left open, or a long text that ends in the middle of a sentence.
+    The first that applies. error: an error message in place of an answer; refusal: by its wording;
+    repetitive: it ends in a loop; truncated: a code fence left open, or a long text that ends within a
+    sentence.
     """
     return Extraction("error_taxonomy", _kind)
 
 
 def _kind(output: Json) -> str:
+    """The kind of an output."""
     if not isinstance(output, str):
         return _kind_of_value(output)
     if not output.strip():
@@ -45,17 +47,20 @@ def _kind(output: Json) -> str:
 
 
 def _kind_of_value(output: Json) -> str:
+    """The kind of an output that is not text."""
     if output is None or output in ([], {}):
         return "empty"
     return "error" if isinstance(output, dict) and output.get("error") else "answer"
 
 
 def _loops(text: str) -> bool:
+    """Whether the text ends in repetitions of a short piece."""
     tail = text.rstrip()[-TAIL:]
     return len(tail) == TAIL and any(tail[period:] == tail[:-period] for period in range(1, LOOP + 1))
 
 
 def _breaks_off(text: str) -> bool:
+    """Whether the text seems to be cut off."""
     fences = sum(FENCE.fullmatch(line.rstrip()) is not None for line in text.split("\n"))
     end = text.rstrip()
     return fences % 2 == 1 or (

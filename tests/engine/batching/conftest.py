@@ -12,7 +12,7 @@ import pytest
 import peira
 from peira import ask, run, study
 from peira.core.contracts import CallQuery
-from peira.core.events import RunNoted
+from peira.core.log.events import RunNoted
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import verify
 

@@ -93,3 +93,32 @@ def test_a_model_that_fails_is_replaced_by_its_fallback(provider, handed, store)
     assert results.trials[1].about["served"] == f"{provider.form}:{other}"
     assert provider.billed() == ["ab", "ef"]
     assert type(provider)(provider.base, other, provider.form).billed() == ["cd"]
+
+
+ODD_LINES = {
+    "types": '{"custom_id": "KEY", "response": {"status_code": "200", "body": {}}, "result": 7}',
+    "cut": '{"custom_id": "KEY", "response": {"status_code": 200, "body": {"choices": [',
+    "deep": '{"x": ' + "[" * 5000 + "]" * 5000 + ', "custom_id": "KEY"}',
+    "separator": '{"custom_id": "KEY", "result": "\\u2028"}',
+}
+
+
+@pytest.mark.parametrize("line", ODD_LINES)
+def test_a_line_that_cannot_be_read_costs_that_line(provider, handed, store, line) -> None:
+    provider.plan(items={"cd": {"line": ODD_LINES[line]}})
+    results = handed(once(provider))
+    assert outputs(results) == ["ba", None, "fe"]
+    [said] = failures(results)
+    assert "\n" not in said
+    assert "an answer " in said
+    assert outputs(handed(once(provider))) == ["ba", None, "fe"]
+    assert provider.billed() == CASES
+    assert [call.state for call in calls(store)] == ["answered"] * 3
+
+
+def test_a_line_that_does_not_say_whose_it_is_leaves_the_others_answered(provider, handed, store) -> None:
+    provider.plan(items={"cd": {"line": "not even JSON"}})
+    results = handed(once(provider), policy={"in_doubt": "hold"})
+    assert outputs(results) == ["ba", None, "fe"]
+    assert [call.state for call in calls(store)].count("in_doubt") == 1
+    assert provider.billed() == CASES

@@ -9,7 +9,7 @@ from typing import Any
 
 import peira
 from peira import ask, ask_async, study, submit
-from peira.core.events import CallIntended, CallLost
+from peira.core.log.events import CallIntended, CallLost
 from peira.core.registry import HOOKS
 
 from .conftest import (

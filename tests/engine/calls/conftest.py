@@ -12,9 +12,9 @@ import tomli_w
 
 import peira
 from peira import ask_async, study
-from peira.api import execute
-from peira.api.running import Outcome, Wishes
-from peira.core.events import RunNoted
+from peira.app import execute
+from peira.app.run import RunOptions, RunOutcome
+from peira.core.log.events import RunNoted
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import verify
 
@@ -61,8 +61,8 @@ def studied(agent: Any = asks, cases: int = 20, **more: Any) -> peira.Study:
     return study(**{"agent": agent, "name": "s", "cases": [f"q{i}" for i in range(cases)], **more})
 
 
-def conducted(asked: Any, store: Any = "s.db", **wishes: Any) -> Outcome:
-    return execute(asked, Wishes(store=store, progress=False, **wishes))
+def conducted(asked: Any, store: Any = "s.db", **wishes: Any) -> RunOutcome:
+    return execute(asked, RunOptions(store=store, progress=False, **wishes))
 
 
 def events(kind: Any, store: Any = "s.db") -> list[Any]:
@@ -75,7 +75,7 @@ def notices(store: Any = "s.db") -> list[str]:
     return [event.text for event in events(RunNoted, store)]
 
 
-def problems(outcome: Outcome) -> set[str]:
+def problems(outcome: RunOutcome) -> set[str]:
     return {row.failure.message for row in outcome.results.failures if row.failure}
 
 

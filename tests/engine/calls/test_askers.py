@@ -9,8 +9,8 @@ import pytest
 
 import peira
 from peira import ask, ask_async, study
-from peira.api.running import Outcome
-from peira.core.events import CallAnswered, TaskFinished
+from peira.app.run import RunOutcome
+from peira.core.log.events import CallAnswered, TaskFinished
 
 from .conftest import (
     conducted,
@@ -98,7 +98,7 @@ def late(case):
 
 
 @pytest.fixture
-def in_processes(fast: Any, written: Any) -> Callable[..., Outcome]:
+def in_processes(fast: Any, written: Any) -> Callable[..., RunOutcome]:
     written(PROCESS)
     return lambda name, parallel=2: conducted(f"s.py:{name}", runner="process", parallel=parallel)
 

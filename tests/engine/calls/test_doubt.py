@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from peira import study
-from peira.core.events import CallIntended, CallLost
+from peira.core.log.events import CallIntended, CallLost
 
 from .conftest import (
     CENT,

@@ -9,8 +9,8 @@ import pytest
 
 import peira
 from peira import ask, ask_async, study
-from peira.api.running import Outcome
-from peira.core.events import CallIntended, CallLost, TaskFinished
+from peira.app.run import RunOutcome
+from peira.core.log.events import CallIntended, CallLost, TaskFinished
 
 from .conftest import (
     Project,
@@ -62,7 +62,7 @@ def test_a_stated_rate_and_concurrency_are_kept(endpoint: Any, project: Project)
 # Dead endpoints and fallbacks
 
 
-def dead_and_alive(endpoint: Any, project: Project, dead_cases: int, **policy: Any) -> Outcome:
+def dead_and_alive(endpoint: Any, project: Project, dead_cases: int, **policy: Any) -> RunOutcome:
     project(alive=at(endpoint), dead={"model": "openai:gone", "base_url": nowhere()})
     asked = study(
         agent=lambda case, model: ask(model, case.input),
@@ -74,7 +74,7 @@ def dead_and_alive(endpoint: Any, project: Project, dead_cases: int, **policy: A
     return conducted(asked, parallel=4)
 
 
-def check_dead_and_alive(outcome: Outcome, cases: int) -> None:
+def check_dead_and_alive(outcome: RunOutcome, cases: int) -> None:
     by_model = {"dead": [], "alive": []}
     for trial in outcome.results.trials:
         by_model[trial.condition["model"]].append(trial)

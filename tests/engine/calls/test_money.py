@@ -9,7 +9,7 @@ import pytest
 
 import peira
 from peira import ask, ask_async
-from peira.core.events import CallLost
+from peira.core.log.events import CallLost
 
 from .conftest import (
     CENT,

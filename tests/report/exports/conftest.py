@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from peira import AnalysisPlan, Case, Hypothesis, Outcome, Study, current_trial, exact, run
 from peira.analysis.results import Results
-from peira.analysis.trials import Score, TrialResult
-from peira.core.events import Failure, State
+from peira.core.log.events import Failure, State
+from peira.results.trials import Score, TrialResult
 
 HOSTILE = [
     "",

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from peira.analysis.exporting import _put, formats, guessed
+from peira.analysis.export_formats import _put, formats, guessed
 from peira.analysis.results import Results
-from peira.analysis.trials import TrialResult
-from peira.core.events import State
+from peira.core.log.events import State
 from peira.core.registry import registry
 from peira.errors import Invalid
+from peira.results.trials import TrialResult
 
 from .conftest import gathered
 

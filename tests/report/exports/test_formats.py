@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from peira.analysis.export import flat
 from peira.analysis.results import Results
-from peira.analysis.trials import Score, TrialResult, named
-from peira.core.events import State
+from peira.core.log.events import State
 from peira.errors import Invalid
 from peira.report.exports.excel import LONGEST
+from peira.results.rows import flat
+from peira.results.trials import Score, TrialResult, named
 
 from .conftest import HOSTILE, gathered, some
 

@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given, settings
 
 from peira.analysis.results import Results
-from peira.analysis.trials import TrialResult
+from peira.results.trials import TrialResult
 
 from .conftest import gathered, some
 

@@ -1,4 +1,4 @@
-"""How peira sees the code of a user's function: its source, the names it reads, the objects behind them.
+"""Fingerprints of user code: its source, the names it reads, and the objects they refer to.
 
-`peira.core.fingerprint` is the door. Needs nothing but the standard library.
+`peira.core.code.fingerprint` is the entry point. Needs only the standard library.
 """

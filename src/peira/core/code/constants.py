@@ -1,6 +1,6 @@
-"""How a plain constant becomes text that can be hashed.
+"""A canonical encoding of plain constants, which can be hashed.
 
-The encoding keeps types apart (1, True, 1.0 and "1" are four values) and is the same in every process: sets
+The encoding distinguishes types (1, True, 1.0 and "1" are four values) and is the same in every process: sets
 are sorted, floats are written exactly, nothing depends on an address or on the hash seed.
 """
 
@@ -10,6 +10,8 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection
+
+from peira.errors import NotPlain
 
 DEEPEST = 50
 
@@ -26,7 +28,7 @@ _CONTENT: dict[type, Callable[..., object]] = {
     frozenset: lambda value: frozenset(frozenset.__iter__(value)),
 }
 
-# Immutable values of the standard library whose repr says all there is to say.
+# Immutable types of the standard library whose repr determines the value.
 _BY_REPR = {
     "builtins": ("complex", "range", "ellipsis"),
     "datetime": ("date", "datetime", "time", "timedelta"),
@@ -36,12 +38,8 @@ _BY_REPR = {
 }
 
 
-class NotPlain(TypeError):
-    """The value holds something that is not a constant."""
-
-
 def digest_of(value: object) -> str:
-    """SHA-256, in hex, of a tree of JSON values."""
+    """The SHA-256, in hex, of a tree of JSON values."""
     return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -54,7 +52,7 @@ def constant(value: object) -> str | None:
 
 
 def content(value: object) -> object | None:
-    """What a value of a subclass of a builtin holds, as that builtin; None if it is no such value."""
+    """The value of an instance of a subclass of a builtin, as that builtin; None for other objects."""
     for base, exact in _CONTENT.items():
         if isinstance(value, base):
             return exact(value)
@@ -64,7 +62,8 @@ def content(value: object) -> object | None:
 def encode(value: object, depth: int = 0) -> object:
     """A tree of JSON values, equal for two constants only if their types and values are equal.
 
-    Raises NotPlain for anything that is not a constant, and for a container too deep or inside itself.
+    Raises NotPlain for anything that is not a constant, and for a container that is nested too deeply or
+    contains itself.
     """
     kind = type(value)
     if value is None or kind is bool or kind is str:
@@ -81,6 +80,7 @@ def encode(value: object, depth: int = 0) -> object:
 
 
 def _encode_container(kind: type, value: object, depth: int) -> object:
+    """The encoding of a builtin container and its items."""
     if depth >= DEEPEST:
         raise NotPlain(kind.__qualname__)
     if isinstance(value, dict):
@@ -93,6 +93,7 @@ def _encode_container(kind: type, value: object, depth: int) -> object:
 
 
 def _encode_rest(kind: type, value: object, depth: int) -> object:
+    """The encoding of a standard library value, or of a subclass of a builtin."""
     if kind.__qualname__ in _BY_REPR.get(kind.__module__, ()):
         return [kind.__qualname__, repr(value)]
     if isinstance(value, re.Pattern):

@@ -1,7 +1,8 @@
-"""Which outside names a piece of source reads, and which of them it changes.
+"""Which free names a piece of source reads, and which of them it changes.
 
-A name is outside when no scope of the piece itself binds it. What the piece rebinds or fills (a counter, a
-cache) is state, not a constant, and has to be known apart: a cache that fills during a run is no new code.
+A name is free when no scope of the piece itself binds it. What the piece rebinds or mutates (a counter, a
+cache) is state, not a constant, and is recorded separately: a cache that fills during a run is no change of
+code.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 Chain = tuple[str, ...]
-SELF = ""  # stands for the instance in the names of a class
+SELF = ""  # the first part of names of the instance, in the names of a class
 
 _MUTATORS = {
     *("add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft"),
@@ -27,9 +28,10 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Dotted names are tuples: `helpers.score` is ("helpers", "score").
+    """The free names of a piece of source, by how it uses them.
 
-    What methods change of their instance after its construction is under SELF.
+    Dotted names are tuples: `helpers.score` is ("helpers", "score"). Attributes of the instance that methods
+    change after its construction start with SELF.
     """
 
     reads: frozenset[Chain] = frozenset()
@@ -39,7 +41,7 @@ class Names:
 
 
 def names_of(root: ast.AST) -> Names:
-    """The names of one piece of source: a function, a class, an expression or a module."""
+    """The free names of one piece of source: a function, a class, an expression or a module."""
     visitor = _Visitor(root)
     visitor.visit(root)
     return Names(
@@ -51,7 +53,7 @@ def names_of(root: ast.AST) -> Names:
 
 
 def chain_of(node: ast.AST) -> Chain | None:
-    """The dotted name an expression is, if it is one."""
+    """The dotted name that an expression consists of; None for any other expression."""
     attributes: list[str] = []
     while isinstance(node, ast.Attribute):
         attributes.append(node.attr)
@@ -60,6 +62,8 @@ def chain_of(node: ast.AST) -> Chain | None:
 
 
 class _Visitor(ast.NodeVisitor):
+    """Collects the free names of a syntax tree while it tracks which names are bound."""
+
     def __init__(self, root: ast.AST) -> None:
         self.reads: set[Chain] = set()
         self.rebinds: set[Chain] = set()
@@ -67,13 +71,14 @@ class _Visitor(ast.NodeVisitor):
         self.imports: set[str] = set()
         self._bound: frozenset[str] = frozenset()
         self._declared: frozenset[str] = frozenset()
-        # A parameter's default outlives the call, so filling it matters although the name is local.
+        # A parameter's default outlives the call, so mutating it matters although the name is local.
         self._parameters = frozenset(_parameters(root)) if isinstance(root, Function) else frozenset()
         self._root = root
         self._self: str | None = None
 
     @contextmanager
     def _scope(self, bound: Iterable[str], declared: Iterable[str] = ()) -> Iterator[None]:
+        """A nested scope that binds these names, and declares others global or nonlocal."""
         outer = self._bound, self._declared
         self._declared = frozenset(declared)
         self._bound = (self._bound - self._declared) | frozenset(bound)
@@ -86,12 +91,14 @@ class _Visitor(ast.NodeVisitor):
                 self.visit(node)
 
     def _rebind(self, chain: Chain) -> None:
+        """Record an assignment to a free name, or to an attribute of the instance."""
         if chain[0] not in self._bound and (len(chain) > 1 or chain[0] in self._declared):
             self.rebinds.add(chain)
         elif chain[0] == self._self and len(chain) > 1:
             self.rebinds.add((SELF, *chain[1:]))
 
     def _mutate(self, target: ast.AST) -> None:
+        """Record a mutation of the object behind a free name, or behind an attribute of the instance."""
         chain = chain_of(target)
         if chain is None:
             return
@@ -140,13 +147,14 @@ class _Visitor(ast.NodeVisitor):
         self.imports.update(f"{module}{joint}{alias.name}" for alias in node.names if alias.name != "*")
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        # A class body hides no name from its methods, and may read a name of the module before it binds it.
+        # A class body binds no names for its methods, and may read a global name before it binds it.
         with self._scope(_type_parameters(node)):
             self._visit_all([*node.decorator_list, *node.bases, *node.keywords])
             for child in node.body:
                 self._visit_member(child)
 
     def _visit_member(self, child: ast.stmt) -> None:
+        """Visit a statement of a class body; in a method, its first parameter is the instance."""
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             parameters = _parameters(child)
             outer, self._self = self._self, parameters[0] if parameters else None
@@ -185,6 +193,7 @@ class _Visitor(ast.NodeVisitor):
 
 
 def _parameters(node: Function) -> list[str]:
+    """The names of all parameters."""
     a = node.args
     every = [
         *a.posonlyargs,
@@ -197,13 +206,14 @@ def _parameters(node: Function) -> list[str]:
 
 
 def _type_parameters(node: ast.AST) -> list[str]:
+    """The names of the type parameters (PEP 695)."""
     return [parameter.name for parameter in getattr(node, "type_params", ())]
 
 
 def _outside_body(node: Function, whole: bool) -> list[ast.AST | None]:
-    """What a definition evaluates in the scope around it.
+    """The expressions of a definition that are evaluated in the enclosing scope.
 
-    Not the defaults of the piece itself: they were evaluated once, and the function keeps their values.
+    Without the defaults of the piece itself: they were evaluated once, and the function holds their values.
     """
     a = node.args
     arguments = [a] if whole else [*a.posonlyargs, *a.args, a.vararg, *a.kwonlyargs, a.kwarg]
@@ -212,7 +222,7 @@ def _outside_body(node: Function, whole: bool) -> list[ast.AST | None]:
 
 
 def _bindings(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
-    """The names a scope binds itself, and those it declares to be of a scope around it."""
+    """The names a scope binds, and those it declares global or nonlocal."""
     bound: set[str] = set()
     declared: set[str] = set()
     stack = list(nodes)
@@ -231,6 +241,7 @@ def _bindings(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
 
 
 def _bound_by(node: ast.AST) -> Iterator[str]:
+    """The names that a node binds."""
     if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
         yield node.id
     elif isinstance(node, ast.alias):

@@ -1,4 +1,4 @@
-"""Whose code a file or module is: the user's own, Python's, peira's, or an installed package's."""
+"""Who owns the code of a file or module: the user, Python, peira, or an installed package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PYTHON_FOLDERS = tuple({Path(sysconfig.get_path(name)).resolve() for name in ("
 
 
 def origin(module: str, filename: str | None = None) -> str:
-    """OWN, PYTHON, PEIRA or "package NAME", by the file where there is one and else by the module."""
+    """OWN, PYTHON, PEIRA or "package NAME", decided by the file, or by the module if there is no file."""
     if filename and filename.startswith("<frozen "):
         return PYTHON
     if not filename or filename.startswith("<"):
@@ -27,12 +27,12 @@ def origin(module: str, filename: str | None = None) -> str:
 
 
 def module_file(module: str) -> str | None:
-    """The file of an imported module, if it is imported and has one."""
+    """The file of a module, if it is imported and has one."""
     return getattr(sys.modules.get(module), "__file__", None)
 
 
 def own_file(value: object) -> str | None:
-    """The user's own source file that defines an object, if one does."""
+    """The user's source file that defines an object; None if it is not the user's."""
     code = getattr(value, "__code__", None)
     file = (
         code.co_filename
@@ -45,7 +45,7 @@ def own_file(value: object) -> str | None:
 
 
 def find_module(name: str) -> str | None:
-    """The file that importing a module would run, found without running anything."""
+    """The file that importing a module would execute, found without executing anything."""
     loaded = module_file(name)
     if loaded:
         return loaded
@@ -60,6 +60,7 @@ def find_module(name: str) -> str | None:
 
 
 def _origin_of_name(top: str) -> str:
+    """The owner of a module without a file, by its top-level package."""
     if top in sys.stdlib_module_names:
         return PYTHON
     return PEIRA if top == "peira" else OWN
@@ -67,6 +68,7 @@ def _origin_of_name(top: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _origin_of_file(filename: str) -> str:
+    """The owner of a file, by the folder it is in."""
     path = Path(filename).resolve()
     for place, part in enumerate(path.parts[:-1]):
         if part in _INSTALLED:

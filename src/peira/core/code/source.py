@@ -1,8 +1,7 @@
-"""The source of code that is already running.
+"""The source of running code: a hash of its syntax tree, without comments, format and docstrings.
 
-A source is believed only if compiling it gives the very code that runs: a file edited after it was imported
-is not the source of what runs, and a long run must not take it for that.
-Each file is parsed once per content.
+The first part hashes trees. The second finds the definition of a function or class in its file, and verifies
+by compiling it that the file still contains the code that is running.
 """
 
 from __future__ import annotations
@@ -19,15 +18,75 @@ from functools import cached_property, lru_cache
 
 from peira.core.code.constants import digest_of, encode
 from peira.core.code.names import Chain, Function, Names, chain_of, names_of
-from peira.core.code.syntax import syntax_digest, undecorated
+
+_IGNORED = frozenset(("ctx", "kind", "type_comment", "type_ignores"))
+_DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
+
+
+def syntax_digest(node: ast.AST) -> str:
+    """The digest of a syntax tree, equal for two trees only if they are the same code."""
+    return digest_of(_dump(node))
+
+
+def undecorated(node: ast.AST) -> ast.AST:
+    """The definition without its decorators; any other node unchanged."""
+    if not getattr(node, "decorator_list", None):
+        return node
+    return type(node)(**{**dict(ast.iter_fields(node)), "decorator_list": []})
+
+
+def _dump(node: object) -> object:
+    """A syntax tree as a tree of JSON values."""
+    if isinstance(node, list):
+        return [_dump(item) for item in node]
+    if isinstance(node, ast.Constant):
+        return ["Constant", encode(node.value)]
+    if isinstance(node, ast.JoinedStr):
+        return ["JoinedStr", *_pieces(node)]
+    if not isinstance(node, ast.AST):
+        return encode(node)
+    return [type(node).__name__, *([name, _dump(value)] for name, value in _fields(node))]
+
+
+def _fields(node: ast.AST) -> Iterator[tuple[str, object]]:
+    """The fields of a node that count, without the docstring."""
+    for name, value in ast.iter_fields(node):
+        if name == "body" and isinstance(node, _DOCUMENTED):
+            yield name, _without_docstring(value)
+        elif name == "format_spec" and isinstance(value, ast.JoinedStr) and not value.values:
+            continue
+        elif value is not None and value != [] and name not in _IGNORED:
+            yield name, value
+
+
+def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The body of a definition without its docstring."""
+    match body:
+        case [ast.Expr(value=ast.Constant(value=str())), *rest]:
+            return rest or [ast.Pass()]
+    return body
+
+
+def _pieces(node: ast.JoinedStr) -> list[object]:
+    """The parts of an f-string with adjacent literals joined: Python versions split them differently."""
+    pieces: list[object] = []
+    for part in node.values:
+        if not (isinstance(part, ast.Constant) and isinstance(part.value, str)):
+            pieces.append(_dump(part))
+        elif pieces and isinstance(pieces[-1], str):
+            pieces[-1] += part.value
+        elif part.value:
+            pieces.append(part.value)
+    return pieces
+
 
 _SHAPE_FLAGS = 0x04 | 0x08 | 0x20 | 0x80 | 0x200  # *args, **kwargs, generator, coroutine, async generator
-_parsing = threading.Lock()
+_parsing = threading.Lock()  # the filters of warnings are global
 
 
 @dataclass(frozen=True, slots=True)
-class Decorator:
-    """One decorator of a definition, and the dotted name it calls or is, if it has one."""
+class DecoratorUse:
+    """One decorator of a definition, and its dotted name (of the function, if it is a call), if any."""
 
     name: Chain | None
     digest: str
@@ -35,38 +94,38 @@ class Decorator:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A definition; its decorators stand apart, for what they are at run time decides whether they count."""
+class DefinitionSource:
+    """A definition and, separately, its decorators: their value at run time decides whether they count."""
 
     digest: str
     names: Names
-    decorators: tuple[Decorator, ...] = ()
+    decorators: tuple[DecoratorUse, ...] = ()
 
 
-def source_of_code(code: types.CodeType) -> Source | None:
-    """The source of a function's code; None if there is none that compiles to this code."""
+def source_of_code(code: types.CodeType) -> DefinitionSource | None:
+    """The source of a function's code; None if no source compiles to this code."""
     return _source_of_code(_Same(code))
 
 
-def source_of_class(cls: type, filename: str) -> Source | None:
-    """The source of a class defined in a file; None if there is none that compiles to its methods."""
+def source_of_class(cls: type, filename: str) -> DefinitionSource | None:
+    """The source of a class defined in a file; None if no source compiles to its methods."""
     return _source_of_class(_Same(cls), filename)
 
 
-def source_of_module(filename: str) -> Source | None:
-    """The source of a whole module as its file now stands; None if it cannot be read."""
+def source_of_module(filename: str) -> DefinitionSource | None:
+    """The source of a whole module as its file is now; None if it cannot be read."""
     linecache.checkcache(filename)
     file = _file("".join(linecache.getlines(filename)))
     return _source(file.tree) if file else None
 
 
 def compiled(code: types.CodeType) -> str:
-    """Digest of compiled code, which stands in for source that cannot be seen; it differs between Pythons."""
+    """The digest of compiled code, used if there is no source; it differs between Python versions."""
     return digest_of(_encode_code(code))
 
 
 def methods_of(cls: type) -> list[types.FunctionType]:
-    """The functions that the body of a class defines, in the order of their names."""
+    """The functions that the body of a class defines, sorted by name."""
     members = (_behind(member) for _, member in sorted(vars(cls).items(), key=lambda item: item[0]))
     functions = (member for member in members if isinstance(member, types.FunctionType))
     return [
@@ -75,6 +134,7 @@ def methods_of(cls: type) -> list[types.FunctionType]:
 
 
 def _behind(member: object) -> object:
+    """The function of a staticmethod, classmethod, property or cached_property."""
     match member:
         case staticmethod() | classmethod():
             return member.__func__
@@ -86,7 +146,7 @@ def _behind(member: object) -> object:
 
 
 class _Same:
-    """A cache key that is the object itself: code that compares equal may come from different sources."""
+    """A cache key that compares by identity: code that compares equal may come from different sources."""
 
     __slots__ = ("value",)
 
@@ -101,35 +161,36 @@ class _Same:
 
 
 @lru_cache(maxsize=4096)
-def _source_of_code(key: _Same) -> Source | None:
+def _source_of_code(key: _Same) -> DefinitionSource | None:
     assert isinstance(key.value, types.CodeType)
     found = (file.function(key.value) for file in _versions(key.value.co_filename))
     return next((_source(node) for node in found if node), None)
 
 
 @lru_cache(maxsize=1024)
-def _source_of_class(key: _Same, filename: str) -> Source | None:
+def _source_of_class(key: _Same, filename: str) -> DefinitionSource | None:
     assert isinstance(key.value, type)
     found = (file.class_(key.value, filename) for file in _versions(filename))
     return next((_source(node) for node in found if node), None)
 
 
-def _source(node: ast.AST) -> Source | None:
+def _source(node: ast.AST) -> DefinitionSource | None:
+    """The source of a definition; None if it is nested too deeply to hash."""
     try:
         decorators = tuple(map(_decorator, getattr(node, "decorator_list", ())))
         bare = undecorated(node)
-        return Source(syntax_digest(bare), names_of(bare), decorators)
+        return DefinitionSource(syntax_digest(bare), names_of(bare), decorators)
     except RecursionError:  # an expression nested deeper than Python's own stack
         return None
 
 
-def _decorator(node: ast.expr) -> Decorator:
+def _decorator(node: ast.expr) -> DecoratorUse:
     called = node.func if isinstance(node, ast.Call) else node
-    return Decorator(chain_of(called), syntax_digest(node), names_of(node))
+    return DecoratorUse(chain_of(called), syntax_digest(node), names_of(node))
 
 
 def _versions(filename: str) -> Iterator[_File]:
-    """The file as first read in this process, which is likelier what was imported, then as it stands now."""
+    """The file as first read in this process, which is likely what was imported, then as it is now."""
     first = "".join(linecache.getlines(filename))
     linecache.checkcache(filename)
     for text in dict.fromkeys((first, "".join(linecache.getlines(filename)))):
@@ -139,13 +200,14 @@ def _versions(filename: str) -> Iterator[_File]:
 
 
 def _file(text: str) -> _File | None:
+    """The parsed text, from the cache; one thread at a time."""
     with _parsing:
         return _parse(text)
 
 
 @lru_cache(maxsize=64)
 def _parse(text: str) -> _File | None:
-    # The user saw the warnings of this file when it was imported.
+    # The warnings of this file were shown when it was imported.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -157,7 +219,7 @@ def _parse(text: str) -> _File | None:
 
 
 class _File:
-    """A parsed file: its definitions by the line they start on, or by name for classes."""
+    """A parsed file: its functions and code objects by first line, its classes by qualified name."""
 
     def __init__(self, tree: ast.Module, code: types.CodeType) -> None:
         self.tree = tree
@@ -169,6 +231,7 @@ class _File:
             self._codes[inner.co_firstlineno].append(inner)
 
     def _index(self, tree: ast.Module) -> None:
+        """Index all functions and classes of the file."""
         stack: list[tuple[ast.AST, str]] = [(tree, "")]
         while stack:
             node, prefix = stack.pop()
@@ -181,14 +244,14 @@ class _File:
             stack.extend((child, prefix) for child in ast.iter_child_nodes(node))
 
     def function(self, code: types.CodeType) -> Function | None:
-        """The definition that a code object was compiled from."""
+        """The definition that a code object was compiled from; None if there is none, or it is ambiguous."""
         if not self._holds(code):
             return None
         nodes = [node for node in self._functions.get(code.co_firstlineno, ()) if _name(node) == code.co_name]
         return nodes[0] if len(nodes) == 1 else _by_columns(nodes, code)
 
     def class_(self, cls: type, filename: str) -> ast.ClassDef | None:
-        """The definition of a class, if it is the only one of its name and holds the methods that run."""
+        """The definition of a class; None unless exactly one contains the methods that are running."""
         codes = [method.__code__ for method in methods_of(cls) if method.__code__.co_filename == filename]
         if not all(map(self._holds, codes)):
             return None
@@ -199,11 +262,13 @@ class _File:
         return nodes[0] if len(nodes) == 1 else None
 
     def _holds(self, code: types.CodeType) -> bool:
+        """Whether compiling this file gives this very code."""
         alike = [other for other in self._codes.get(code.co_firstlineno, ()) if other.co_name == code.co_name]
         return bool(alike) and compiled(code) in map(compiled, alike)
 
 
 def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A code object and all code objects nested in it."""
     stack = [code]
     while stack:
         code = stack.pop()
@@ -216,16 +281,18 @@ def _name(node: Function) -> str:
 
 
 def _first_line(node: Function | ast.ClassDef) -> int:
+    """The line of the first decorator, or of the definition."""
     decorators = getattr(node, "decorator_list", None)
     return int(decorators[0].lineno if decorators else node.lineno)
 
 
 def _lines(node: ast.ClassDef) -> set[int]:
+    """The lines that a class definition spans."""
     return set(range(_first_line(node), (node.end_lineno or node.lineno) + 1))
 
 
 def _by_columns(nodes: list[Function], code: types.CodeType) -> Function | None:
-    """Of several lambdas that start on one line, the innermost whose body holds all places of the code."""
+    """Of several lambdas on one line, the innermost whose body contains all positions of the code."""
     places = [(line, end_line, column, end) for line, end_line, column, end in code.co_positions() if end]
     lambdas = [node for node in nodes if isinstance(node, ast.Lambda)]
     if not places or not all(None not in place for place in places):
@@ -245,6 +312,7 @@ def _end(node: ast.expr) -> tuple[int, int]:
 
 
 def _encode_code(code: types.CodeType) -> object:
+    """Compiled code as a tree of JSON values, without names of files and line numbers."""
     shape = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & _SHAPE_FLAGS]
     names = [code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars]
     constants = [_encode_code(c) if isinstance(c, types.CodeType) else encode(c) for c in code.co_consts]

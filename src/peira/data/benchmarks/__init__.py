@@ -1,4 +1,4 @@
-"""The registered benchmarks."""
+"""The built-in benchmarks: functions that return a `Benchmark`."""
 
 from peira.data.benchmarks import choices, code, maths, words
 

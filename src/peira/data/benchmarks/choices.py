@@ -1,7 +1,7 @@
-"""Benchmarks of lettered choices: the input is the question with its choices, and a letter is expected.
+"""Multiple-choice benchmarks: the input is the question with lettered choices, a letter is expected.
 
-Where a data set does not letter its choices, they are put in the order of the alphabet, which knows nothing
-of which of them is right.
+If a data set does not letter its choices, they are sorted alphabetically, so that their order does not depend
+on which one is right.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _listed(question: str, choices: str) -> str:
 
 
 def _place(right: str, choices: str) -> str:
-    """A template of the letter that the right one of some sorted choices has."""
+    """A template of the letter of the right choice among sorted choices."""
     return (
         f"{{% for choice in {choices} %}}{{% if choice == {right} %}}"
         f"{{{{ '{LETTERS}'[loop.index0] }}}}{{% endif %}}{{% endfor %}}"
@@ -31,6 +31,7 @@ def _place(right: str, choices: str) -> str:
 
 
 def _prompts(letters: str) -> tuple[Prompt, ...]:
+    """The prompts of multiple-choice benchmarks: step by step, letter only, few-shot."""
     among = f"{', '.join(letters[:-1])} or {letters[-1]}"
     shown = "{% for example in examples %}{{ example.input }}\n\nAnswer: {{ example.output }}\n\n{% endfor %}"
     return (
@@ -44,18 +45,20 @@ def _prompts(letters: str) -> tuple[Prompt, ...]:
     )
 
 
-def _choices(name: str, title: str, letters: str, **said: Any) -> Benchmark:
+def _choices(name: str, title: str, letters: str, **fields: Any) -> Benchmark:
+    """A multiple-choice benchmark with these letters."""
     return Benchmark(
         name=name,
         title=title,
         prompts=_prompts(letters),
         transform={"name": "choice_letter", "letters": letters},
         evaluators=({"name": "choice", "letters": letters},),
-        **said,
+        **fields,
     )
 
 
 def gpqa() -> Benchmark:
+    """GPQA Diamond: graduate-level questions that are hard to answer by searching."""
     wrong = ", ".join(f"row['Incorrect Answer {n}']" for n in (1, 2, 3))
     four = f"([row['Correct Answer'], {wrong}] | map('trim') | sort)"
     return _choices(
@@ -77,6 +80,7 @@ def gpqa() -> Benchmark:
 
 
 def super_gpqa() -> Benchmark:
+    """SuperGPQA: graduate-level questions of 285 disciplines."""
     return _choices(
         "super_gpqa",
         "SuperGPQA: graduate questions of 285 disciplines",
@@ -97,6 +101,7 @@ def super_gpqa() -> Benchmark:
 
 
 def mmlu_pro() -> Benchmark:
+    """MMLU-Pro: ten choices in fourteen subjects."""
     source = {
         "dataset": "TIGER-Lab/MMLU-Pro",
         "revision": "527feea0afed1de15a8c115abf7be4c912123315",
@@ -115,6 +120,7 @@ def mmlu_pro() -> Benchmark:
 
 
 def medqa() -> Benchmark:
+    """MedQA: questions of the United States medical licensing examination."""
     source = {
         "dataset": "GBaker/MedQA-USMLE-4-options",
         "input": _listed("question", "[options.A, options.B, options.C, options.D]"),
@@ -132,6 +138,7 @@ def medqa() -> Benchmark:
 
 
 def medmcqa() -> Benchmark:
+    """MedMCQA: questions of Indian medical entrance examinations."""
     source = {
         "dataset": "openlifescienceai/medmcqa",
         "input": _listed("question", "[opa, opb, opc, opd]"),
@@ -149,6 +156,7 @@ def medmcqa() -> Benchmark:
 
 
 def commonsense_qa() -> Benchmark:
+    """CommonsenseQA: questions of common knowledge."""
     source = {
         "dataset": "tau/commonsense_qa",
         "input": _listed("question", "choices.text"),
@@ -166,6 +174,7 @@ def commonsense_qa() -> Benchmark:
 
 
 def piqa() -> Benchmark:
+    """PIQA: physical commonsense, two choices."""
     source = {
         "dataset": "ybisk/piqa",
         "revision": "refs/convert/parquet",
@@ -184,6 +193,7 @@ def piqa() -> Benchmark:
 
 
 def sciq() -> Benchmark:
+    """SciQ: science examination questions."""
     four = "([correct_answer, distractor1, distractor2, distractor3] | sort)"
     source = {
         "dataset": "allenai/sciq",
@@ -203,6 +213,7 @@ def sciq() -> Benchmark:
 
 
 def social_i_qa() -> Benchmark:
+    """Social IQa: social commonsense, three choices."""
     source = {
         "dataset": "allenai/social_i_qa",
         "revision": "refs/convert/parquet",

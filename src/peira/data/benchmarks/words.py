@@ -1,4 +1,4 @@
-"""Benchmarks whose answers are words: short answers out of a text, and instructions to be kept to."""
+"""Benchmarks with text answers: reading comprehension (CoQA) and instruction following (IFEval)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ ASKED = '{"ids": {{ instruction_id_list | tojson }}, "arguments": {{ kwargs | to
 
 
 def coqa() -> Benchmark:
+    """CoQA: conversations about a text; each turn is a case, each conversation a cluster."""
     return Benchmark(
         name="coqa",
         title="CoQA: conversations about a text",
@@ -38,6 +39,7 @@ def coqa() -> Benchmark:
 
 
 def ifeval() -> Benchmark:
+    """IFEval: instructions that a program can check."""
     return Benchmark(
         name="ifeval",
         title="IFEval: instructions that a program can check",

@@ -1,22 +1,23 @@
-"""Exports: results as files that other tools read. Each format is a plug-in of the kind "export"."""
+"""Exports of results for other tools; each format is a plug-in of the kind "export"."""
 
 from __future__ import annotations
 
 from peira.core.registry import Registry
 
-ROOMS = {
-    "tidy": ("csv", "csv-long"),
+MODULES = {
+    "csv_files": ("csv", "csv-long"),
     "excel": ("excel",),
-    "lines": ("jsonl",),
-    "columnar": ("parquet",),
-    "database": ("sqlite",),
+    "jsonl": ("jsonl",),
+    "parquet": ("parquet",),
+    "sqlite": ("sqlite",),
     "artifact": ("artifact",),
     "hub": ("hf",),
     "trackers": ("mlflow", "wandb"),
 }
-"""Which room has which formats; a room is imported when one of its formats is used."""
+"""The formats of each module, which is imported lazily when one of them is used."""
 
 
 def register(registry: Registry) -> None:
-    for room, names in ROOMS.items():
-        registry.promise("export", names, f"{__name__}.{room}")
+    """Register all export formats lazily."""
+    for module, names in MODULES.items():
+        registry.promise("export", names, f"{__name__}.{module}")

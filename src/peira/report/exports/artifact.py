@@ -1,33 +1,120 @@
-"""The artifact folder that the design-research tools read: the same file names, the same columns.
+"""The artifact folder of the design-research tools, with start and end times of trials.
 
-A trial is a run there, a case a problem, a score an evaluation. What their tables have no place for stays
-exact in their JSON columns. The moment in `manifest.json` is that of the run, so that the same results give
-the same bytes.
+Trial rows have durations but no times. Start and end are events of the run that executed a trial: this run's
+log is read first, then those of other runs, newest first, until all ends are known.
+
+In that format a trial is a run, a case a problem, and a score an evaluation. What its tables have no column
+for is kept in their JSON columns. `manifest.json` has the time of the run, not of the export, so that the
+same results give the same bytes.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import msgspec
+import numpy as np
 import yaml
 
-from peira.analysis.aims import Aims
-from peira.analysis.export import line, text
-from peira.analysis.exporting import Makes
-from peira.analysis.origin import Origin
+from peira.analysis.export_formats import Makes
 from peira.analysis.results import Results
+from peira.core.contracts import RunQuery
 from peira.core.ids import Json
+from peira.core.log.events import Record, TaskFinished, TaskReused, TasksClaimed
 from peira.core.registry import Registry
 from peira.errors import Invalid
 from peira.plan.manifest import layout_of
 from peira.report.exports import artifact_rows as rows
-from peira.report.exports.times import Times
+from peira.results.aims import Aims
+from peira.results.background import StoredRun
+from peira.results.rows import line, text
+
+# Times
+
+PAGE = 5_000
+"""The number of events per read."""
+ALL = 2**31
+"""A limit beyond any number of runs."""
+
+
+class Times:
+    """When trials last started and ended, in seconds since 1970; None if unknown."""
+
+    def __init__(self, trials: Iterable[str]) -> None:
+        # The first 8 bytes of the SHA-256 id suffice as a key; this takes 24 bytes per trial.
+        self._keys = np.unique(np.array(array("Q", map(_key, trials)), dtype=np.uint64))
+        self._began = np.full(len(self._keys), np.nan)
+        self._ended = np.full(len(self._keys), np.nan)
+
+    def read(self, origin: StoredRun) -> Times:
+        """Read the times from the event logs of the store; returns itself."""
+        for run in self._runs(origin):
+            if not np.isnan(self._ended).any():
+                break
+            # Logs read earlier are newer and take precedence.
+            known_began, known_ended = self._began.copy(), self._ended.copy()
+            for page in _pages(origin, run):
+                self._note(page)
+            self._began = np.where(np.isnan(known_ended), self._began, known_began)
+            self._ended = np.where(np.isnan(known_ended), self._ended, known_ended)
+        return self
+
+    def _runs(self, origin: StoredRun) -> Iterator[str]:
+        """This run, then all others, newest first."""
+        yield origin.run.id
+        store: Any = origin.store
+        yield from (run.id for run in store.runs(RunQuery(limit=ALL)) if run.id != origin.run.id)
+
+    def _note(self, page: Sequence[Record]) -> None:
+        """Record the times of a page of events."""
+        began, ended = [], []
+        for record in page:
+            event = record.event
+            if isinstance(event, TasksClaimed):
+                began += [(_key(task), record.at) for task in event.tasks]
+            elif isinstance(event, (TaskFinished, TaskReused)):
+                ended.append((_key(event.task), record.at))
+        self._put(self._began, began)
+        self._put(self._ended, ended)
+
+    def _put(self, column: Any, found: Sequence[tuple[int, float]]) -> None:
+        """Store times in a column, ignoring trials of other studies."""
+        if not found or not len(self._keys):
+            return
+        keys = np.array([key for key, _ in found], dtype=np.uint64)
+        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        ours = self._keys[at] == keys
+        column[at[ours]] = np.array([moment for _, moment in found])[ours]
+
+    def of(self, trial: str) -> tuple[float | None, float | None]:
+        """The start and end of a trial."""
+        at = min(int(np.searchsorted(self._keys, np.uint64(_key(trial)))), len(self._keys) - 1)
+        if at < 0 or self._keys[at] != _key(trial):
+            return None, None
+        began, ended = float(self._began[at]), float(self._ended[at])
+        return (None if began != began else began), (None if ended != ended else ended)
+
+
+def _key(id: str) -> int:
+    """The first 8 bytes of a trial id as an integer."""
+    return int(id[:16], 16)
+
+
+def _pages(origin: StoredRun, run: str) -> Iterator[list[Record]]:
+    """The events of a run, in pages."""
+    after = 0
+    while records := origin.store.events(run, after, PAGE):
+        yield records
+        after = records[-1].seq
+
+
+# Folder
 
 FILES = (
     "study.yaml",
@@ -44,10 +131,13 @@ OWN = "peira"
 
 
 class ArtifactFolder:
+    """The artifact folder; needs the results of a stored run."""
+
     makes: Makes = "folder"
     suffixes: tuple[str, ...] = ()
 
     def write(self, results: Results, path: Path) -> None:
+        """Write all files of the folder; raises Invalid without a stored run."""
         if results.origin is None:
             raise Invalid(
                 "an artifact folder says when things happened: it needs the results of a stored run"
@@ -60,6 +150,7 @@ class ArtifactFolder:
             _documents(results, origin, counted, path)
 
     def owns(self, path: Path) -> bool:
+        """Whether the folder has no other files and a manifest written by peira."""
         manifest = path / "manifest.json"
         if not manifest.is_file() or {file.name for file in path.iterdir()} - {*FILES}:
             return False
@@ -72,20 +163,21 @@ class ArtifactFolder:
 
 
 class Counted:
-    """What the manifest says of all runs."""
+    """Totals over all trials for the manifest."""
 
     def __init__(self) -> None:
         self.states: Counter[str] = Counter()
         self.models: set[str] = set()
 
     def seen(self, run: Mapping[str, Json]) -> None:
+        """Count one trial."""
         self.states[str(run["status"])] += 1
         self.models |= {str(run["model_name"])} - {"None", ""}
 
 
-def _tables(results: Results, origin: Origin, times: Times, path: Path) -> Counted:
-    """The trials are read once, and everything about each is written at once."""
-    named = rows.Named(results, origin)
+def _tables(results: Results, origin: StoredRun, times: Times, path: Path) -> Counted:
+    """Write the CSV files in one pass over the trials."""
+    named = rows.ArtifactNames(results, origin)
     counted = Counted()
     with (
         _table(path / "runs.csv", rows.RUN) as runs,
@@ -108,29 +200,33 @@ def _tables(results: Results, origin: Origin, times: Times, path: Path) -> Count
 
 @contextmanager
 def _table(path: Path, columns: Sequence[str]) -> Iterator[TextIO]:
+    """Open a CSV file and write its header."""
     with path.open("w", newline="", encoding="utf-8") as file:
         file.write(line(columns))
         yield file
 
 
 def _write(file: TextIO, columns: Sequence[str], found: Iterable[Mapping[str, Json]]) -> None:
+    """Write rows to a CSV file."""
     file.writelines(line([_cell(row.get(name)) for name in columns]) for row in found)
 
 
 def _cell(value: Json) -> str | None:
+    """A value as the text of a cell; booleans are True and False."""
     return str(value) if isinstance(value, bool) else text(value)
 
 
-def _documents(results: Results, origin: Origin, counted: Counted, path: Path) -> None:
+def _documents(results: Results, origin: StoredRun, counted: Counted, path: Path) -> None:
+    """Write the YAML and JSON files."""
     kept = origin.manifest.snapshot
-    asked: dict[str, Json] = kept if isinstance(kept, dict) else {}
+    snapshot: dict[str, Json] = kept if isinstance(kept, dict) else {}
     study = {
         "schema_version": SCHEMA,
         "study_id": results.study,
-        "title": asked.get("title") or results.study,
-        "description": asked.get("description", ""),
+        "title": snapshot.get("title") or results.study,
+        "description": snapshot.get("description", ""),
         "seed": origin.manifest.seed,
-        "study": asked,
+        "study": snapshot,
     }
     manifest = {
         "schema_version": SCHEMA,
@@ -157,8 +253,10 @@ def _documents(results: Results, origin: Origin, counted: Counted, path: Path) -
 
 
 def _json(path: Path, document: Json) -> None:
+    """Write an indented JSON file."""
     path.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
 
 
 def register(registry: Registry) -> None:
+    """Register the format."""
     registry.add("export", "artifact", ArtifactFolder)

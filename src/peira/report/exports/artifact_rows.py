@@ -1,4 +1,4 @@
-"""The rows of an artifact folder: what a trial, its scores and its condition are called there."""
+"""The rows of an artifact folder: trials, events, scores and conditions in its terms."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from peira.analysis.aims import Aims
-from peira.analysis.export import text
-from peira.analysis.origin import Origin
 from peira.analysis.results import Results
-from peira.analysis.trials import FAILED, TrialResult
-from peira.analysis.trials import named as parts
-from peira.core.events import State
 from peira.core.ids import Json, digest, seed_of, short
+from peira.core.log.events import State
+from peira.results.aims import Aims
+from peira.results.background import StoredRun
+from peira.results.rows import text
+from peira.results.trials import FAILED, TrialResult
+from peira.results.trials import named as parts
 
 CONDITION = ("study_id", "condition_id", "admissible", "constraint_messages", "assignment_meta_json")
 RUN = (
@@ -67,18 +67,18 @@ EVALUATION = (
     "notes_json",
 )
 RESERVED = {*CONDITION, "timestamp"}
-"""Columns that a factor cannot have: their reader takes a timestamp for one, wherever it stands."""
+"""Column names that a factor cannot have; readers interpret any column named timestamp."""
 COUNTED = ("calls", "input_tokens", "output_tokens", "cost", "spent")
 """Metrics that have columns of their own."""
 
 
-class Named:
-    """What is said of the whole study; and the conditions, as the trials name them."""
+class ArtifactNames:
+    """Facts about the study, and the conditions collected from its trials."""
 
-    def __init__(self, results: Results, origin: Origin) -> None:
-        asked = origin.manifest.snapshot if isinstance(origin.manifest.snapshot, dict) else {}
+    def __init__(self, results: Results, origin: StoredRun) -> None:
+        snapshot = origin.manifest.snapshot if isinstance(origin.manifest.snapshot, dict) else {}
         self.study = results.study
-        self.blocks: tuple[str, ...] = tuple(asked.get("blocks") or ())
+        self.blocks: tuple[str, ...] = tuple(snapshot.get("blocks") or ())
         self.conditions: dict[str, dict[str, Json]] = {}
         aims = results.aims or Aims()
         self.units = {aims.measure_of(one.name): one.unit for one in aims.outcomes}
@@ -87,15 +87,15 @@ class Named:
             self.condition(refused.agent, refused.shown, refused.reasons)
 
     def condition(self, agent: str, shown: Mapping[str, Json], reasons: Sequence[str] | None = None) -> str:
-        """The id of a condition; one with reasons is not admissible."""
+        """Register a condition and return its id; one with reasons is inadmissible."""
         factors = {"agent": agent, **shown}
         id = short(digest({"agent": agent, "factors": dict(shown)}))
         self.conditions.setdefault(id, {"factors": factors, "shown": dict(shown), "reasons": reasons})
         return id
 
 
-def conditions(named: Named) -> tuple[list[str], Iterator[dict[str, Json]]]:
-    """The columns of conditions.csv, and its rows: those of trials first, then what was not admissible."""
+def conditions(named: ArtifactNames) -> tuple[list[str], Iterator[dict[str, Json]]]:
+    """The columns and rows of conditions.csv: those of trials first, then inadmissible ones."""
     found = named.conditions
     factors = list(dict.fromkeys(name for one in found.values() for name in one["shown"]))
     columns = _columns(factors, named.blocks)
@@ -109,7 +109,7 @@ def conditions(named: Named) -> tuple[list[str], Iterator[dict[str, Json]]]:
 
 
 def _columns(factors: Sequence[str], blocks: Sequence[str]) -> dict[str, str]:
-    """A column for each factor, by its own name unless another has it."""
+    """A unique column name for each factor."""
     taken, columns = {*RESERVED}, {}
     for factor in sorted(factors, key=lambda name: name in blocks):
         column = f"block_{factor}" if factor in blocks else factor or "factor_"
@@ -121,6 +121,7 @@ def _columns(factors: Sequence[str], blocks: Sequence[str]) -> dict[str, str]:
 
 
 def _condition(study: str, id: str, found: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Json]:
+    """A row of conditions.csv."""
     reasons, shown = found["reasons"], found["shown"]
     moved = {factor: column for factor, column in columns.items() if factor != column and factor in shown}
     about = {"factors": found["factors"], **({"columns": moved} if moved else {})}
@@ -135,8 +136,13 @@ def _condition(study: str, id: str, found: Mapping[str, Any], columns: Mapping[s
 
 
 def run(
-    trial: TrialResult, named: Named, condition: str, began: float | None, ended: float | None
+    trial: TrialResult, named: ArtifactNames, condition: str, began: float | None, ended: float | None
 ) -> dict[str, Json]:
+    """A row of runs.csv.
+
+    `condition` is the id from `ArtifactNames.condition`; `began` and `ended` are seconds since 1970, None if
+    unknown.
+    """
     metrics = trial.metrics
     model = trial.about.get("served") or trial.condition.get("model")
     failure = trial.failure
@@ -165,18 +171,19 @@ def run(
 
 
 def _whole(number: float) -> Json:
+    """An integral number as an integer."""
     return int(number) if number == int(number) else number
 
 
 def _status(state: State) -> str:
-    """A trial's state in the words of those tools; what has not ended is pending or running."""
+    """The status of a trial in the terms of the format."""
     if state is State.succeeded:
         return "success"
     return "failed" if state in FAILED else "pending" if state is State.queued else "running"
 
 
 def _primary(trial: TrialResult, name: str | None) -> Json:
-    """The declared primary outcome; else the only number that scores gave."""
+    """The declared primary outcome, or else the only numeric score."""
     values = {part: value for _, part, value in _values(trial) if not isinstance(value, str)}
     values |= {} if name in values or name is None else {name: trial.metrics.get(name)}
     found = (
@@ -191,8 +198,8 @@ def _values(trial: TrialResult) -> Iterator[tuple[str, str, Json]]:
         yield from ((score.name, part, value) for part, value in parts(score).items())
 
 
-def evaluations(trial: TrialResult, named: Named) -> Iterator[dict[str, Json]]:
-    """A row for each number that was given or reported; a text stands in the notes, for it has no number."""
+def evaluations(trial: TrialResult, named: ArtifactNames) -> Iterator[dict[str, Json]]:
+    """The rows of evaluations.csv: scores, failures and metrics; texts are put into the notes."""
     taken = set()
     for evaluator, name, value in _values(trial):
         taken.add(name)
@@ -209,8 +216,14 @@ def evaluations(trial: TrialResult, named: Named) -> Iterator[dict[str, Json]]:
 
 
 def _evaluation(
-    trial: TrialResult, of: Named, evaluator: str, name: str, value: float | None, notes: Mapping[str, Json]
+    trial: TrialResult,
+    of: ArtifactNames,
+    evaluator: str,
+    name: str,
+    value: float | None,
+    notes: Mapping[str, Json],
 ) -> dict[str, Json]:
+    """A row of evaluations.csv."""
     return {
         "run_id": trial.id,
         "evaluator_id": evaluator,
@@ -223,9 +236,12 @@ def _evaluation(
 
 
 def events(
-    trial: TrialResult, named: Named, condition: str, began: float | None, ended: float | None
+    trial: TrialResult, named: ArtifactNames, condition: str, began: float | None, ended: float | None
 ) -> Iterator[dict[str, Json]]:
-    """That it was asked, and what came of it; nothing of a trial that was not begun, or still runs."""
+    """The rows of events.csv: input and output or error; none for a trial that has not ended.
+
+    An unknown start is taken as the end minus the duration.
+    """
     if ended is None or (trial.state not in FAILED and trial.state is not State.succeeded):
         return
     start = ended - trial.took if began is None or began > ended else began
@@ -246,15 +262,17 @@ def events(
         yield common | _event(trial.id, ended, "assistant_output", trial.agent, trial.output)
 
 
-def _event(trial: str, at: float, kind: str, actor: str, said: Json) -> dict[str, Json]:
+def _event(trial: str, at: float, kind: str, actor: str, content: Json) -> dict[str, Json]:
+    """The columns of an event that differ between the events of a trial."""
     return {
         "timestamp": moment(at),
         "record_id": f"{trial}-{kind}",
-        "text": text(said) or "",
+        "text": text(content) or "",
         "actor_id": actor,
         "event_type": kind,
     }
 
 
 def moment(at: float | None) -> str | None:
+    """A time as ISO 8601 text."""
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")

@@ -1,7 +1,7 @@
-"""A Hugging Face data set folder: Parquet files, and a card that says how they are loaded.
+"""A Hugging Face data set folder: Parquet files and a data set card.
 
-`datasets.load_dataset(folder)` gives the trials, `load_dataset(folder, "scores")` the scores. The card's
-words about the study are escaped: nothing that a study or a model says becomes part of its structure.
+`datasets.load_dataset(folder)` loads the trials, `load_dataset(folder, "scores")` the scores. Texts of the
+study are escaped in the card, so that they cannot change its structure.
 """
 
 from __future__ import annotations
@@ -11,31 +11,37 @@ from pathlib import Path
 
 import yaml
 
-from peira.analysis import layout
-from peira.analysis.export import columns, flat
-from peira.analysis.exporting import Makes
+from peira.analysis.export_formats import Makes
 from peira.analysis.results import Results
-from peira.analysis.spool import Spool
 from peira.core.ids import canonical, short
 from peira.core.registry import Registry
-from peira.core.words import counted
-from peira.report.exports.columnar import ALWAYS, library, write_table
-from peira.report.exports.tidy import LONG, OF_SCORE, score_rows
+from peira.core.text import grid as layout
+from peira.core.text.words import counted
+from peira.report.exports.csv_files import LONG, OF_SCORE, score_rows
+from peira.report.exports.parquet import ALWAYS, library, write_table
+from peira.results.rows import Spool, columns, flat
 
 CARD = "README.md"
+"""The file of the data set card."""
 FILES = {"trials": "data/trials.parquet", "scores": "data/scores.parquet"}
+"""The Parquet files by configuration."""
 TAG = "peira-export"
+"""The tag that marks the card as written by peira."""
 SCORE_KINDS = {"number": "float", "repeat": "int", "part": "str"}
+"""The types of columns of the scores."""
 MOST_CONDITIONS = 50
-"""The card has a row for each, unless there are more."""
+"""The card has one row per condition, unless there are more than this."""
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
 
 class HubFolder:
+    """A Hugging Face data set folder."""
+
     makes: Makes = "folder"
     suffixes: tuple[str, ...] = ()
 
     def write(self, results: Results, path: Path) -> None:
+        """Write both Parquet files and the card in one pass over the trials."""
         library()
         (path / "data").mkdir(parents=True)
         with Spool() as trials, Spool() as scores:
@@ -55,6 +61,7 @@ class HubFolder:
         (path / CARD).write_text(_card(results, trials.rows, by), encoding="utf-8")
 
     def owns(self, path: Path) -> bool:
+        """Whether the folder has no other files and a card with our tag."""
         known = {CARD, "data", *FILES.values()}
         if {str(file.relative_to(path)) for file in path.rglob("*")} - known or not (path / CARD).is_file():
             return False
@@ -62,6 +69,7 @@ class HubFolder:
 
 
 def _card(results: Results, trials: int, by: list[str]) -> str:
+    """The data set card: YAML metadata, a description and the table of means."""
     about = {
         "pretty_name": f"{results.study}, run {short(results.run_id)}",
         "tags": [TAG],
@@ -99,10 +107,11 @@ Columns of several kinds, or with nested values, are JSON text.
 """
 
 
-def _escaped(said: str) -> str:
-    """A text on one line of Markdown, without structure of its own."""
-    return layout.markdown([layout.cell(said)], []).splitlines()[0].removeprefix("| ").removesuffix(" |")
+def _escaped(raw: str) -> str:
+    """A text as one line of Markdown without markup."""
+    return layout.markdown([layout.cell(raw)], []).splitlines()[0].removeprefix("| ").removesuffix(" |")
 
 
 def register(registry: Registry) -> None:
+    """Register the format."""
     registry.add("export", "hf", HubFolder)

@@ -1,9 +1,9 @@
-"""MLflow and Weights & Biases: a run of theirs for a run of ours, with means, their intervals and the trials.
+"""MLflow and Weights & Biases: one tracker run per run, with means, intervals and trials.
 
-MLflow gets a parent run, and a child for each condition with its factors as parameters and its means as
-metrics. Weights & Biases gets one run with a table of the means. Both get the trials as a file. It goes into
-the folder that is named, or to MLflow's tracking URI. Weights & Biases is written offline, for `wandb sync`,
-unless WANDB_MODE says otherwise.
+MLflow gets a parent run, and a child run for each condition with its factors as parameters and its means as
+metrics. Weights & Biases gets one run with a table of the means. Both get the trials as a file. The target is
+the named folder, or MLflow's tracking URI. Weights & Biases is written offline, for `wandb sync`, unless
+WANDB_MODE says otherwise.
 """
 
 from __future__ import annotations
@@ -17,26 +17,28 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from peira.analysis import layout
-from peira.analysis.export import text
 from peira.analysis.results import Results
-from peira.analysis.table import Row, Table
+from peira.analysis.table.value import TRACKED, Table, TableRow
 from peira.core.ids import short
 from peira.core.registry import Registry
+from peira.core.text import grid as layout
 from peira.errors import Invalid
-from peira.report.exports.lines import JsonLines
+from peira.report.exports.jsonl import JsonLines
+from peira.results.rows import text
 
-STATISTICS = ("mean", "low", "high", "n", "cases", "failed", "unscored")
 LONGEST = 500
-"""What a parameter or tag of MLflow holds, at least."""
+"""The length limit of MLflow's parameters and tags."""
 _ODD = re.compile(r"[^A-Za-z0-9_\-. /]")
 
 
 class Mlflow:
+    """Records results in MLflow."""
+
     makes: Literal["entry"] = "entry"
     suffixes: tuple[str, ...] = ()
 
     def record(self, results: Results, where: str) -> None:
+        """Create a parent run and one child run per condition; raises Invalid if MLflow fails."""
         mlflow, table = _library("mlflow"), _means(results)
         try:
             self._record(mlflow.MlflowClient(_tracking(where)), results, table, where)
@@ -44,6 +46,7 @@ class Mlflow:
             raise Invalid(f"mlflow: {str(problem).splitlines()[0]}") from None
 
     def _record(self, client: Any, results: Results, table: Table, where: str) -> None:
+        """Create the experiment if necessary, then the parent run, its children and artifacts."""
         found = client.get_experiment_by_name(results.study)
         beside = None if "://" in where else (Path(where).resolve() / "artifacts").as_uri()
         experiment = found.experiment_id if found else client.create_experiment(results.study, beside)
@@ -60,14 +63,18 @@ class Mlflow:
 
 
 def _tracking(where: str) -> str:
-    """A tracking URI as it is; in a folder MLflow keeps a database, for its file store takes no more runs."""
+    """The tracking URI; for a folder, a SQLite database in it.
+
+    MLflow's file store accepts no new runs.
+    """
     if "://" in where:
         return where
     Path(where).mkdir(parents=True, exist_ok=True)
     return f"sqlite:///{Path(where).resolve() / 'mlflow.db'}"
 
 
-def _condition(client: Any, run: str, by: Sequence[str], group: list[Row]) -> None:
+def _condition(client: Any, run: str, by: Sequence[str], group: list[TableRow]) -> None:
+    """Log the parameters and metrics of a condition."""
     for key, level in _unique(dict(zip(by, group[0].labels, strict=True))).items():
         client.log_param(run, key, (text(level) or "")[:LONGEST])
     for key, number in _unique(_numbers(group)).items():
@@ -76,10 +83,13 @@ def _condition(client: Any, run: str, by: Sequence[str], group: list[Row]) -> No
 
 
 class Wandb:
+    """Records results in Weights & Biases."""
+
     makes: Literal["entry"] = "entry"
     suffixes: tuple[str, ...] = ()
 
     def record(self, results: Results, where: str) -> None:
+        """Create one run with the table of means and the trials as an artifact."""
         wandb, table = _library("wandb"), _means(results)
         Path(where).mkdir(parents=True, exist_ok=True)
         with _files(results, table) as files:
@@ -102,6 +112,7 @@ class Wandb:
 
 
 def _library(name: str) -> Any:
+    """Import an optional library; raises Invalid if it is not installed."""
     try:
         return import_module(name)
     except ImportError:
@@ -109,25 +120,26 @@ def _library(name: str) -> Any:
 
 
 def _means(results: Results) -> Table:
-    """By every factor that the trials have."""
+    """The table of means by every factor."""
     factors = dict.fromkeys(name for trial in results.stream() for name in trial.condition)
     return results.table(*factors)
 
 
-def _groups(table: Table) -> list[list[Row]]:
+def _groups(table: Table) -> list[list[TableRow]]:
     """The rows of each condition."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[TableRow]] = {}
     for row in table.body:
         found.setdefault(text(list(row.labels)) or "", []).append(row)
     return list(found.values())
 
 
-def _numbers(rows: list[Row]) -> dict[str, float]:
+def _numbers(rows: list[TableRow]) -> dict[str, float]:
+    """The tracked numbers of these rows, by name."""
     several = len({text(list(row.labels)) for row in rows}) > 1
     named = {}
     for row in rows:
         place = [*map(layout.cell, row.labels)] if several else []
-        for statistic in STATISTICS:
+        for statistic in TRACKED:
             value = getattr(row, statistic)
             if value is not None:
                 named["/".join([*place, row.score or "trials", statistic])] = float(value)
@@ -135,11 +147,12 @@ def _numbers(rows: list[Row]) -> dict[str, float]:
 
 
 def _plain(name: str) -> str:
+    """A name with only the characters that trackers accept."""
     return _ODD.sub("_", name).strip(" /.")
 
 
 def _unique(named: Mapping[str, Any]) -> dict[str, Any]:
-    """The same under names that both take; those that become equal are numbered."""
+    """The same values under names that trackers accept; colliding names are numbered."""
     found: dict[str, Any] = {}
     for name, value in named.items():
         plain = _plain(name)[:200] or "_"
@@ -152,12 +165,13 @@ def _unique(named: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> Any:
+    """A value as a table cell: plain values as they are, everything else as JSON."""
     return value if value is None or isinstance(value, (str, float, int)) else text(value)
 
 
 @contextmanager
 def _files(results: Results, table: Table) -> Iterator[list[Path]]:
-    """The trials and the means, as files."""
+    """Temporary files with the trials and the means."""
     with tempfile.TemporaryDirectory() as folder:
         trials, means = Path(folder) / "trials.jsonl", Path(folder) / "means.json"
         JsonLines().write(results, trials)
@@ -166,5 +180,6 @@ def _files(results: Results, table: Table) -> Iterator[list[Path]]:
 
 
 def register(registry: Registry) -> None:
+    """Register both trackers."""
     registry.add("export", "mlflow", Mlflow)
     registry.add("export", "wandb", Wandb)

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from peira.report.plots.calibration import calibration
-from peira.report.plots.canvas import save
-from peira.report.plots.cases import cases
-from peira.report.plots.convergence import convergence
-from peira.report.plots.forest import forest
-from peira.report.plots.half_normal import half_normal
-from peira.report.plots.interaction import interaction
-from peira.report.plots.pareto import pareto
-from peira.report.plots.plot import Plot
+from peira.report.plots.canvas import Plot, save
+from peira.report.plots.curves import calibration, cases, convergence, pareto
+from peira.report.plots.effects import forest, half_normal, interaction
 from peira.report.value import Report
 
 PLOTS: dict[str, Callable[[Report], Plot | None]] = {
@@ -25,16 +19,17 @@ PLOTS: dict[str, Callable[[Report], Plot | None]] = {
     "convergence": convergence,
     "cases": cases,
 }
+"""The plots by name, in the order of the report."""
 
 
 def plots_of(report: Report) -> dict[str, Plot]:
-    """Those that there is something to draw for."""
-    made = {name: make(report) for name, make in PLOTS.items()}
-    return {name: plot for name, plot in made.items() if plot is not None}
+    """The plots of a report that have something to draw."""
+    plots = {name: make(report) for name, make in PLOTS.items()}
+    return {name: plot for name, plot in plots.items() if plot is not None}
 
 
 def save_all(report: Report, folder: Path) -> list[Path]:
-    """Every plot as .svg and as .png, in a folder that is made if need be."""
+    """Save every plot as .svg and .png in a folder, which is created if necessary."""
     folder.mkdir(parents=True, exist_ok=True)
     return [
         save(plot, folder / f"{name}{ending}")

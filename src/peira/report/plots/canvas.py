@@ -1,6 +1,7 @@
-"""Drawing with matplotlib: as a file, or as SVG that becomes a part of a page.
+"""Plots as values, and drawing them with matplotlib into a file or as inline SVG.
 
-The same plot is the same bytes each time. In a page it takes on the page's font and colours, light or dark.
+Output is reproducible: the same plot gives the same bytes. Inline SVG takes the page's font and colours,
+light or dark.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,58 @@ from typing import Any
 from markupsafe import escape
 
 from peira.errors import Invalid
-from peira.report.plots.plot import INK, LINE, PAPER, QUIET, Plot
+from peira.report.value import PlotPoint
+from peira.spec.files import write_whole
+
+# Plots
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#B09500")
+"""Okabe and Ito's colours for the colour-blind, with the last two replaced."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+INK, QUIET, LINE, PAPER = "#1d232b", "#5d6875", "#d4d9df", "#fefefd"
+"""The colours of text, secondary text, grid and background; an HTML page may override them."""
+
+WIDTH = 7.2
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot to draw: `draw` takes a matplotlib figure of this size, in inches.
+
+    `alt` is the text alternative.
+    """
+
+    name: str
+    title: str
+    alt: str
+    height: float
+    draw: Callable[[Any], None]
+    width: float = WIDTH
+
+
+def clipped(text: str, most: int = 40) -> str:
+    """The text cut to `most` characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def bars(points: list[PlotPoint]) -> list[list[float]]:
+    """The lengths of error bars below and above; 0 where bounds are unknown."""
+    low = [0.0 if p.mean is None or p.low is None else max(0.0, p.mean - p.low) for p in points]
+    high = [0.0 if p.mean is None or p.high is None else max(0.0, p.high - p.mean) for p in points]
+    return [low, high]
+
+
+def plain(axes: Any, grid: str = "both") -> None:
+    """Style the axes: no frame, a light grid in the background."""
+    for side in ("top", "right", "left", "bottom"):
+        axes.spines[side].set_visible(False)
+    axes.grid(axis=grid, color=LINE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)
+
+
+# Drawing
 
 NEEDED = "plots need matplotlib: pip install 'peira[plot]'"
 ENDINGS = (".svg", ".png")
@@ -35,7 +89,9 @@ SETTINGS: dict[Any, Any] = {
     "figure.facecolor": PAPER,
     "axes.facecolor": "none",
 }
+"""The matplotlib settings; the fixed hash salt makes SVG output reproducible."""
 THEME = {INK: "var(--ink)", QUIET: "var(--quiet)", LINE: "var(--line)", PAPER: "var(--paper)"}
+"""CSS variables that replace the fixed colours in inline SVG."""
 STYLE = re.compile(r'style="([^"]*)"')
 FAMILY = re.compile(r"font-family: [^;]*;?\s*")
 OWN_STYLE = re.compile(r"<defs>\s*<style[^>]*>.*?</style>\s*</defs>", re.DOTALL)
@@ -44,20 +100,22 @@ TAG = re.compile(r"<[^>]+>")
 
 
 def available() -> bool:
+    """Whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
 def save(plot: Plot, file: Path) -> Path:
-    """Write the plot as .svg or .png."""
+    """Write the plot as .svg or .png and return the path; raises Invalid for other suffixes."""
     if file.suffix.lower() not in ENDINGS:
         raise Invalid(f"plot: {file.name!r} must end in one of {', '.join(ENDINGS)}")
     if not file.parent.is_dir():
         raise Invalid(f"plot: there is no folder {str(file.parent)!r}")
-    file.write_bytes(drawn(plot, file.suffix.lower()[1:]))
+    write_whole(file, drawn(plot, file.suffix.lower()[1:]))
     return file
 
 
 def drawn(plot: Plot, kind: str) -> bytes:
+    """The plot as bytes of this format; raises Invalid if matplotlib is not installed."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -65,7 +123,7 @@ def drawn(plot: Plot, kind: str) -> bytes:
         raise Invalid(NEEDED) from None
     data = io.BytesIO()
     with mpl.rc_context(SETTINGS), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is drawn as a box
+        warnings.filterwarnings("ignore", "Glyph")  # characters missing in the font are drawn as boxes
         figure = Figure(figsize=(plot.width, plot.height), layout="constrained")
         plot.draw(figure)
         figure.savefig(data, format=kind, dpi=200, metadata={"Date": None} if kind == "svg" else None)
@@ -73,7 +131,7 @@ def drawn(plot: Plot, kind: str) -> bytes:
 
 
 def inline(plot: Plot, name: str) -> str:
-    """The plot as an element of a page: no names that another plot has, no styles that reach beyond it."""
+    """The plot as an SVG element for HTML, with unique ids and without global styles."""
     text = drawn(plot, "svg").decode()
     text = OWN_STYLE.sub("", METADATA.sub("", text[text.index("<svg") :]))
     whole, rest = text.split(">", 1)
@@ -84,6 +142,7 @@ def inline(plot: Plot, name: str) -> str:
 
 
 def _local(tag: str, prefix: str) -> str:
+    """A tag with prefixed ids and references, and themed styles."""
     tag = re.sub(r'\bid="', f'id="{prefix}', tag)
     tag = re.sub(r"url\(#", f"url(#{prefix}", tag)
     tag = re.sub(r'href="#', f'href="#{prefix}', tag)
@@ -91,6 +150,7 @@ def _local(tag: str, prefix: str) -> str:
 
 
 def _themed(style: str) -> str:
+    """A style with colours replaced by CSS variables and without fonts."""
     for colour, name in THEME.items():
         style = style.replace(colour, name)
     return FAMILY.sub("", style)

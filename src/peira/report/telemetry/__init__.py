@@ -1,22 +1,12 @@
-"""What happens, told to OpenTelemetry: spans of runs, attempts and calls, by the GenAI conventions.
+"""OpenTelemetry tracing: spans of runs, attempts and calls, by the GenAI semantic conventions.
 
-Its rooms are opened when that is wanted.
+Imported lazily, only if telemetry is enabled.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from peira.core.lazy import lazy_imports
 
-from peira.core.door import open_late
-
-if TYPE_CHECKING:
-    from peira.report.telemetry.listening import telling
-    from peira.report.telemetry.spans import OpenTelemetry
-
-__all__ = ["OpenTelemetry", "telling"]
-
-_ROOMS = {
-    "peira.report.telemetry.listening": ("telling",),
-    "peira.report.telemetry.spans": ("OpenTelemetry",),
-}
-open_late(__name__, _ROOMS)
+with lazy_imports(__name__):
+    from peira.report.telemetry.spans import OpenTelemetry as OpenTelemetry
+    from peira.report.telemetry.spans import telling as telling

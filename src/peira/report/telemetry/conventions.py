@@ -1,7 +1,7 @@
-"""Attempts and calls in the words of OpenTelemetry's GenAI conventions: names and attributes, nothing else.
+"""Span names and attributes of attempts and calls, by OpenTelemetry's GenAI semantic conventions.
 
-What was said to a model and what it answered is among them only if content is asked for, in the
-conventions' form: messages of parts, as JSON, because an attribute cannot be a structure.
+The content of requests and replies is included only if requested, in the form of the conventions: messages
+made of parts, encoded as JSON, since span attributes cannot be nested.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ import msgspec
 from peira.core.contracts import Attempt
 from peira.core.ids import Json
 from peira.core.models import Reply, Request
-from peira.engine.work import Evaluate, Generate
+from peira.engine.stages import EvaluateWork, GenerateWork
 
 Attributes = dict[str, Any]
 SHORT = 80
-"""A factor's level that is a longer text is most likely a prompt, and counts as content."""
+"""Levels of factors that are longer texts are probably prompts, and count as content."""
 
 PROVIDERS = {"gemini": "gcp.gemini", "mistral": "mistral_ai", "xai": "x_ai"}
-"""Providers that the conventions know by another name than ours."""
+"""Providers whose name in the conventions differs from ours."""
 
 NUMBERS = ("temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty")
+"""Request parameters that are numbers."""
 COUNTS = {"max_tokens": "max_tokens", "seed": "seed", "n": "choice.count"}
+"""Request parameters that are integers, with their names in the conventions."""
 USAGE = {
     "input": "input_tokens",
     "output": "output_tokens",
@@ -32,13 +34,16 @@ USAGE = {
     "written": "cache_creation.input_tokens",
     "reasoning": "reasoning.output_tokens",
 }
+"""Fields of token usage, with their names in the conventions."""
 
 
 def of_attempt(attempt: Attempt, content: bool) -> tuple[str, Attributes]:
-    """The name and attributes of a span about an attempt: a trial is an agent invoked, a score an output
-    evaluated."""
+    """The span name and attributes of an attempt.
+
+    A trial invokes an agent, a score evaluates an output.
+    """
     work = attempt.work
-    if isinstance(work, Generate):
+    if isinstance(work, GenerateWork):
         return f"invoke_agent {work.agent.label}", {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": work.agent.label,
@@ -46,7 +51,7 @@ def of_attempt(attempt: Attempt, content: bool) -> tuple[str, Attributes]:
             "peira.repeat": work.repeat,
             **_levels(work.condition, content),
         }
-    if isinstance(work, Evaluate):
+    if isinstance(work, EvaluateWork):
         return f"evaluate {work.evaluator.name}", {
             "gen_ai.evaluation.name": work.evaluator.name,
             "peira.trial.id": work.trial,
@@ -55,20 +60,23 @@ def of_attempt(attempt: Attempt, content: bool) -> tuple[str, Attributes]:
 
 
 def of_call(model: str, request: Request | None, content: bool) -> tuple[str, Attributes]:
-    """The name and attributes of a span about a call, as it begins. `model` is provider:name."""
-    provider, colon, asked = model.partition(":")
-    known: Attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": asked or model}
+    """The span name and attributes of a call when it starts; `model` is provider:name.
+
+    Request parameters are included if the request is known, its messages only if `content` is true.
+    """
+    provider, colon, model_name = model.partition(":")
+    known: Attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model_name or model}
     if colon:
         known["gen_ai.provider.name"] = PROVIDERS.get(provider, provider)
     if request is not None:
-        known |= _asked(request)
+        known |= _parameters(request)
     if request is not None and content:
-        known |= _said(request)
+        known |= _content(request)
     return f"chat {known['gen_ai.request.model']}", known
 
 
 def of_reply(reply: Reply, content: bool) -> Attributes:
-    """What a reply adds to the span of its call."""
+    """The attributes that a reply adds to the span of its call."""
     found: Attributes = {
         "gen_ai.response.model": reply.model or None,
         "gen_ai.response.finish_reasons": [reply.finish] if reply.finish else None,
@@ -80,7 +88,8 @@ def of_reply(reply: Reply, content: bool) -> Attributes:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _asked(request: Request) -> Attributes:
+def _parameters(request: Request) -> Attributes:
+    """The request parameters."""
     given = request.parameters
     known: Attributes = {f"gen_ai.request.{name}": _number(given.get(name)) for name in NUMBERS}
     known |= {f"gen_ai.request.{name}": _count(given.get(ours)) for ours, name in COUNTS.items()}
@@ -92,15 +101,17 @@ def _asked(request: Request) -> Attributes:
 
 
 def _number(value: Json) -> float | None:
+    """A parameter as a float; None if it is not a number."""
     return float(value) if isinstance(value, (int, float)) else None
 
 
 def _count(value: Json) -> int | None:
+    """A parameter as an integer; None if it is not one."""
     return value if isinstance(value, int) else None
 
 
 def _levels(condition: Mapping[str, Json], content: bool) -> Attributes:
-    """Each factor's level, as it is or as JSON."""
+    """The level of each factor, encoded as JSON if it is not plain; long texts only with content."""
     plain = {
         name: level if isinstance(level, (str, int, float)) else _json(level)
         for name, level in condition.items()
@@ -115,20 +126,23 @@ def _levels(condition: Mapping[str, Json], content: bool) -> Attributes:
 # Content
 
 
-def _said(request: Request) -> Attributes:
-    said: Attributes = {"gen_ai.input.messages": _json([_message(m) for m in request.messages])}
+def _content(request: Request) -> Attributes:
+    """The content of a request."""
+    content: Attributes = {"gen_ai.input.messages": _json([_message(m) for m in request.messages])}
     if request.system is not None:
-        said["gen_ai.system_instructions"] = _json([_text(request.system)])
+        content["gen_ai.system_instructions"] = _json([_text(request.system)])
     if request.tools:
-        said["gen_ai.tool.definitions"] = _json([{"type": "function", **tool} for tool in request.tools])
-    return said
+        content["gen_ai.tool.definitions"] = _json([{"type": "function", **tool} for tool in request.tools])
+    return content
 
 
 def _message(message: Mapping[str, Json]) -> dict[str, Json]:
+    """A message in the form of the conventions."""
     return {"role": message["role"], "parts": list(_parts(message))}
 
 
 def _parts(message: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
+    """The parts of a message."""
     content: Json = message.get("content")
     if message["role"] == "tool":
         yield {"type": "tool_call_response", "id": message.get("id"), "response": content}
@@ -141,6 +155,7 @@ def _parts(message: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
 
 
 def _part(part: Mapping[str, Json]) -> dict[str, Json]:
+    """A text or image part."""
     if part["type"] != "image":
         return _text(part.get("text", ""))
     image = {"modality": "image", "mime_type": part.get("media")}
@@ -150,7 +165,7 @@ def _part(part: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def _answers(reply: Reply) -> list[dict[str, Json]]:
-    """One message for each answer; what came beside the text belongs to the first."""
+    """One message per answer; reasoning and tool calls belong to the first."""
     beside: list[dict[str, Json]] = []
     if reply.reasoning:
         beside.append({"type": "reasoning", "content": reply.reasoning})
@@ -161,8 +176,10 @@ def _answers(reply: Reply) -> list[dict[str, Json]]:
 
 
 def _text(text: str) -> dict[str, Json]:
+    """A text part."""
     return {"type": "text", "content": text}
 
 
 def _json(value: object) -> str:
+    """A value as JSON text."""
     return msgspec.json.encode(value).decode()

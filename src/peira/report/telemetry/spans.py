@@ -1,42 +1,125 @@
-"""Runs, attempts and calls as OpenTelemetry spans, each inside the one it belongs to.
+"""OpenTelemetry spans of runs, attempts and calls, and the tracer provider they are sent to.
 
-They begin and end on different threads, so parents are found by what they are about and never by the
-current context. A span is of what really happened: a trial that is reused or an answer that is replayed has
-none. A call in a batch outlives the attempt that asked, and lies in the run; its span is made when it is
-collected, and goes back to when it was handed in, if that was in this process.
+Configuration is by OpenTelemetry's environment variables: OTEL_TRACES_EXPORTER (otlp, console, none, or any
+installed exporter), OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and so on. Only
+exporters are looked up here; OpenTelemetry reads the rest itself.
+
+Spans start and end on different threads, so a parent is found by its key, never by the current context. Spans
+describe what was executed: reused trials and replayed answers have none. A batched call outlives the attempt
+that made it, so its parent is the run; its span is created when the batch is collected and starts at
+submission, if that was in this process.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from peira.core.contracts import Attempt
-from peira.core.events import State, Status
+from peira.core.log.events import State, Status
 from peira.core.models import Reply, Request
+from peira.core.registry import nearest, registry
+from peira.errors import Invalid
 from peira.report.telemetry.conventions import of_attempt, of_call, of_reply
-from peira.report.telemetry.provider import provider_in_use
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, TracerProvider
 
+
+# Tracer provider
+
+GROUP = "opentelemetry_traces_exporter"
+EXPORTER = "OTEL_TRACES_EXPORTER"
+PROTOCOL = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+OTLP = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
+
+
+def provider_in_use() -> TracerProvider:
+    """The program's tracer provider, or one configured from the environment.
+
+    Raises Invalid if OpenTelemetry or the requested exporter is not installed.
+    """
+    try:
+        from opentelemetry import trace
+    except ImportError:
+        raise Invalid('telemetry: "otel" needs OpenTelemetry: pip install "peira[otel]"') from None
+    given = trace.get_tracer_provider()
+    return _configured_provider() if isinstance(given, trace.ProxyTracerProvider) else given
+
+
+@lru_cache(1)
+def _configured_provider() -> TracerProvider:
+    """Our own tracer provider, one per process; it flushes when the process ends at the latest."""
+    try:
+        from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        raise Invalid('telemetry: "otel" needs OpenTelemetry\'s SDK: pip install "peira[otel]"') from None
+    exporters = [_exporter(name) for name in _wanted()]
+    ours = Resource.create().merge(Resource({"service.name": "peira"}))
+    provider = TracerProvider(resource=ours.merge(OTELResourceDetector().detect()))
+    for exporter in exporters:
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
+
+
+def _wanted() -> list[str]:
+    """The exporters named in the environment."""
+    names = map(str.strip, os.environ.get(EXPORTER, "otlp").split(","))
+    return [name for name in names if name not in ("", "none")]
+
+
+def _exporter(name: str) -> Any:
+    """Load an exporter by name; raises Invalid if it is missing or fails."""
+    from importlib.metadata import entry_points  # slow, and not needed before this
+
+    installed = {entry.name: entry for entry in entry_points(group=GROUP)}
+    found = next((one for one in _plugins(name) if one in installed), None)
+    if found is None and name == "otlp":
+        raise Invalid(
+            f'telemetry: no exporter for OTLP is installed: pip install "peira[otel]", or set {EXPORTER}'
+        )
+    if found is None:
+        raise Invalid(f"telemetry: {EXPORTER}: no exporter {name!r}{nearest(name, installed)}")
+    try:
+        return installed[found].load()()
+    except Exception as problem:
+        raise Invalid(f"telemetry: the exporter {name!r} cannot be used: {problem}") from problem
+
+
+def _plugins(name: str) -> list[str]:
+    """The entry points that may provide an exporter; OTLP has two protocols."""
+    if name != "otlp":
+        return [name]
+    configured = (os.environ.get(variable) for variable in PROTOCOL)
+    protocol = next(filter(None, configured), None)
+    return list(OTLP.values()) if protocol is None else [OTLP.get(protocol, protocol)]
+
+
+# Spans
+
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 CAPTURING = ("true", "span_only", "span_and_event")
 OTHER = "_OTHER"
-"""The conventions' word for an error of no known kind."""
+"""The conventions' value for an error of unknown type."""
 Key = tuple[str, ...]
+"""The key of a span: run; run and task; or run, task and call."""
 QUIET = (State.succeeded, State.waiting)
-"""How an attempt may end without being an error: one that waits is made again."""
+"""Final states of an attempt that are not errors; a waiting one is attempted again."""
 
 
 class OpenTelemetry:
-    """A listener for the registry's hooks.
+    """A listener for the registry's hooks that creates spans.
 
-    Spans go to the given provider, by default to the one that the program has configured, or else where the
-    environment says. What is said to models is left out unless
-    OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT asks for it.
+    Spans go to `provider`, by default to the one the program has configured, or else to one configured from
+    the environment. Message content is left out unless OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT
+    requests it.
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
@@ -45,31 +128,36 @@ class OpenTelemetry:
         self._tracer = (provider or provider_in_use()).get_tracer("peira", version("peira"))
         self._content = os.environ.get(CAPTURE, "").strip().lower() in CAPTURING
         self._open: dict[Key, Span] = {}
-        self._handed: dict[Key, tuple[int, Request | None]] = {}
+        self._handed: dict[Key, tuple[float, Request | None]] = {}
         self._newest = ""
 
-    def run_began(self, run: str) -> None:
+    def run_began(self, run: str, at: float = 0.0) -> None:
+        """Start the span of a run."""
         self._newest = run
-        self._begin((run,), "run", {})
+        self._begin((run,), "run", {}, at=at)
 
-    def run_ended(self, run: str, status: str) -> None:
-        """With it ends what had no end of its own: an attempt that was parked, a call that was given up."""
+    def run_ended(self, run: str, status: str, at: float = 0.0) -> None:
+        """End the span of a run and all spans in it that are still open, such as waiting attempts."""
         for key in list(self._open):  # at once: other runs may be under way
             if key[0] == run and len(key) > 1:
-                self._end(key, error="abandoned")
+                self._end(key, error="abandoned", at=at)
         for key in [key for key in list(self._handed) if key[0] == run]:
-            del self._handed[key]  # left for a later process, which will tell
+            del self._handed[key]  # a later process collects the batch and reports the call
         error = "" if status == Status.completed else status
-        self._end((run,), {"peira.run.status": status}, error)
+        self._end((run,), {"peira.run.status": status}, error, at=at)
 
-    def attempt_began(self, task: str, epoch: int, run: str = "", attempt: Attempt | None = None) -> None:
+    def attempt_began(
+        self, task: str, epoch: int, run: str = "", attempt: Attempt | None = None, at: float = 0.0
+    ) -> None:
+        """Start the span of an attempt."""
         name, known = ("attempt", {}) if attempt is None else of_attempt(attempt, self._content)
         run = run or self._newest
-        self._begin((run, task), name, {**known, "peira.task.id": task, "peira.attempt": epoch})
+        self._begin((run, task), name, {**known, "peira.task.id": task, "peira.attempt": epoch}, at=at)
 
-    def attempt_ended(self, task: str, state: str, run: str = "") -> None:
+    def attempt_ended(self, task: str, state: str, run: str = "", at: float = 0.0) -> None:
+        """End the span of an attempt."""
         error = "" if state in QUIET else state
-        self._end((run or self._newest, task), {"peira.state": state}, error)
+        self._end((run or self._newest, task), {"peira.state": state}, error, at=at)
 
     def call_began(
         self,
@@ -79,22 +167,25 @@ class OpenTelemetry:
         run: str = "",
         request: Request | None = None,
         batch: str = "",
+        at: float = 0.0,
     ) -> None:
+        """Start the span of a call; for a batched call only remember when it was submitted."""
         place = run or self._newest, task, key
         if batch:
-            self._handed[place] = time.time_ns(), request
+            self._handed[place] = at or time.time(), request
         else:
-            self._asked(place, model, request)
+            self._start_call(place, model, request, at=at)
 
-    def _asked(
-        self, place: Key, model: str, request: Request | None, batch: str = "", since: int = 0
+    def _start_call(
+        self, place: Key, model: str, request: Request | None, batch: str = "", at: float = 0.0
     ) -> None:
+        """Start the span of a call."""
         from opentelemetry.trace import SpanKind
 
         name, known = of_call(model, request, self._content)
         known |= {"peira.call.key": place[-1], **({"peira.batch.id": batch} if batch else {})}
         inside = place[:1] if batch else place[:-1]
-        self._begin(place, name, known, SpanKind.CLIENT, inside, since)
+        self._begin(place, name, known, SpanKind.CLIENT, inside, at)
 
     def call_ended(
         self,
@@ -106,16 +197,17 @@ class OpenTelemetry:
         status: int = 0,
         model: str = "",
         batch: str = "",
+        at: float = 0.0,
     ) -> None:
-        """`status` is what the provider answered with, if it answered."""
+        """End the span of a call; `status` is the provider's HTTP status, if it answered."""
         place = run or self._newest, task, key
         found = {} if reply is None else of_reply(reply, self._content)
         if batch:
-            since, request = self._handed.pop(place, (0, None))
-            self._asked(place, model, request, batch, since)
+            since, request = self._handed.pop(place, (0.0, None))
+            self._start_call(place, model, request, batch, since or at)
             found |= {} if since else {"peira.batch.earlier": True}
         error = "" if reply is not None else str(status or OTHER)
-        self._end(place, found, error, problem)
+        self._end(place, found, error, problem, at)
 
     def _begin(
         self,
@@ -124,21 +216,28 @@ class OpenTelemetry:
         attributes: Mapping[str, Any],
         kind: Any = None,
         inside: Key | None = None,
-        since: int = 0,
+        at: float = 0.0,
     ) -> None:
+        """Start a span at this time, by default now, under its parent."""
         from opentelemetry.trace import SpanKind, set_span_in_context
 
-        self._end(key, error="abandoned")  # of an earlier attempt that nobody ended
+        self._end(key, error="abandoned", at=at)  # of an earlier attempt that was never ended
         parent = self._open.get(key[:-1] if inside is None else inside)
         context = None if parent is None else set_span_in_context(parent)
         known = {"peira.run.id": key[0], **attributes}
         self._open[key] = self._tracer.start_span(
-            name, context, kind or SpanKind.INTERNAL, known, start_time=since or None
+            name, context, kind or SpanKind.INTERNAL, known, start_time=_nanoseconds(at)
         )
 
     def _end(
-        self, key: Key, attributes: Mapping[str, Any] | None = None, error: str = "", why: str = ""
+        self,
+        key: Key,
+        attributes: Mapping[str, Any] | None = None,
+        error: str = "",
+        why: str = "",
+        at: float = 0.0,
     ) -> None:
+        """End a span, if it is open."""
         from opentelemetry.trace import StatusCode
 
         span = self._open.pop(key, None)
@@ -148,9 +247,59 @@ class OpenTelemetry:
         if error:
             span.set_attribute("error.type", error)
             span.set_status(StatusCode.ERROR, why or None)
-        span.end()
+        span.end(_nanoseconds(at))
 
     def close(self) -> None:
-        """End what is still open: its run came to no end."""
+        """End the spans that are still open because their run did not end."""
         for key in sorted(self._open, key=len, reverse=True):
             self._end(key, error="abandoned")
+
+
+def _nanoseconds(at: float) -> int | None:
+    """A time in nanoseconds; None means now."""
+    return int(at * 1e9) if at else None
+
+
+# One listener for all runs
+
+_lock = threading.Lock()
+_listeners: list[OpenTelemetry] = []
+_runs = 0
+
+
+@contextmanager
+def telling(wanted: bool) -> Iterator[None]:
+    """While the context lasts, send spans to OpenTelemetry if `wanted`.
+
+    Concurrent runs share one listener.
+    """
+    if not wanted:
+        yield
+        return
+    _join()
+    try:
+        yield
+    finally:
+        _leave()
+
+
+def _join() -> None:
+    """Register the shared listener, or count one more run on it."""
+    global _runs
+    with _lock:
+        if not _listeners:
+            listener = OpenTelemetry()
+            registry.hook(listener)
+            _listeners.append(listener)
+        _runs += 1
+
+
+def _leave() -> None:
+    """Unregister and close the listener after the last run."""
+    global _runs
+    with _lock:
+        _runs -= 1
+        if not _runs:
+            listener = _listeners.pop()
+            registry.unhook(listener)
+            listener.close()

@@ -1,5 +1,5 @@
-"""SQLite, embedded: the store that a laptop starts with."""
+"""The embedded SQLite store, which is the default."""
 
-from peira.stores.sqlite.store import SqliteStore
+from peira.stores.sqlite.store import SqliteScheme, SqliteStore
 
-__all__ = ["SqliteStore"]
+__all__ = ["SqliteScheme", "SqliteStore"]

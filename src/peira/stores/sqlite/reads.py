@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import chain, islice
 from typing import Any
 
 import apsw
 
 from peira.core.codec import decode_event
-from peira.core.contracts import CallQuery, RunQuery, Tally
-from peira.core.events import Record, State, Status
-from peira.core.queries import CALL_STATES
-from peira.core.state import Call, Run, Task
-from peira.stores.sqlite.rows import CALL, RUN, SEQ_BITS, TASK, call_value, place, run_value, task_value
+from peira.core.contracts import CallQuery, CallTotals, RunQuery
+from peira.core.ids import short
+from peira.core.log.events import Record, State, Status, Unreadable
+from peira.core.log.rows import CALL_STATES
+from peira.core.log.state import Call, Run, Task
+from peira.errors import StoreDamaged
+from peira.stores.sqlite.rows import (
+    CALL,
+    RUN,
+    SEQ_BITS,
+    TASK,
+    call_value,
+    place,
+    run_value,
+    task_value,
+    unreadable_call,
+    unreadable_run,
+    unreadable_task,
+)
 
 ROOMS = (8, 32, 128, 500)
 CHUNK = ROOMS[-1]
@@ -46,10 +60,16 @@ def _run_ids(db: apsw.Connection) -> Callable[[int], str]:
     return look
 
 
-def tasks(db: apsw.Connection, ids: Sequence[str]) -> Iterator[tuple[int, Task]]:
+def tasks(db: apsw.Connection, ids: Sequence[str], looking: bool = False) -> Iterator[tuple[int, Task]]:
+    """The tasks of these ids. StoreDamaged if one cannot be read; for those who only look it has failed."""
     run_id = _run_ids(db)
     for row in _by_digest(db, f"SELECT {TASK} FROM task WHERE substr(id, 1, 8)", ids):
-        yield row[0], task_value(row, run_id)
+        try:
+            yield row[0], task_value(row, run_id)
+        except StoreDamaged as problem:
+            if not looking:
+                raise
+            yield row[0], unreadable_task(row, problem)
 
 
 def calls(db: apsw.Connection, keys: Sequence[str]) -> Iterator[tuple[int, Call]]:
@@ -65,9 +85,10 @@ def _by_digest(db: apsw.Connection, sql: str, digests: Sequence[str]) -> Iterato
     return (row for row in _in(db, sql, [key[:8] for key in keys]) if row[1] in wanted)
 
 
-def runs(db: apsw.Connection, ids: Sequence[str]) -> Iterator[tuple[int, Run]]:
+def runs(db: apsw.Connection, ids: Sequence[str], looking: bool = False) -> Iterator[tuple[int, Run]]:
+    """The runs of these ids. StoreDamaged if one cannot be read, except for those who only look."""
     for row in _in(db, f"SELECT {RUN} FROM run WHERE id", ids):
-        yield row[0], run_value(row)
+        yield row[0], (_run if looking else run_value)(row)
 
 
 def ready(db: apsw.Connection, classes: Sequence[str], n: int, now: float) -> list[Task]:
@@ -93,6 +114,26 @@ def records(db: apsw.Connection, run: str, after: int, limit: int) -> list[Recor
     sql = "SELECT place, at, body FROM event WHERE place > ? AND place < ? ORDER BY place LIMIT ?"
     rows = db.execute(sql, (place(n, after), place(n + 1, 0), limit))
     return [Record(run, at - place(n, 0), when, decode_event(body)) for at, when, body in rows]
+
+
+def unreadable(db: apsw.Connection) -> Iterator[str]:
+    """Every event and every row whose bytes are not what was written, one line each."""
+    run_id = _run_ids(db)
+    for at, body in db.execute("SELECT place, body FROM event ORDER BY n"):
+        if isinstance(event := decode_event(body), Unreadable):
+            run = at >> SEQ_BITS
+            yield f"run {short(run_id(run) or '?')}, event {at - place(run, 0)} cannot be read: {event.why}"
+    values: tuple[tuple[str, Callable[..., object]], ...] = (
+        (f"SELECT {TASK} FROM task", partial(task_value, run_id=run_id)),
+        (f"SELECT {CALL} FROM call", partial(call_value, run_id=run_id)),
+        (f"SELECT {RUN} FROM run", run_value),
+    )
+    for sql, value in values:
+        for row in db.execute(sql):
+            try:
+                value(row)
+            except StoreDamaged as problem:
+                yield str(problem)
 
 
 def history(db: apsw.Connection) -> Iterator[Record]:
@@ -138,7 +179,8 @@ def every_row(db: apsw.Connection) -> Iterator[Task | Call | Run]:
 
 
 def listing(db: apsw.Connection, query: RunQuery) -> list[Run]:
-    """Newest first. Every filter has an index that is in this order, so a listing stops at its limit."""
+    """Newest first: in the order in which they began, or by the clock where a time is asked for. Every filter
+    has an index that is in this order, so a listing stops at its limit."""
     at, n, table = "planned", "n", "run"
     if query.tag:
         at, n, table = "at", "run", "run_tag CROSS JOIN run ON run.n = run_tag.run"
@@ -154,8 +196,17 @@ def listing(db: apsw.Connection, query: RunQuery) -> list[Run]:
     }
     given = {sql: value for sql, value in where.items() if value}
     clause = " AND ".join(given) or "1"
-    sql = f"SELECT {RUN} FROM {table} WHERE {clause} ORDER BY {at} DESC, {n} DESC LIMIT ?"
-    return [run_value(row) for row in db.execute(sql, (*given.values(), query.limit))]
+    order = f"{at} DESC, {n} DESC" if query.since or query.until else f"{n} DESC"
+    sql = f"SELECT {RUN} FROM {table} WHERE {clause} ORDER BY {order} LIMIT ?"
+    return [_run(row) for row in db.execute(sql, (*given.values(), query.limit))]
+
+
+def _run(row: tuple[Any, ...]) -> Run:
+    """The run, also one whose row is damaged: a listing shows it with the rest."""
+    try:
+        return run_value(row)
+    except StoreDamaged as problem:
+        return unreadable_run(row, problem)
 
 
 def called(db: apsw.Connection, query: CallQuery) -> list[Call]:
@@ -166,10 +217,17 @@ def called(db: apsw.Connection, query: CallQuery) -> list[Call]:
     rows = db.execute(
         f"SELECT {CALL} FROM call WHERE n IN ({chosen}) ORDER BY asked DESC", (*values, query.limit)
     )
-    return [call_value(row, run_id) for row in rows]
+    return [_call(row, run_id) for row in rows]
 
 
-def tally(db: apsw.Connection, query: CallQuery) -> Tally:
+def _call(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Call:
+    try:
+        return call_value(row, run_id)
+    except StoreDamaged as problem:
+        return unreadable_call(row, problem)
+
+
+def tally(db: apsw.Connection, query: CallQuery) -> CallTotals:
     table, clause, values = _called(db, query)
     counts = ", ".join(f"coalesce(sum(state = '{state}'), 0)" for state in CALL_STATES)
     [row] = db.execute(
@@ -180,7 +238,7 @@ def tally(db: apsw.Connection, query: CallQuery) -> Tally:
     )
     input, output, cost, unpriced, *found = row
     states = {state: n for state, n in zip(CALL_STATES, found, strict=True) if n}
-    return Tally(states, input, output, cost, unpriced)
+    return CallTotals(states, input, output, cost, unpriced)
 
 
 def _called(db: apsw.Connection, query: CallQuery) -> tuple[str, str, list[Any]]:

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from peira.core.codec import decode_result, encode
-from peira.core.events import NOTHING, CallIntended, Record, Spent, State, Status
+from peira.core.log.events import NOTHING, CallIntended, Failure, Record, Result, Spent, State, Status
+from peira.core.log.state import NO_RESULT, Call, Run, Task, touched_call
 from peira.core.looks import Look
-from peira.core.state import NO_RESULT, Call, Run, Task, touched_call
+from peira.errors import StoreDamaged
 
 STATES = (
     State.queued,
@@ -138,7 +139,30 @@ def task_row(task: Task, n: int, run: int) -> tuple[Any, ...]:
     )
 
 
+UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, IndexError, AttributeError)
+"""What decoding a row raises if its bytes are not what was written."""
+
+
+def damaged(what: str, problem: Exception) -> StoreDamaged:
+    """The error about a row or an event that cannot be decoded."""
+    return StoreDamaged(f"{what} cannot be read: {problem}")
+
+
 def task_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Task:
+    """The task of a row; StoreDamaged if it cannot be read."""
+    try:
+        return _task_value(row, run_id)
+    except UNREADABLE as problem:
+        raise damaged(f"task {row[0]}", problem) from problem
+
+
+def unreadable_task(row: tuple[Any, ...], problem: StoreDamaged) -> Task:
+    """What stands for a task whose row is damaged, for those who look: failed, and why."""
+    failure = Failure(type(problem).__name__, str(problem))
+    return Task(row[1].hex(), row[2], row[3], State.failed, row[5], result=Result(failure=failure))
+
+
+def _task_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Task:
     rest = _task_rest.decode(row[13]) if row[13] else NO_REST
     return Task(
         row[1].hex(),
@@ -181,6 +205,19 @@ def run_row(run: Run, n: int) -> tuple[Any, ...]:
 
 
 def run_value(row: tuple[Any, ...]) -> Run:
+    """The run of a row; StoreDamaged if it cannot be read."""
+    try:
+        return _run_value(row)
+    except UNREADABLE as problem:
+        raise damaged(f"run {row[0]}", problem) from problem
+
+
+def unreadable_run(row: tuple[Any, ...], problem: StoreDamaged) -> Run:
+    """What stands for a run whose row is damaged, for those who look: interrupted, and why."""
+    return Run(row[1], row[2], row[3], row[4], Status.interrupted, row[6], row[7], reason=str(problem))
+
+
+def _run_value(row: tuple[Any, ...]) -> Run:
     rest: Mapping[str, Any] = msgspec.structs.asdict(_run_rest.decode(row[10]))
     return Run(
         row[1],
@@ -230,6 +267,19 @@ def _call_row(call: Call, n: int, asked: int | None) -> tuple[Any, ...]:
 
 
 def call_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Call:
+    """The call or step of a row; StoreDamaged if it cannot be read."""
+    try:
+        return _call_value(row, run_id)
+    except UNREADABLE as problem:
+        raise damaged(f"call {row[0]}", problem) from problem
+
+
+def unreadable_call(row: tuple[Any, ...], problem: StoreDamaged) -> Call:
+    """What stands for a call whose row is damaged, for those who look: in its state, and why."""
+    return Call(row[1].hex(), row[2].hex(), row[3], row[4], model=row[9] or "", why=str(problem))
+
+
+def _call_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Call:
     _, key, task, name, state, value, blob, rest, asked, model, input, output, cost = row
     common = key.hex(), task.hex(), name, state, msgspec.Raw(value) if value else NOTHING, blob or ""
     if rest is None:

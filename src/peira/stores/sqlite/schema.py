@@ -1,4 +1,4 @@
-"""The tables, as a list of named migrations: append only, so every store ever written still opens."""
+"""The tables, as a list of named migrations: append only, so that every store can be opened."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from peira.errors import StoreDamaged
 
 
 def first_tables(db: apsw.Connection) -> None:
+    """Create the tables of version 1."""
     db.execute(
         """
         CREATE TABLE meta (
@@ -96,6 +97,7 @@ def first_tables(db: apsw.Connection) -> None:
 
 
 def calls_can_be_listed(db: apsw.Connection) -> None:
+    """Move the fields that calls are listed by into columns, with a covering index."""
     db.execute(
         """
         ALTER TABLE call ADD COLUMN asked INTEGER;  -- of a call: the place of the event that asked it last
@@ -113,8 +115,8 @@ def calls_can_be_listed(db: apsw.Connection) -> None:
             "UPDATE call SET rest=?, asked=?, model=?, input=-1, output=-1, cost=-1 WHERE key=?",
             (json.dumps([request, sends, why]).encode(), asked[key], model, key),
         )
-    # All that a listing may filter by and add up: it reads this, and of the calls only those it shows. Calls
-    # are asked one after the other, so this grows at its end, and costs a commit next to nothing.
+    # A covering index for listings and totals: of the calls only those that are shown are read. Keys ascend,
+    # so the index grows at its end, and costs a commit almost nothing.
     db.execute(
         """
         CREATE INDEX call_asked ON call(asked, state, model, task, input, output, cost)
@@ -124,14 +126,14 @@ def calls_can_be_listed(db: apsw.Connection) -> None:
 
 
 def _asked(db: apsw.Connection) -> dict[bytes, int]:
-    """Where each call was asked last."""
+    """The place of the last request of each call."""
     rows = db.execute("SELECT place, body FROM event WHERE instr(body, 'call.intended') ORDER BY place")
     events = ((place, json.loads(body)) for place, body in rows)
     return {bytes.fromhex(event["key"]): at for at, event in events if event["kind"] == "call.intended"}
 
 
 def calls_in_order(db: apsw.Connection) -> None:
-    """By their keys, which are random, each call that was asked or answered had a page of its own written."""
+    """Store calls in the order of requests: with random keys, every change wrote a page of its own."""
     columns = "key, task, name, state, value, blob, rest, asked, model, input, output, cost"
     db.execute(
         f"""
@@ -161,15 +163,28 @@ def calls_in_order(db: apsw.Connection) -> None:
     )
 
 
+def runs_in_order(db: apsw.Connection) -> None:
+    """Index runs in the order of their start, which does not depend on a clock that is set back."""
+    db.execute(
+        """
+        CREATE INDEX run_of_study ON run(study);        -- each ends with n, as every index does
+        CREATE INDEX run_of_status ON run(status);
+        CREATE INDEX run_of_study_status ON run(study, status);
+        CREATE INDEX run_tag_run ON run_tag(tag, run);
+        """
+    )
+
+
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     first_tables,
     calls_can_be_listed,
     calls_in_order,
+    runs_in_order,
 )
 
 
 def migrate(db: apsw.Connection) -> None:
-    """Bring the tables up to date, each step in a transaction of its own."""
+    """Bring the tables up to date, each migration in a transaction of its own."""
     for number in range(check(db), len(MIGRATIONS)):
         with db:
             MIGRATIONS[number](db)
@@ -177,19 +192,22 @@ def migrate(db: apsw.Connection) -> None:
 
 
 def outdated(db: apsw.Connection) -> bool:
-    """Whether its tables are those of an older peira."""
+    """Whether the tables are those of an older version."""
     return check(db) < len(MIGRATIONS)
 
 
 def empty() -> apsw.Connection:
-    """The tables with nothing in them, on no disk."""
+    """Empty tables in memory."""
     db = apsw.Connection(":memory:")
     migrate(db)
     return db
 
 
 def check(db: apsw.Connection) -> int:
-    """The store's schema version, 0 before its first tables; refuses another's, or a newer peira's."""
+    """The schema version, 0 before the first tables.
+
+    StoreDamaged if it is another application's database, or of a newer version of peira.
+    """
     version = int(db.execute("PRAGMA user_version").get)
     if version == 0 and db.execute("SELECT count(*) FROM sqlite_master").get:
         raise StoreDamaged(f"{db.filename} is a database, but not a peira store")

@@ -1,9 +1,9 @@
-"""The rows of a commit in as few statements as can be.
+"""Writing the rows of a commit in as few SQL statements as possible.
 
-A statement steps outside the interpreter's lock, and waits to get back in: with busy event loops beside it, a
-commit of ten statements took five times as long as the disk and SQLite needed. So the rows of a commit are
-inserted into one view of this connection's own, whose triggers put each where it belongs, and that statement
-is the transaction. Triggers take their time, too: a large commit is one statement a table, which costs less.
+A statement releases the interpreter lock and waits to get it back: next to busy event loops, a commit of ten
+statements took five times as long as the disk and SQLite needed. So the rows of a commit are inserted into
+one temporary view, whose triggers put each into its table, and that statement is the transaction. Triggers
+have a cost, too: for a large commit, one statement per table is faster.
 """
 
 from __future__ import annotations
@@ -20,8 +20,13 @@ from peira.stores.sqlite.rows import CALL, PLAIN, RUN, TASK
 Row = tuple[Any, ...]
 
 
-class Target(NamedTuple):
-    """A table, the columns that a row brings, and what becomes of one that is there already."""
+OWNER = -1
+"""The target number of the first row of every statement, which carries the writer's incarnation."""
+TAKEN = "another process has taken the store over"
+
+
+class UpsertTarget(NamedTuple):
+    """A table, the columns of its rows, and what happens if a row exists already."""
 
     table: str
     columns: str
@@ -29,50 +34,63 @@ class Target(NamedTuple):
 
     @property
     def width(self) -> int:
+        """The number of columns."""
         return self.columns.count(",") + 1
 
 
-BLOBS = Target("blob", "digest, codec, data", "ON CONFLICT DO NOTHING")
-RUNS = Target(
+def _same(key: str, column: str) -> str:
+    """SQL for the new value of a column, or NULL if the row number belongs to another key.
+
+    The column is NOT NULL, so that the statement, and with it the transaction, fails.
+    """
+    return f"CASE WHEN {key} = excluded.{key} THEN excluded.{column} END"
+
+
+BLOBS = UpsertTarget("blob", "digest, codec, data", "ON CONFLICT DO NOTHING")
+RUNS = UpsertTarget(
     "run",
     RUN,
-    "ON CONFLICT(n) DO UPDATE SET status=excluded.status, next_seq=excluded.next_seq, owner=excluded.owner, "
-    "incarnation=excluded.incarnation, rest=excluded.rest",
+    f"ON CONFLICT(n) DO UPDATE SET status={_same('id', 'status')}, next_seq=excluded.next_seq, "
+    "owner=excluded.owner, incarnation=excluded.incarnation, rest=excluded.rest",
 )
-TAGS = Target("run_tag", "tag, at, run")
-PLAIN_TASKS = Target(
+TAGS = UpsertTarget("run_tag", "tag, at, run")
+PLAIN_TASKS = UpsertTarget(
     "task",
     PLAIN,
-    "ON CONFLICT(n) DO UPDATE SET state=excluded.state, epoch=excluded.epoch, owner=excluded.owner, "
+    f"ON CONFLICT(n) DO UPDATE SET state={_same('id', 'state')}, epoch=excluded.epoch, owner=excluded.owner, "
     "attempts=excluded.attempts, interruptions=NULL, not_before=NULL, run=excluded.run, "
     "result=excluded.result",
 )
-TASKS = Target(
+TASKS = UpsertTarget(
     "task",
     TASK,
-    "ON CONFLICT(n) DO UPDATE SET state=excluded.state, epoch=excluded.epoch, owner=excluded.owner, "
+    f"ON CONFLICT(n) DO UPDATE SET state={_same('id', 'state')}, epoch=excluded.epoch, owner=excluded.owner, "
     "attempts=excluded.attempts, interruptions=excluded.interruptions, not_before=excluded.not_before, "
     "run=excluded.run, reused_from=excluded.reused_from, rest=excluded.rest, result=excluded.result",
 )
-CALLS = Target(
+CALLS = UpsertTarget(
     "call",
     CALL,
-    "ON CONFLICT(n) DO UPDATE SET task=excluded.task, state=excluded.state, value=excluded.value, "
+    f"ON CONFLICT(n) DO UPDATE SET task=excluded.task, state={_same('key', 'state')}, value=excluded.value, "
     "blob=excluded.blob, rest=excluded.rest, asked=coalesce(excluded.asked, asked), "
     "model=excluded.model, input=excluded.input, output=excluded.output, cost=excluded.cost",
 )
-EVENTS = Target("event", "place, n, at, body")
+EVENTS = UpsertTarget("event", "place, n, at, body")
 TARGETS = (BLOBS, RUNS, TAGS, PLAIN_TASKS, TASKS, CALLS, EVENTS)
 NUMBERS = {target: number for number, target in enumerate(TARGETS)}
 WIDTH = 1 + max(target.width for target in TARGETS)
 SIZES = (8, 32, 128, 448)
-"""Rows of a statement; few sizes, and none of more text than a prepared statement is kept for (16 KiB)."""
+"""Numbers of rows of a statement: few, and within 16 KiB of text, so that statements stay prepared."""
 
 
 def prepare(db: apsw.Connection) -> None:
-    """Make the view and its triggers; they are this connection's, and gone with it."""
+    """Create the temporary view and its triggers, which exist for this connection only."""
     names = ", ".join(f"NULL AS c{i}" for i in range(WIDTH))
     db.execute(f"PRAGMA temp_store = MEMORY; CREATE TEMP VIEW written AS SELECT {names}")
+    db.execute(
+        f"CREATE TEMP TRIGGER check_owner INSTEAD OF INSERT ON written WHEN new.c0 = {OWNER} BEGIN "
+        f"SELECT RAISE(ABORT, '{TAKEN}') FROM meta WHERE key = 'incarnation' AND value IS NOT new.c1; END"
+    )
     for target, number in NUMBERS.items():
         values = ", ".join(f"new.c{i + 1}" for i in range(target.width))
         db.execute(
@@ -81,15 +99,24 @@ def prepare(db: apsw.Connection) -> None:
         )
 
 
-def write(db: apsw.Connection, rows: Mapping[Target, Sequence[Row]], reach: Callable[[], None]) -> None:
-    """Make all rows durable, or none; `reach` is called when only the end of the transaction is left."""
-    if sum(map(len, rows.values())) <= SIZES[-1]:
-        bound = _together(rows)
+def write(
+    db: apsw.Connection,
+    incarnation: int,
+    rows: Mapping[UpsertTarget, Sequence[Row]],
+    reach: Callable[[], None],
+) -> None:
+    """Make all rows durable, or none; `reach` is called just before the transaction is completed.
+
+    Nothing is written if the store has another owner than the one of this incarnation: the statement fails.
+    """
+    if sum(map(len, rows.values())) < SIZES[-1]:
+        bound = _bind_mixed(incarnation, rows)
         reach()
-        db.execute(_mixed(len(bound) // WIDTH), bound)
+        db.execute(_insert_mixed(len(bound) // WIDTH), bound)
         return
-    # As statements and not as `with db`, which would hold the interpreter's lock through the sync.
+    # Not `with db`, which would hold the interpreter lock during the sync.
     db.execute("BEGIN IMMEDIATE")
+    db.execute(_insert_mixed(SIZES[0]), _bind_mixed(incarnation, {}))
     for target, given in rows.items():
         for start in range(0, len(given), SIZES[-1]):
             _insert(db, target, given[start : start + SIZES[-1]])
@@ -97,9 +124,12 @@ def write(db: apsw.Connection, rows: Mapping[Target, Sequence[Row]], reach: Call
     db.execute("COMMIT")
 
 
-def _together(rows: Mapping[Target, Sequence[Row]]) -> list[Any]:
-    """Rows of all tables, each behind the number of its own and as wide as any, up to one of the sizes."""
-    bound: list[Any] = []
+def _bind_mixed(incarnation: int, rows: Mapping[UpsertTarget, Sequence[Row]]) -> list[Any]:
+    """The values of one mixed statement: the owner's row, then the rows of all tables, padded.
+
+    Each row starts with the number of its target, and is padded to the common width.
+    """
+    bound: list[Any] = [OWNER, incarnation, *[None] * (WIDTH - 2)]
     for target, given in rows.items():
         first, rest = (NUMBERS[target],), (None,) * (WIDTH - 1 - target.width)
         for row in given:
@@ -109,29 +139,32 @@ def _together(rows: Mapping[Target, Sequence[Row]]) -> list[Any]:
     return bound + [None] * (_size(len(bound) // WIDTH) * WIDTH - len(bound))
 
 
-def _insert(db: apsw.Connection, target: Target, rows: Sequence[Row]) -> None:
+def _insert(db: apsw.Connection, target: UpsertTarget, rows: Sequence[Row]) -> None:
+    """Insert rows into one table."""
     size = _size(len(rows))
     bound = list(chain.from_iterable(rows))
     bound += [None] * (size * target.width - len(bound))
-    db.execute(_alike(target, size), bound)
+    db.execute(_insert_into(target, size), bound)
 
 
 def _size(n: int) -> int:
+    """The smallest size for n rows."""
     return next(size for size in SIZES if size >= n)
 
 
-def _places(width: int, size: int) -> str:
+def _placeholders(width: int, size: int) -> str:
+    """The SQL placeholders for this many rows."""
     return ",".join([f"({','.join('?' * width)})"] * size)
 
 
 @cache
-def _mixed(size: int) -> str:
-    """For up to so many rows of any tables: those that only fill it up are for none."""
-    return f"INSERT INTO written VALUES {_places(WIDTH, size)}"
+def _insert_mixed(size: int) -> str:
+    """The statement for this many rows of any tables; padding rows match no trigger."""
+    return f"INSERT INTO written VALUES {_placeholders(WIDTH, size)}"
 
 
 @cache
-def _alike(target: Target, size: int) -> str:
-    """For up to so many rows of a table: those that only fill it up have no key, and are left out."""
-    rows = f"SELECT * FROM (VALUES {_places(target.width, size)}) WHERE column1 IS NOT NULL"
+def _insert_into(target: UpsertTarget, size: int) -> str:
+    """The statement for this many rows of one table; padding rows have no key and are left out."""
+    rows = f"SELECT * FROM (VALUES {_placeholders(target.width, size)}) WHERE column1 IS NOT NULL"
     return f"INSERT INTO {target.table}({target.columns}) {rows} {target.conflict}"

@@ -6,30 +6,67 @@ others read it meanwhile.
 
 from __future__ import annotations
 
+import json
+import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
+from urllib.parse import quote
 
 import apsw
 import zstandard
 
 from peira.core.clock import Clock, SystemClock
 from peira.core.codec import CODECS, unpack
-from peira.core.contracts import CallQuery, Op, Outcome, RunQuery, Tally
-from peira.core.events import Record
+from peira.core.contracts import CallQuery, CallTotals, Op, Outcome, RunQuery
 from peira.core.ids import digest_bytes
-from peira.core.state import Call, Run, Task
-from peira.errors import Invalid, StoreDamaged, StoreFault, Unknown
+from peira.core.log.events import Record
+from peira.core.log.state import Call, Run, Task
+from peira.errors import Invalid, StoreDamaged, StoreFault, StoreInUse, Unknown
 from peira.stores.sqlite import reads, schema
 from peira.stores.sqlite.blobs import LARGE, BlobFolder
-from peira.stores.sqlite.lock import OwnerLock, owner
-from peira.stores.sqlite.writer import Request, Writer, claim_ops, claimed
+from peira.stores.sqlite.lock import (
+    POLL,
+    OwnerLock,
+    Process,
+    in_use,
+    last_event,
+    owner,
+    process_from,
+    refuse_second_names,
+    this_process,
+)
+from peira.stores.sqlite.writer import Writer, WriteRequest, claim_ops, claimed
 
 CACHE_KIB = 8 * 1024
 """Random ids touch pages all over: the default cache of 2 MB would be read through again and again."""
+
+
+_owned: set[tuple[int, int]] = set()
+"""The files that this process owns now, by device and inode: a file names the process, not the object."""
+
+
+def _size(path: Path) -> int:
+    """The bytes of a file; 0 if there is none."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _newest_event(db: apsw.Connection) -> int:
+    return int(db.execute("SELECT coalesce(max(n), 0) FROM event").get)
+
+
+def _identity(file: os.stat_result) -> tuple[int, int]:
+    return file.st_dev, file.st_ino
 
 
 class SqliteStore:
@@ -48,16 +85,19 @@ class SqliteStore:
 
         `on_commit` is told the records of each commit once they are durable, before anybody waiting is.
         """
-        self.path = Path(path)
+        self.path = Path(path).resolve()
         self.readonly = readonly
+        self.incarnation = 0
         self._clock = clock or SystemClock()
         if compression not in CODECS:
             raise Invalid(f"compression {compression!r}: choose {' or '.join(CODECS)}")
+        refuse_second_names(self.path)
         self._files = BlobFolder(self.path.with_name(self.path.name + ".blobs"), compression)
-        self._lock = None if readonly else self._own(wait)
         self._vfs = vfs
+        self._copy: TemporaryDirectory[str] | None = None
+        self._lock = None if readonly else self._own(wait)
         try:
-            self._open(compression, on_commit)
+            self._open(compression, on_commit, wait)
         except (apsw.Error, OSError, StoreDamaged) as problem:
             self._give_up(problem)
 
@@ -79,21 +119,25 @@ class SqliteStore:
             raise Unknown(f"there is no store at {self.path}") from None
         raise StoreFault(f"cannot open the store {self.path}: {problem}") from problem
 
-    def _open(self, compression: str, on_commit: Callable[[list[Record]], None] | None) -> None:
+    def _open(
+        self, compression: str, on_commit: Callable[[list[Record]], None] | None, wait: float | None
+    ) -> None:
         self._reader_lock = threading.Lock()
+        self._had_log = _size(self.path.with_name(self.path.name + "-wal")) > 0
         if self._lock:
             db = self._connect(create=True)
             # A log whose last sync failed reads as whole now, and may not be so on the disk: nothing is added
             # to it before all of it was written to the file, and synced there.
             db.execute("PRAGMA wal_checkpoint")
             schema.migrate(db)
-            with db:
-                db.execute("UPDATE meta SET value = value + 1 WHERE key = 'incarnation'")
-            self.incarnation = int(db.execute("SELECT value FROM meta WHERE key = 'incarnation'").get)
+            self._identity = _identity(os.stat(self.path))
+            self.incarnation = self._enter(db, wait)
             self._lock.note(self.incarnation)
             self._files.sweep()
             self._db = db
-            self._writer = Writer(db, self._clock, compression, on_commit)
+            self._writer = Writer(
+                db, self.incarnation, self._check_file, self._lock.mark, self._clock, compression, on_commit
+            )
         self._reader = self._connect(create=False)
         if schema.outdated(self._reader):
             self._reader.close()
@@ -101,11 +145,79 @@ class SqliteStore:
             self._reader = self._connect(create=False)
         self._reader.execute("PRAGMA query_only = ON")
 
+    def _enter(self, db: apsw.Connection, wait: float | None) -> int:
+        """Become the owner that the store itself names, under a new incarnation.
+
+        The lock file does not suffice: it may have been removed, or the file may be reached past it.
+        """
+        deadline = None if wait is None else time.monotonic() + wait
+        while holder := self._named_owner(db):
+            if deadline is not None and time.monotonic() >= deadline:
+                db.close()
+                raise StoreInUse(in_use(self.lock_path, holder))
+            time.sleep(POLL)
+        _owned.add(self._identity)
+        # Into the file itself, where it is seen by whatever name the file is opened.
+        db.execute("PRAGMA wal_checkpoint")
+        return int(db.execute("SELECT value FROM meta WHERE key = 'incarnation'").get)
+
+    def _named_owner(self, db: apsw.Connection) -> Process | None:
+        """The living process that the store names as its owner; if there is none, it names this one now."""
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            said = db.execute("SELECT value FROM meta WHERE key = 'owner'").get
+            holder = process_from(json.loads(said)) if said else None
+            if holder and not holder.is_dead and (holder != this_process() or self._identity in _owned):
+                return holder
+            if said and (last := last_event(self.lock_path)) > _newest_event(db):
+                db.execute("INSERT OR REPLACE INTO meta VALUES ('lost_log', ?)", (last,))
+            db.execute("UPDATE meta SET value = value + 1 WHERE key = 'incarnation'")
+            mine = json.dumps(asdict(this_process()))
+            db.execute("INSERT OR REPLACE INTO meta VALUES ('owner', ?)", (mine,))
+            return None
+        finally:
+            db.execute("COMMIT")
+
+    def _leave(self) -> None:
+        """The store has no owner any more. Not synced: after a power loss no owner is alive in any case."""
+        if self._lock is None or self._lock.is_free:
+            return
+        _owned.discard(self._identity)
+        try:
+            self._db.execute("PRAGMA synchronous = OFF")
+            self._db.execute(
+                "UPDATE meta SET value = NULL WHERE key = 'owner' "
+                "AND (SELECT value FROM meta WHERE key = 'incarnation') = ?",
+                (self.incarnation,),
+            )
+        except (
+            apsw.Error
+        ):  # a disk that takes nothing: the name stays, and means nothing once this process ends
+            return
+        finally:
+            self._db.execute("PRAGMA synchronous = FULL")
+
+    def _check_file(self) -> None:
+        """The file that was opened is still the one that has the store's name."""
+        try:
+            now = _identity(os.stat(self.path))
+        except FileNotFoundError:
+            raise StoreFault(f"{self.path} was removed") from None
+        if now != self._identity:
+            raise StoreFault(f"{self.path} was replaced by another file")
+
     def _connect(self, create: bool) -> apsw.Connection:
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
         db = apsw.Connection(str(self.path), flags=flags, vfs=self._vfs)
         db.set_busy_timeout(10_000)
-        tables = schema.check(db)
+        try:
+            tables = schema.check(db)
+        except (apsw.CantOpenError, apsw.ReadOnlyError):
+            if create or os.access(self.path.parent, os.W_OK):
+                raise
+            db.close()
+            db = self._connect_unwritable()
+            tables = schema.check(db)
         if create:
             # Each on its own: this one answers with a row, and what came after it would not be run.
             db.execute("PRAGMA journal_mode = WAL")
@@ -114,21 +226,39 @@ class SqliteStore:
         # One that was cut off before it had tables holds nothing, and reads as that.
         return db if create or tables else schema.empty()
 
+    def _connect_unwritable(self) -> apsw.Connection:
+        """A connection to a store on a medium that cannot be written, where SQLite can keep no shared memory.
+
+        Nobody writes there, so the file can be read as it is; if a killed owner left a log beside it, a copy
+        of both is read.
+        """
+        if not self._had_log:
+            flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+            return apsw.Connection(f"file:{quote(str(self.path))}?immutable=1", flags=flags, vfs=self._vfs)
+        if self._copy is None:
+            self._copy = TemporaryDirectory(prefix="peira-")
+            for end in ("", "-wal"):
+                copyfile(f"{self.path}{end}", f"{self._copy.name}/store{end}")
+        return apsw.Connection(f"{self._copy.name}/store", vfs=self._vfs)
+
     @property
     def lock_path(self) -> Path:
         return self.path.with_name(self.path.name + ".lock")
 
     @property
-    def control_path(self) -> Path:
-        """The folder where other processes leave commands."""
-        return self.path.with_name(self.path.name + ".control")
+    def address(self) -> str:
+        return str(self.path.resolve())
+
+    def folder(self, name: str) -> Path:
+        """The files of this name beside the store."""
+        return self.path.with_name(f"{self.path.name}.{name}")
 
     def owner(self) -> dict[str, int] | None:
         """Who owns the store for writing now, if anybody does."""
         return owner(self.lock_path)
 
     def commit(self, ops: Sequence[Op]) -> Future[list[Outcome]]:
-        return self._writer.submit(Request([self._spill(op) for op in ops]))
+        return self._writer.submit(WriteRequest([self._spill(op) for op in ops]))
 
     def _spill(self, op: Op) -> Op:
         """Large blobs go to files now, before the row that names them."""
@@ -156,16 +286,16 @@ class SqliteStore:
             taken.extend(claimed(ops))
             return ops
 
-        outcomes = self._writer.submit(Request((), choose)).result()
+        outcomes = self._writer.submit(WriteRequest((), choose)).result()
         found = self.find("task", taken)
         return [found[task] for task, refusal in zip(taken, outcomes, strict=True) if not refusal]
 
     def find(self, kind: Literal["task", "call", "run"], keys: Sequence[str]) -> dict[str, Any]:
         with self._reading():
             if kind == "task":
-                return {task.id: task for _, task in reads.tasks(self._reader, keys)}
+                return {task.id: task for _, task in reads.tasks(self._reader, keys, looking=True)}
             if kind == "run":
-                return {run.id: run for _, run in reads.runs(self._reader, keys)}
+                return {run.id: run for _, run in reads.runs(self._reader, keys, looking=True)}
             return {call.key: call for _, call in reads.calls(self._reader, keys)}
 
     def events(self, run: str, after: int = 0, limit: int = 1000) -> list[Record]:
@@ -174,7 +304,7 @@ class SqliteStore:
 
     def put(self, data: bytes) -> str:
         if not self._large(data):
-            self._writer.submit(Request([Op("", (), (data,))])).result()
+            self._writer.submit(WriteRequest([Op("", (), (data,))])).result()
         return digest_bytes(data)
 
     def get(self, digest: str) -> bytes:
@@ -200,7 +330,7 @@ class SqliteStore:
         with self._reading():
             return reads.called(self._reader, query)
 
-    def tally(self, query: CallQuery) -> Tally:
+    def tally(self, query: CallQuery) -> CallTotals:
         with self._reading():
             return reads.tally(self._reader, query)
 
@@ -232,12 +362,22 @@ class SqliteStore:
             yield draft.name, draft.stat().st_size, "was begun and never finished"
 
     def damage(self) -> list[str]:
-        """What SQLite finds wrong with the file itself."""
+        """What SQLite finds wrong with the file itself, and what cannot be decoded."""
         try:
             found = self._reader.execute("PRAGMA integrity_check").fetchall()
-        except apsw.CorruptError as problem:
+            if lines := [f"database: {line}" for (line,) in found if line != "ok"]:
+                return lines
+            return list(reads.unreadable(self._connect(create=False)))
+        except (apsw.CorruptError, UnicodeDecodeError) as problem:
             return [f"database: {problem}"]
-        return [f"database: {line}" for (line,) in found if line != "ok"]
+
+    def losses(self) -> list[str]:
+        """A killed owner leaves its log (-wal) beside the file; without it, durable events are gone."""
+        lost = self._reader.execute("SELECT value FROM meta WHERE key = 'lost_log'").get
+        if not lost and last_event(self.lock_path) <= _newest_event(self._reader):
+            return []
+        log = f"{self.path.name}-wal"
+        return [f"database: events at its end are gone, as if its log {log} had been removed after a kill"]
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -245,7 +385,7 @@ class SqliteStore:
         with self._reader_lock:
             try:
                 yield
-            except apsw.CorruptError as problem:
+            except (apsw.CorruptError, UnicodeDecodeError) as problem:
                 raise StoreDamaged(f"{self.path} is damaged: {problem}") from problem
 
     def _wrong(self, digest: str) -> str:
@@ -267,9 +407,28 @@ class SqliteStore:
     def close(self) -> None:
         """Finish what is queued, fold the log into the file, free the lock."""
         self._reader.close()
+        if self._copy:
+            self._copy.cleanup()
         if self._lock:
             self._writer.close()
             try:
+                self._leave()
                 self._db.close()
             finally:
                 self._lock.free()
+
+
+class SqliteScheme:
+    """Stores by the path of their file."""
+
+    def exists(self, address: str) -> bool:
+        return Path(address).exists()
+
+    def owner(self, address: str) -> dict[str, int] | None:
+        return owner(Path(f"{address}.lock"))
+
+    def own(self, address: str, wait: float | None, compression: str) -> SqliteStore:
+        return SqliteStore(address, wait=wait, compression=compression)
+
+    def read(self, address: str) -> SqliteStore:
+        return SqliteStore(address, readonly=True)

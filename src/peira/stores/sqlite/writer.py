@@ -18,14 +18,24 @@ import apsw
 from peira.core.clock import Clock
 from peira.core.codec import encode, pack
 from peira.core.contracts import Op, Outcome
-from peira.core.events import Record, RunPlanned, State, TasksClaimed
 from peira.core.failpoints import reach
 from peira.core.ids import digest_bytes
+from peira.core.log.events import Record, RunPlanned, State, TasksClaimed
 from peira.errors import StoreFault
-from peira.stores.fold import Rows, fold, touching
+from peira.stores.fold import RowView, fold, touching
 from peira.stores.sqlite import reads, statements
 from peira.stores.sqlite.rows import call_rows, is_plain, place, plain_row, run_row, task_row
-from peira.stores.sqlite.statements import BLOBS, CALLS, EVENTS, PLAIN_TASKS, RUNS, TAGS, TASKS, Row, Target
+from peira.stores.sqlite.statements import (
+    BLOBS,
+    CALLS,
+    EVENTS,
+    PLAIN_TASKS,
+    RUNS,
+    TAGS,
+    TASKS,
+    Row,
+    UpsertTarget,
+)
 
 MOST_OPS = 512
 SMALL = 512
@@ -34,7 +44,7 @@ ACTIVE = frozenset({State.running, State.waiting, State.cancelling, State.paused
 
 
 @dataclass(frozen=True)
-class Request:
+class WriteRequest:
     """Ops to commit, or (with `choose`) ops to be chosen on the writer's own thread."""
 
     ops: Sequence[Op]
@@ -46,13 +56,19 @@ class Writer:
     def __init__(
         self,
         db: apsw.Connection,
+        incarnation: int,
+        check_file: Callable[[], None],
+        mark: Callable[[int], None],
         clock: Clock,
         codec: str,
         on_commit: Callable[[list[Record]], None] | None,
     ) -> None:
+        """`check_file` raises if the store's file is no longer the one that was opened; `mark` is called with
+        the number of the last event that is durable."""
+        self._incarnation, self._check_file, self._mark = incarnation, check_file, mark
         self._db, self._clock, self._codec, self._on_commit = db, clock, codec, on_commit
         statements.prepare(db)
-        self._rows = Rows()
+        self._rows = RowView()
         self._task_n: dict[str, int] = {}
         self._call_n: dict[str, int] = {}
         self._run_n: dict[str, int] = {}
@@ -60,14 +76,14 @@ class Writer:
             table: db.execute(f"SELECT coalesce(max(n), 0) + 1 FROM {table}").get
             for table in ("task", "call", "run", "event")
         }
-        self._queue: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[WriteRequest | None] = queue.SimpleQueue()
         self._fault: StoreFault | None = None
         self._closed = False
         self._gate = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="peira-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, request: Request) -> Future[list[Outcome]]:
+    def submit(self, request: WriteRequest) -> Future[list[Outcome]]:
         with self._gate:
             if self._fault or self._closed:
                 raise self._fault or StoreFault("the store is closed")
@@ -88,7 +104,7 @@ class Writer:
                 self._fail(batch, problem)
                 return
 
-    def _batches(self) -> Iterator[list[Request]]:
+    def _batches(self) -> Iterator[list[WriteRequest]]:
         """What is queued right now, up to MOST_OPS; a choosing request closes its batch."""
         while (request := self._queue.get()) is not None:
             batch, size = [request], len(request.ops)
@@ -101,7 +117,7 @@ class Writer:
                 size += len(following.ops)
             yield batch
 
-    def _commit(self, batch: list[Request]) -> None:
+    def _commit(self, batch: list[WriteRequest]) -> None:
         chooser = batch[-1].choose
         if chooser and len(batch) > 1:
             self._commit(batch[:-1])
@@ -113,7 +129,9 @@ class Writer:
         reach("store.before_fold")
         records, outcomes = fold(self._rows, ops, self._clock.now())
         rows = self._changed(ops, records, tasks)
-        statements.write(self._db, rows, lambda: reach("store.before_commit"))
+        self._check_file()
+        statements.write(self._db, self._incarnation, rows, lambda: reach("store.before_commit"))
+        self._mark(self._next["event"] - 1)
         reach("store.after_commit")
         self._acknowledge(batch, groups, outcomes, records)
         self._forget(tasks, calls)
@@ -130,7 +148,7 @@ class Writer:
 
     def _changed(
         self, ops: Sequence[Op], records: list[Record], touches: Iterable[str]
-    ) -> dict[Target, Sequence[Row]]:
+    ) -> dict[UpsertTarget, Sequence[Row]]:
         """The rows that these records leave, by where they belong."""
         rows = self._rows
         runs = [(run, self._number(run)) for run in dict.fromkeys(record.run for record in records)]
@@ -163,7 +181,7 @@ class Writer:
             self._next[table] += 1
         return known[key]
 
-    def _tasks(self, touches: Iterable[str]) -> dict[Target, Sequence[Row]]:
+    def _tasks(self, touches: Iterable[str]) -> dict[UpsertTarget, Sequence[Row]]:
         """Most tasks use few columns."""
         tasks, numbers, runs = self._rows.tasks, self._task_n, self._run_n
         narrow: list[Row] = []
@@ -195,7 +213,11 @@ class Writer:
         ]
 
     def _acknowledge(
-        self, batch: list[Request], groups: list[Sequence[Op]], outcomes: list[Outcome], records: list[Record]
+        self,
+        batch: list[WriteRequest],
+        groups: list[Sequence[Op]],
+        outcomes: list[Outcome],
+        records: list[Record],
     ) -> None:
         if self._on_commit:
             self._on_commit(records)
@@ -218,7 +240,7 @@ class Writer:
             if task is not None and task.state not in ACTIVE:
                 del tasks[id], self._task_n[id]
 
-    def _fail(self, batch: list[Request], problem: Exception) -> None:
+    def _fail(self, batch: list[WriteRequest], problem: Exception) -> None:
         fault = StoreFault(f"the store cannot be written ({problem}); what was acknowledged is kept")
         with self._gate:
             self._fault = fault

@@ -1,4 +1,4 @@
-"""What every runner must do, through the desk it is given."""
+"""The conformance suite of runners, tested through a scripted desk."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import psutil
 
 from peira.core.contracts import Runner
 from peira.core.ids import seed_of
-from peira.testing.desk import Left, ScriptedDesk
-from peira.testing.runners.calls import Calls
-from peira.testing.runners.processes import Processes
+from peira.testing.fakes import Left, ScriptedDesk
+from peira.testing.runners.checks import ProcessChecks, RunnerCallChecks
 
 __all__ = ["RunnerSuite"]
 
 
-class RunnerSuite(Calls, Processes):
+class RunnerSuite(RunnerCallChecks, ProcessChecks):
     """Override the fixture `runner` with a runner that was not started.
 
     A runner that loads agents by name finds this suite's at `peira/testing/script.py`, under the label
@@ -52,7 +51,7 @@ class RunnerSuite(Calls, Processes):
         attempts = [self.attempt(f"hangs {i}", ["hang"]) for i in range(3)]
         desk = ScriptedDesk()
         with self.at_work(runner, desk, workers=3):
-            for attempt in attempts:  # one by one, or the first worker may take them all
+            for attempt in attempts:  # one by one, else the first worker may take them all
                 desk.offer(attempt)
                 desk.wait_begun(attempt)
         assert desk.ended == {}
@@ -67,7 +66,7 @@ class RunnerSuite(Calls, Processes):
             assert desk.wait_ended(later) == [Left("free", None)]
 
     def test_an_abandoned_attempt_is_made_to_end(self, runner: Runner) -> None:
-        """Where that can be done: here it waits for something, and its channel is closed."""
+        """Where that is possible: here it waits for something, and its channel is closed."""
         stuck = self.attempt("hangs", ["hang"])
         desk = ScriptedDesk([stuck])
         with self.at_work(runner, desk):

@@ -1,4 +1,4 @@
-"""What every store must do."""
+"""The conformance suite of stores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from peira.core.ids import digest
 from peira.stores.verify import verify
-from peira.testing.stores.acts import (
+from peira.testing.stores.actions import (
     AnyStore,
     accept,
     claimed,
@@ -16,24 +16,31 @@ from peira.testing.stores.acts import (
     plan_run,
     recorded,
 )
-from peira.testing.stores.calls import Calls
-from peira.testing.stores.claims import Claims
-from peira.testing.stores.commits import Commits
-from peira.testing.stores.model import Model
-from peira.testing.stores.reads import Reads
-from peira.testing.stores.threads import Threads
+from peira.testing.stores.calls import CallChecks
+from peira.testing.stores.claims import ClaimChecks, ThreadChecks
+from peira.testing.stores.commits import CommitChecks
+from peira.testing.stores.owners import Owners
+from peira.testing.stores.reads import ReadChecks
+from peira.testing.stores.reference_model import ReferenceModelChecks
 
 __all__ = ["StoreSuite"]
 
 
-class StoreSuite(Commits, Claims, Calls, Reads, Threads, Model):
-    """Override the fixture `store` with an empty store; declare `durable` and override `reopen` if it is."""
+class StoreSuite(
+    CommitChecks, ClaimChecks, CallChecks, ReadChecks, ThreadChecks, Owners, ReferenceModelChecks
+):
+    """Override the fixture `store` with an empty store; for a durable one, also set `durable`.
+
+    Then override `reopen`, too. Set `scheme` if there is one: the tests then also open the store by its
+    address.
+    """
 
     durable = False
-    """What it acknowledged is there after it was closed and opened again."""
+    """Whether what it acknowledged is there after it was closed and opened again."""
 
     @pytest.fixture
     def store(self) -> AnyStore:
+        """The store under test, empty."""
         raise NotImplementedError("override the fixture `store`")
 
     def reopen(self, store: AnyStore) -> AnyStore:

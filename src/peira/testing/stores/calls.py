@@ -1,4 +1,4 @@
-"""Calls of models: what is projected of them, and finding them again."""
+"""Checks of model calls: their projection, and the queries that list them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from peira.core import events as ev
 from peira.core.codec import encode
-from peira.core.contracts import CallQuery, Tally
+from peira.core.contracts import CallQuery, CallTotals
 from peira.core.ids import digest
-from peira.core.queries import CALL_STATES
-from peira.core.state import NO_RESULT, Call
+from peira.core.log import events as ev
+from peira.core.log.rows import CALL_STATES
+from peira.core.log.state import NO_RESULT, Call
 from peira.stores.verify import verify
-from peira.testing.stores.acts import (
+from peira.testing.stores.actions import (
     AnyStore,
     accept,
     claimed,
@@ -30,18 +30,22 @@ from peira.testing.stores.acts import (
 
 
 def intended(task: str, key: str, send: int = 1, model: str = "m:a") -> ev.CallIntended:
+    """The event before a call is sent."""
     return ev.CallIntended(digest(task), 1, digest(key), model, digest("request"), "generate", send)
 
 
 def answered(task: str, key: str, **more: Any) -> ev.CallAnswered:
+    """The event that records an answer."""
     return ev.CallAnswered(digest(task), digest(key), msgspec.Raw(b'{"said":"yes"}'), **more)
 
 
 def lost(task: str, key: str, doubt: bool = False, tokens: int = 0, money: float = 0.0) -> ev.CallLost:
+    """The event of a send without an answer."""
     return ev.CallLost(digest(task), digest(key), "reset by peer", doubt, tokens, money)
 
 
 def settled(task: str, key: str, how: str) -> ev.CallSettled:
+    """The event of a decision about a call."""
     return ev.CallSettled(digest(task), digest(key), how, "somebody")
 
 
@@ -55,13 +59,15 @@ WAYS: dict[str, list[Any]] = {
     "void": [intended, lambda t, k: answered(t, k, cost=0.5), lambda t, k: settled(t, k, "discard")],
     "sent again": [intended, lost, lambda t, k: intended(t, k, send=2)],
 }
-"""How a call gets where it stands."""
+"""The events that bring a call into each state."""
 some_calls = st.lists(
     st.tuples(st.sampled_from(sorted(WAYS)), st.sampled_from(["m:a", "m:b"]), st.integers(0, 2)), max_size=12
 )
 
 
-class Calls:
+class CallChecks:
+    """Checks of the projection of calls, of their queries and of their totals."""
+
     def test_a_call_is_what_its_events_say(self, store: AnyStore) -> None:
         run = plan_run(store)
         accept(store, run, claimed("t"), intended("t", "c"))
@@ -173,7 +179,7 @@ class Calls:
         run = plan_run(store)
         accept(store, run, claimed("t"), recorded("t", "s"))
         assert store.calls(CallQuery()) == []
-        assert store.tally(CallQuery()) == Tally()
+        assert store.tally(CallQuery()) == CallTotals()
 
     def test_calls_of_an_unknown_run_or_model_are_none(self, store: AnyStore) -> None:
         run = plan_run(store)
@@ -185,7 +191,7 @@ class Calls:
             CallQuery(prefix=digest("d")),
         ):
             assert store.calls(query) == []
-            assert store.tally(query) == Tally()
+            assert store.tally(query) == CallTotals()
 
     @settings(
         max_examples=30,
@@ -202,11 +208,12 @@ class Calls:
         asked = [call.key for call in calls]
         assert news == sorted(news, key=lambda call: (call.run == other, asked.index(call.key)), reverse=True)
         for query in _queries(run, calls):
-            expected = [call for call in news if _meant(call, query)]
+            expected = [call for call in news if _matches(call, query)]
             assert store.calls(query) == expected[: query.limit]
             self._adds_up(store.tally(query), expected)
 
     def _make(self, store: AnyStore, run: str, way: str, model: str, task: int) -> Call:
+        """A call that went through the events of `way`."""
         name, key = f"{run} {task}", f"{run} {task} {store.events(run)[-1].seq}"
         if digest(name) not in store.find("task", [digest(name)]):
             accept(store, run, claimed(name))
@@ -217,7 +224,8 @@ class Calls:
             accept(store, run, event)
         return find_call(store, key)
 
-    def _adds_up(self, tally: Tally, calls: list[Call]) -> None:
+    def _adds_up(self, tally: CallTotals, calls: list[Call]) -> None:
+        """Assert that the totals are those of the calls."""
         counts = {state: sum(call.state == state for call in calls) for state in CALL_STATES}
         assert tally.states == {state: n for state, n in counts.items() if n}
         assert tally.input == sum(call.input for call in calls if call.input != -1)
@@ -228,7 +236,7 @@ class Calls:
 
 
 def _queries(run: str, calls: list[Call]) -> list[CallQuery]:
-    """In these runs alone, so that other examples in the same store do not count."""
+    """Queries restricted to these runs, so that other examples in the same store do not count."""
     queries = [CallQuery(run=run), CallQuery(run=run, limit=2), CallQuery(run=run, model="m:b")]
     queries += [CallQuery(run=run, state=state) for state in CALL_STATES]
     for call in calls:
@@ -242,7 +250,8 @@ def _queries(run: str, calls: list[Call]) -> list[CallQuery]:
     return queries
 
 
-def _meant(call: Call, query: CallQuery) -> bool:
+def _matches(call: Call, query: CallQuery) -> bool:
+    """Whether the call matches the query."""
     same = all(
         not wanted or getattr(call, name) == wanted
         for name, wanted in (("run", query.run), ("model", query.model), ("state", query.state))

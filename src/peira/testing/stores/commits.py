@@ -1,17 +1,19 @@
-"""Commits: whole or not at all, in order, guarded by epochs."""
+"""Checks of commits: atomic, in order, fenced by epochs."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 import pytest
 
-from peira.core import events as ev
 from peira.core.contracts import Op
-from peira.core.events import AnyEvent, Result, State, Status
 from peira.core.ids import digest
-from peira.errors import Fenced
+from peira.core.log import events as ev
+from peira.core.log.events import AnyEvent, Result, State, Status
+from peira.errors import Fenced, Unwritable
 from peira.stores.verify import verify
-from peira.testing.stores.acts import (
+from peira.testing.stores.actions import (
     CLS,
     KIND,
     AnyStore,
@@ -32,7 +34,9 @@ from peira.testing.stores.acts import (
 )
 
 
-class Commits:
+class CommitChecks:
+    """Checks of which events are accepted, and of what they change."""
+
     def test_what_was_accepted_is_applied_and_in_the_log(self, store: AnyStore) -> None:
         run = plan_run(store)
         accept(store, run, claimed("a"))
@@ -95,6 +99,23 @@ class Commits:
         )
         assert store.find("call", [digest("s")]) == {}
         accept(store, run, queued(spec("b")), claimed("b"), recorded("a", "s"), finished("a"), finished("b"))
+        assert verify(store) == []
+
+    def test_what_could_not_be_read_again_is_refused(self, store: AnyStore) -> None:
+        """One op alone: those beside it are kept."""
+        run = plan_run(store)
+        odd: Any = {"metrics": {"n": "many"}, "about": {"model": 7}}
+        ops = [
+            Op(run, (claimed("a"),)),
+            Op(run, (ev.Reported(digest("a"), 1, **odd),)),
+            Op(run, (claimed("b"), ev.StepRecorded(digest("b"), 1, digest("s"), "s", msgspec.Raw(b"{")))),
+        ]
+        outcomes = store.commit([*ops, Op(run, (finished("a"),))]).result()
+        assert [type(outcome) for outcome in outcomes] == [type(None), Unwritable, Unwritable, type(None)]
+        assert [type(record.event).__name__ for record in store.events(run)][-2:] == [
+            "TasksClaimed",
+            "TaskFinished",
+        ]
         assert verify(store) == []
 
     def test_ops_are_judged_one_by_one_in_their_order(self, store: AnyStore) -> None:

@@ -1,16 +1,16 @@
-"""Reading: rows in bulk, events by the page, runs by what is known of them, bytes by their digest."""
+"""Checks of reading: rows in bulk, events in pages, runs by query, blobs by digest."""
 
 from __future__ import annotations
 
 import pytest
 
-from peira.core import events as ev
 from peira.core.contracts import Op, RunQuery
-from peira.core.events import State, Status
 from peira.core.ids import digest, digest_bytes
-from peira.core.state import Call, Run, Task
+from peira.core.log import events as ev
+from peira.core.log.events import State, Status
+from peira.core.log.state import Call, Run, Task
 from peira.errors import Unknown
-from peira.testing.stores.acts import (
+from peira.testing.stores.actions import (
     AnyStore,
     accept,
     claimed,
@@ -24,7 +24,9 @@ from peira.testing.stores.acts import (
 )
 
 
-class Reads:
+class ReadChecks:
+    """Checks of everything that only reads."""
+
     def test_rows_are_found_in_bulk(self, store: AnyStore) -> None:
         run = plan_run(store)
         names = [f"t{i}" for i in range(1234)]

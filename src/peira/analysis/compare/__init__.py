@@ -1,0 +1,1 @@
+"""Comparisons of levels, agents and runs."""

@@ -1,0 +1,282 @@
+"""The difference of two levels with its interval and test: the single estimator of differences.
+
+Comparisons, effects, hypotheses, reports, leaderboards, gates and power analysis all use this module, so that
+the same question always has the same answer. `Differences.between` is the only place that chooses the model:
+
+- pairs: both sides have the same cases under the same other conditions. Differences are taken case by case
+  (Tango and McNemar for 0/1 scores, the sign-flip permutation test for few units, Student's t otherwise).
+- groups: the sides have no case in common, and the same distribution of the other conditions. Newcombe, or
+  Welch.
+- design: the other factors are not balanced between the sides (a fractional or constrained design, lost
+  trials). The levels are compared by least squares with the other factors in the model.
+
+Methods requested by name (a test, the bootstrap, paired or unpaired) use the values without adjustment.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from peira.analysis.compare import estimates as numbers
+from peira.analysis.compare.estimates import Data, difference_by
+from peira.analysis.compare.sides import CaseCell, Match, Side, match, shared
+from peira.analysis.compare.tests import UNPAIRED, evidence
+from peira.analysis.effects.regression import CaseMeans, Fit, fit_difference, names_of, table_of
+from peira.analysis.table.measures import Measured
+from peira.errors import Invalid
+from peira.stats import student
+from peira.stats.inputs import Floats
+from peira.stats.student import Spread
+from peira.stats.tests.bayes import Posterior, from_t
+from peira.stats.values import Alternative, Estimate, TestResult, within
+
+Model = Literal["pairs", "groups", "design"]
+"""How a difference is estimated: pairs, independent groups, or the design's linear model."""
+ORDER = 2
+"""The order of the linear model: main effects and interactions of up to this many factors."""
+ADJUSTED = "t, adjusted for the other factors"
+"""The method name of differences adjusted in the linear model."""
+
+
+@dataclass(frozen=True)
+class Adjusted:
+    """A difference adjusted in the design's linear model.
+
+    `spread` is None if it cannot be estimated.
+    """
+
+    mean: float
+    spread: Spread | None
+    n: int
+    units: int
+    rounding: float
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """The first side minus the second.
+
+    `reach` is the largest possible difference, None if scores are unbounded. `data` holds the values of the
+    pairs or of both groups; a difference estimated in the design's linear model takes its number from
+    `adjusted` instead.
+    """
+
+    found: Match
+    data: Data
+    reach: float | None
+    adjusted: Adjusted | None = None
+
+    @property
+    def model(self) -> Model:
+        """Which of the three models estimated this difference."""
+        if self.adjusted is not None:
+            return "design"
+        return "pairs" if self.data.paired else "groups"
+
+    @property
+    def known(self) -> bool:
+        """Whether both sides have values."""
+        return bool(self.data.one.size and self.data.two.size)
+
+    @property
+    def n(self) -> int:
+        """The number of pairs; without pairs, the number of values of both sides."""
+        if self.adjusted is not None:
+            return self.adjusted.n
+        return self.data.one.size + (0 if self.data.paired else self.data.two.size)
+
+    @property
+    def units(self) -> int:
+        """The number of independent units of evidence."""
+        return self.data.units if self.adjusted is None else self.adjusted.units
+
+    def estimate(self, level: float, interval: str = "") -> Estimate:
+        """The difference with its confidence interval, clipped to the possible range."""
+        if self.adjusted is None:
+            return within(difference_by(interval, self.data, level), self.reach)
+        mean, n, spread = self.adjusted.mean, self.adjusted.n, self.adjusted.spread
+        if spread is None:
+            return within(Estimate(mean, None, None, n, "unknown"), self.reach)
+        return within(Estimate(mean, *student.around(mean, spread, level), n, ADJUSTED), self.reach)
+
+    def evidence(self, test: str = "", alternative: Alternative = "two-sided") -> TestResult:
+        """The result of the named test, or without a name of the one that fits the data."""
+        if self.adjusted is None:
+            return evidence(self.data, test, alternative)
+        found, n = self.adjusted, self.adjusted.n
+        if found.spread is None:
+            none = abs(found.mean) <= found.rounding and found.units > 1
+            return TestResult(1.0, None, n, f"{ADJUSTED}, no differences") if none else _untested(n)
+        statistic = found.mean / found.spread.error
+        return TestResult(student.p_value(statistic, found.spread.df, alternative), statistic, n, ADJUSTED)
+
+    def degrees(self, tested: TestResult) -> int | None:
+        """The degrees of freedom if a t test with equal cluster sizes was used; else None."""
+        plain = tested.method in ("paired t", "paired t, clustered")
+        return self.units - 1 if plain and self.data.is_even else None
+
+    def posterior(self, margin: float | None, level: float) -> Posterior:
+        """The posterior of the difference; the margin is the region of practical equivalence."""
+        if self.adjusted is None:
+            return numbers.posterior(self.data, margin, level)
+        rope = (-(margin or 0.0), margin or 0.0)
+        return from_t(self.adjusted.mean, self.adjusted.spread, rope, level, self.adjusted.n)
+
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation of unit differences, None if unknown or 0.
+
+        Of unit values, in groups.
+        """
+        if self.adjusted is None:
+            return numbers.deviation(self.data)
+        spread = self.adjusted.spread
+        return None if spread is None else spread.error * self.adjusted.units**0.5
+
+    def more_cases(self, alpha: float) -> int | None:
+        """The number of additional units (on each side, in groups) for 80% power."""
+        mean = self.estimate(1 - alpha).mean
+        return numbers.more_cases(self.data, mean, self.deviation, alpha)
+
+    def filled(self, ends: tuple[float, float], level: float) -> Estimate:
+        """The difference with the lost values of each side imputed as the given ends."""
+        sides = (self.found.one, self.found.two)
+        cells = [[side.cells[key] for key in self.found.keys] for side in sides]
+        if not self.data.paired:
+            cells = [list(side.cells.values()) for side in sides]
+        values = [np.array([c.filled(end) for c in group]) for group, end in zip(cells, ends, strict=True)]
+        data = _data(cells, values, self.data.paired)
+        return within(numbers.difference(data, level), self.reach)
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """The differences between sides on one measure; the linear model is fitted once per factor."""
+
+    measured: Measured
+
+    @cached_property
+    def reach(self) -> float | None:
+        """The largest possible difference; None if the measure is unbounded."""
+        ends = self.measured.ends
+        return None if ends is None else ends[1] - ends[0]
+
+    @cached_property
+    def _table(self) -> CaseMeans:
+        """The case means behind the linear model."""
+        return table_of(self.measured)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """The factors of the design."""
+        return names_of([one.trial for one in self.measured.observations])
+
+    @cached_property
+    def _fits(self) -> dict[str, Fit]:
+        """The fitted linear models by factor; filled on demand."""
+        return {}
+
+    def between(
+        self,
+        one: Side,
+        two: Side,
+        by: str = "",
+        paired: bool | None = None,
+        test: str = "",
+        interval: str = "",
+    ) -> Difference:
+        """The first side minus the second.
+
+        `by` is the factor whose levels they are, if they are levels.
+
+        `paired`, `test` and `interval` override the methods that fit the data. Raises Invalid if pairs are
+        requested but the sides have no case in common, or if unpaired sides share calls or trials.
+        """
+        found = match(one, two)
+        is_paired = _is_paired(found, paired, test)
+        simple = Difference(found, _values(found, is_paired), self.reach)
+        requested = paired is not None or test or interval
+        if requested or not simple.known or _is_balanced(found, is_paired) or by not in self._names:
+            return simple
+        return replace(simple, adjusted=self._adjusted(found, by))
+
+    def _adjusted(self, found: Match, by: str) -> Adjusted | None:
+        """The difference in the linear model.
+
+        None if it is not estimable or there are no other factors.
+        """
+        if by not in self._fits:
+            self._fits[by] = fit_difference(self._table, self._names, by, ORDER)
+        fitted = self._fits[by]
+        alone = [term for term in fitted.kept.terms if len(term.factors) == 1]
+        own = next((term for term in alone if term.name == by), None)
+        codes = [_code(fitted, by, side) for side in (found.one, found.two)]
+        if own is None or len(alone) < 2 or None in codes:
+            return None
+        place = fitted.kept.places[fitted.kept.terms.index(own)]
+        coding = own.factors[0].coding
+        weights = coding[codes[0]] - coding[codes[1]]
+        mean = float(weights @ fitted.beta[place])
+        n = len(found.one.scored) + len(found.two.scored)
+        spread, units = fitted.spread(place, weights), fitted.table.groups
+        return Adjusted(round(mean, 12) if spread is None else mean, spread, n, units, fitted.rounding)
+
+
+def _untested(n: int) -> TestResult:
+    """The result of a test that is not possible."""
+    return TestResult(None, None, n, "unknown")
+
+
+def _code(fitted: Fit, by: str, side: Side) -> int | None:
+    """The code of the factor level that this side is."""
+    factor = next((one for one in fitted.factors if one.name == by), None)
+    rows = enumerate(fitted.table.trials)
+    row = next((row for row, trial in rows if trial.id in side.trials), None)
+    return None if factor is None or row is None else int(factor.codes[row])
+
+
+def _is_paired(found: Match, paired: bool | None, test: str) -> bool:
+    """Whether to pair the sides.
+
+    Raises Invalid if that is impossible, or if the sides are not independent.
+    """
+    share, what = shared(found.one, found.two)
+    wanted = paired if paired is not None else test not in UNPAIRED and bool(found.keys)
+    if wanted and not found.keys:
+        raise Invalid(f"{found.one.label} and {found.two.label} have no case in common to be paired on")
+    if not wanted and share:
+        raise Invalid(
+            f"{found.one.label} and {found.two.label} share {share:.0%} of their {what}: "
+            "an unpaired test would take them for independent; compare them paired"
+        )
+    return wanted
+
+
+def _is_balanced(found: Match, paired: bool) -> bool:
+    """Whether the sides differ in nothing but the level, so that no adjustment is needed."""
+    if paired:
+        return found.matched and not found.unmatched
+    one, two = (Counter(context for _, context in side.scored) for side in (found.one, found.two))
+    return all(one[each] * two.total() == two[each] * one.total() for each in {*one, *two})
+
+
+def _values(found: Match, paired: bool) -> Data:
+    """The case means of the pairs, or of both groups."""
+    if paired:
+        cells = [[side.cells[key] for key in found.pairs] for side in (found.one, found.two)]
+    else:
+        cells = [list(side.scored.values()) for side in (found.one, found.two)]
+    values = [np.array([cell.mean for cell in group], dtype=np.float64) for group in cells]
+    return _data(cells, values, paired)
+
+
+def _data(cells: Sequence[Sequence[CaseCell]], values: Sequence[Floats], paired: bool) -> Data:
+    """The values of both sides with the units of their cells."""
+    units = [[cell.unit for cell in group] for group in cells]
+    return Data(values[0], values[1], units[0], units[1], paired)

@@ -1,0 +1,1 @@
+"""Effects of factors: regression, analysis of variance, mixed models, surfaces."""

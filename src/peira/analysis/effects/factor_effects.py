@@ -1,0 +1,335 @@
+"""Main effects and interactions of factors, with intervals, tests and marginal means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from peira.analysis.compare.difference import Differences
+from peira.analysis.compare.sides import Side, levels_of
+from peira.analysis.effects.regression import CaseMeans, CodedFactor, EffectTerm, Fit, fit, names_of, table_of
+from peira.analysis.effects.variance import Variance, variance
+from peira.analysis.table.groups import check_names
+from peira.analysis.table.measures import Measured, measure
+from peira.analysis.value import ResultValue, TextGrid
+from peira.core.text import grid as layout
+from peira.errors import Invalid
+from peira.results.trials import TrialResult
+from peira.stats import student
+from peira.stats.inputs import Floats
+from peira.stats.intervals.means import estimate
+from peira.stats.values import Estimate, within
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The change of the score by a contrast of levels; `label` says which level minus which."""
+
+    term: str
+    label: str
+    estimate: Estimate
+    p: float | None
+
+
+@dataclass(frozen=True)
+class TermTest:
+    """The test of a factor or interaction having no effect at all."""
+
+    term: str
+    f: float | None
+    df: int
+    df_error: int | None
+    p: float | None
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """The mean at one level of a factor, averaged over the levels of the others."""
+
+    factor: str
+    level: str
+    estimate: Estimate
+
+
+@dataclass(frozen=True)
+class Effects(ResultValue):
+    """Main effects and interactions on one score, in its units (in log odds for logistic models)."""
+
+    score: str
+    level: float
+    effects: tuple[Effect, ...] = ()
+    tests: tuple[TermTest, ...] = ()
+    means: tuple[Marginal, ...] = ()
+    variance: Variance | None = None
+    paired: bool = False
+    units: int = 0
+    notes: tuple[str, ...] = ()
+
+    def effect(self, term: str) -> Effect:
+        """The first effect of this term; raises StopIteration if there is none."""
+        return next(one for one in self.effects if one.term == term)
+
+    @property
+    def sentence(self) -> str:
+        """One line for each term: the change, and whether it is clear."""
+        nothing = self.notes[0] if self.notes else "Too little varies: nothing can be said."
+        return "\n".join(self._sentences()) or nothing
+
+    def _sentences(self) -> Iterator[str]:
+        """One line per two-level contrast, then one per term without one."""
+        alpha = 1 - self.level
+        tests = {test.term: test.p for test in self.tests}
+        for one in self.effects:
+            if " - " not in one.label:
+                continue
+            found = one.estimate
+            shown = layout.interval(found.mean, found.low, found.high)
+            p = one.p if tests.get(one.term) is None else tests[one.term]
+            clear = "nothing can be said" if p is None else "clear" if p <= alpha else "not clear"
+            yield f"{one.term} ({one.label}) changes {self.score} by {shown}: {clear}."
+        yield from (
+            f"{test.term} makes {'a' if test.p <= alpha else 'no clear'} difference in {self.score}."
+            for test in self.tests
+            if test.p is not None and not any(e.term == test.term and " - " in e.label for e in self.effects)
+        )
+
+    def grids(self) -> list[TextGrid]:
+        """The table of effects and the table of marginal means, if they are not empty."""
+        return [grid for grid in (self._effects(), self._means()) if grid.rows]
+
+    def _effects(self) -> TextGrid:
+        """The table of effects."""
+        rows = [
+            [e.term, e.label, layout.interval(*_bounds(e.estimate)), layout.number(e.p)] for e in self.effects
+        ]
+        header = ["effect", "levels", f"change in {self.score} [{100 * self.level:g}% interval]", "p"]
+        return TextGrid(header, rows)
+
+    def _means(self) -> TextGrid:
+        """The table of marginal means."""
+        rows = [[m.factor, m.level, layout.interval(*_bounds(m.estimate))] for m in self.means]
+        return TextGrid(["factor", "level", f"mean [{100 * self.level:g}% interval]"], rows)
+
+    @property
+    def remarks(self) -> list[str]:
+        """The kind of analysis, the variance components, and the notes."""
+        lines = [self.variance.sources, self.variance.sentence] if self.variance else []
+        lines = [line for line in lines if line]
+        if self.effects:
+            how = "each case its own control" if self.paired else "cases as a sample"
+            lines = [f"{how}; {self.units:,} independent {'unit' if self.units == 1 else 'units'}", *lines]
+        return [*lines, *(note for note in self.notes if note != self.sentence)]
+
+    def document(self) -> dict[str, Any]:
+        """The fields, the sentence, and the remarks as notes."""
+        return {**super().document(), "notes": self.remarks}
+
+
+def _bounds(found: Estimate) -> tuple[float, float | None, float | None]:
+    return found.mean, found.low, found.high
+
+
+def effects(
+    trials: Iterable[TrialResult],
+    names: Sequence[str] = (),
+    score: str | None = None,
+    level: float = 0.95,
+    order: int = 2,
+    notes: Sequence[str] = (),
+) -> Effects:
+    """Main effects and interactions up to `order` of the named factors.
+
+    Without names, of all that vary.
+
+    Raises Invalid for a level outside (0, 1) or an order below 1, and Unknown for an unknown factor.
+    """
+    _check(level, order)
+    measured = measure(trials, score)
+    table = table_of(measured)
+    every = names_of([one.trial for one in measured.observations])
+    check_names(names, every, ())
+    remarks = [*_remarks(measured), *notes]
+    if not len(table.values):
+        return Effects(measured.name, level, notes=("No trial has a score: nothing can be said.", *remarks))
+    found = fit(table, names or every, order)
+    if not found.factors:
+        return Effects(measured.name, level, notes=("No factor varies: there are no effects.", *remarks))
+    differences = Differences(measured)
+    fitted = [_term(found, differences, term, level) for term in found.kept.terms]
+    shown = tuple(one for each, _ in fitted for one in each)
+    return Effects(
+        measured.name,
+        level,
+        shown,
+        tuple(test for _, test in fitted),
+        tuple(_marginals(found, level, measured.ends)),
+        variance(measured),
+        found.paired,
+        table.groups,
+        (*_notes(found, shown, level), *remarks),
+    )
+
+
+def _check(level: float, order: int) -> None:
+    """Raise Invalid for a level or an order out of range."""
+    problems = [f"level: must lie between 0 and 1, not {level!r}"] if not 0 < level < 1 else []
+    problems += [f"order: must be at least 1, not {order!r}"] if order < 1 else []
+    if problems:
+        raise Invalid(problems)
+
+
+def _term(
+    found: Fit, differences: Differences, term: EffectTerm, level: float
+) -> tuple[list[Effect], TermTest]:
+    """The contrasts and the test of a term.
+
+    For a two-level factor both come from the common estimator of differences (`Differences.between`),
+    otherwise from the linear model.
+    """
+    (label, weights), *others = term.contrasts
+    if len(term.factors) == 1 and not others:
+        return _two_levels(found, differences, term, label, level)
+    place, reach = found.kept.places[found.kept.terms.index(term)], term.reach if differences.reach else None
+    every = [(label, weights), *others]
+    shown = [_effect(term, label, weights, place, found, level, reach) for label, weights in every]
+    test = _test(found, term, place)
+    one_number = len(shown) == 1 and test.p is not None
+    return shown, replace(test, p=shown[0].p) if one_number else test
+
+
+def _two_levels(
+    found: Fit, differences: Differences, term: EffectTerm, label: str, level: float
+) -> tuple[list[Effect], TermTest]:
+    """The effect and test of a two-level factor, from the common estimator of differences."""
+    first, second = _sides(found, differences.measured, term.factors[0])
+    difference = differences.between(second, first, term.name)
+    tested, estimate = difference.evidence(), difference.estimate(level)
+    effect = Effect(term.name, label, estimate, tested.p)
+    df = difference.degrees(tested)
+    f = None if df is None or tested.statistic is None else tested.statistic**2
+    return [effect], TermTest(term.name, f, 1, df, tested.p)
+
+
+def _sides(found: Fit, measured: Measured, factor: CodedFactor) -> list[Side]:
+    """The sides of a factor's levels, in the order of the levels."""
+    every = list(levels_of(measured, factor.name).sides.values())
+    first = [int(np.argmax(factor.codes == code)) for code in range(len(factor.levels))]
+    ids = [found.table.trials[row].id for row in first]
+    return [next(side for side in every if one in side.trials) for one in ids]
+
+
+def _effect(
+    term: EffectTerm,
+    label: str,
+    weights: Floats,
+    place: slice,
+    found: Fit,
+    level: float,
+    reach: float | None,
+) -> Effect:
+    """One contrast in the linear model with its t interval."""
+    mean, n = float(weights @ found.beta[place]), len(found.table.values)
+    spread = found.spread(place, weights)
+    if spread is None:
+        p = 1.0 if abs(mean) <= found.rounding and found.df > 0 else None
+        return Effect(term.name, label, Estimate(round(mean, 12), None, None, n, "unknown"), p)
+    p = student.p_value(mean / spread.error, spread.df, "two-sided")
+    method = "paired t on cases" if found.paired else "cluster-robust t"
+    shown = within(Estimate(mean, *student.around(mean, spread, level), n, method), reach)
+    return Effect(term.name, label, shown, p)
+
+
+def _test(found: Fit, term: EffectTerm, place: slice) -> TermTest:
+    """Hotelling's T-squared test of a term having no effect; reactions may differ between cases.
+
+    It is computed from the deviations of all cells, so that the order of levels does not matter. Directions
+    without variance and without difference (two levels that are always right) are left out; the test is
+    unknown if there is a difference in a direction without variance.
+    """
+    q = place.stop - place.start
+    unknown = TermTest(term.name, None, q, None, None)
+    if found.influence is None:
+        return unknown
+    cells = term.cells
+    means, influence = cells @ found.beta[place], found.influence[:, place] @ cells.T
+    _, lengths, directions = np.linalg.svd(influence, full_matrices=False)
+    spread = lengths > found.rounding
+    spread[q:] = False
+    rank = int(spread.sum())
+    along = directions[spread] @ means
+    rest = means - directions[spread].T @ along
+    if not rank or found.df + 1 - q < 1 or float(np.abs(rest).max()) > found.rounding:
+        return unknown
+    from scipy.special import fdtrc
+
+    df = found.df + 1 - rank
+    f = float(((along / lengths[spread]) ** 2).sum()) * df / (rank * found.df)
+    return TermTest(term.name, f, rank, df, float(fdtrc(rank, df, f)))
+
+
+def _marginals(found: Fit, level: float, ends: tuple[float, float] | None) -> Iterator[Marginal]:
+    """The marginal mean at each level, clipped to the possible range of the score."""
+    table = found.table
+    for factor in found.factors:
+        for code, label in enumerate(factor.levels):
+            chosen = factor.codes == code
+            units = [int(unit) for unit in table.units[chosen]]
+            mean = _marginal(table, found, factor, code, chosen, units, level)
+            if ends is not None and mean.low is not None and mean.high is not None:
+                mean = replace(mean, low=max(mean.low, ends[0]), high=min(mean.high, ends[1]))
+            yield Marginal(factor.name, label, mean)
+
+
+def _marginal(
+    table: CaseMeans,
+    found: Fit,
+    factor: CodedFactor,
+    code: int,
+    chosen: Floats,
+    units: list[int],
+    level: float,
+) -> Estimate:
+    """The mean at a level, with equal weight for every combination of the other factors."""
+    others = [other for other in found.factors if other is not factor]
+    cells = np.zeros(int(np.count_nonzero(chosen)), dtype=np.intp)
+    for other in others:
+        cells = cells * len(other.levels) + other.codes[chosen]
+    values = table.values[chosen]
+    _, place, counts = np.unique(cells, return_inverse=True, return_counts=True)
+    if len(set(counts.tolist())) == 1:
+        return estimate(values, units, level)
+    weighed = values * (len(values) / (len(counts) * counts[place]))
+    return estimate(weighed, units, level)
+
+
+def _notes(found: Fit, shown: Sequence[Effect], level: float) -> Iterator[str]:
+    """Notes on the fit: unknown intervals, interval against test, aliasing, plots."""
+    unknown = all(one.estimate.low is None for one in shown)
+    if found.table.groups < 2 and unknown:
+        yield "One case says nothing about others: no interval can be given."
+    elif found.influence is None and unknown:
+        yield "Nothing varies beside the conditions: no interval can be given."
+    for one in shown:
+        if one.p is not None and one.estimate.excludes_zero != (one.p <= round(1 - level, 12)):
+            yield f"{one.term} ({one.label}): interval and test disagree; go by the test"
+    if not found.paired:
+        yield "Not every factor varies within cases: cases are not their own controls."
+    yield from found.kept.aliased
+    plots = [(one.block, one.plot) for one in found.table.trials]
+    whole = [f.name for f in found.factors if any(p for _, p in plots) and _one_in_each(f, plots)]
+    if whole:
+        yield f"set for whole plots: {', '.join(whole)}; `strata` tests against plots, these intervals do not"
+
+
+def _one_in_each(factor: CodedFactor, plots: Sequence[tuple[str, str]]) -> bool:
+    """Whether the factor has one level in each plot."""
+    return len(set(zip(plots, factor.codes.tolist(), strict=True))) == len(set(plots))
+
+
+def _remarks(measured: Measured) -> Iterator[str]:
+    """The note about lost trials."""
+    if lost := sum(one.value is None for one in measured.observations):
+        yield f"not in the effects: {lost} lost {'trial' if lost == 1 else 'trials'}"

@@ -1,0 +1,154 @@
+"""Writes results in the formats of other tools: finds the format and writes its file or folder.
+
+Formats are plug-ins of the kind "export". A format writes to a temporary path beside the target, which then
+replaces the target atomically. An export is therefore complete or absent, and only an earlier export of the
+same format is overwritten without `force`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from peira.core.registry import made, registry
+from peira.errors import Invalid
+from peira.spec.files import check_target
+
+if TYPE_CHECKING:
+    from peira.analysis.results import Results
+
+KIND = "export"
+"""The registry kind of export formats."""
+Makes = Literal["file", "folder"]
+"""Whether a format writes a file or a folder."""
+
+
+class Format(Protocol):
+    """An export format that writes a file or a folder; paths ending in a suffix select it."""
+
+    makes: Makes
+    suffixes: tuple[str, ...]
+
+    def write(self, results: Results, path: Path) -> None:
+        """Write the results to a path that does not exist; raises Invalid if that is not possible."""
+        ...
+
+    def owns(self, path: Path) -> bool:
+        """Whether the existing path is entirely an earlier export of this format."""
+        ...
+
+
+class Tracker(Protocol):
+    """An export format that adds results to an experiment tracker's folder or server."""
+
+    makes: Literal["entry"]
+    suffixes: tuple[str, ...]
+
+    def record(self, results: Results, where: str) -> None:
+        """Add the results; raises Invalid if that is not possible."""
+        ...
+
+
+def formats() -> dict[str, Format | Tracker]:
+    """All registered formats by name."""
+    return {name: registry.make(KIND, name) for name in registry.names(KIND)}
+
+
+def export(results: Results, path: str | PathLike[str], format: str | None, force: bool) -> Path:
+    """Write the results to the path in the named format, or in the one guessed from the path.
+
+    Returns the path. Raises Invalid if it cannot be written, or exists and is not such an export.
+    """
+    target = Path(path)
+    way: Format | Tracker = made(KIND, format or guessed(target), {})
+    if way.makes == "entry":
+        way.record(results, os.fspath(path))
+        return target
+    try:
+        _check(target, way, force)
+        with _draft(target) as draft:
+            way.write(results, draft)
+    except OSError as problem:
+        raise Invalid(f"{target} cannot be written: {problem.strerror or problem}") from problem
+    return target
+
+
+def guessed(target: Path) -> str:
+    """The format for a path, by its suffix or by an existing export; raises Invalid if unclear."""
+    known = formats()
+    fits = [(len(end), name) for name, way in known.items() for end in way.suffixes if _ends(target, end)]
+    if fits:
+        return max(fits)[1]
+    if target.is_dir():
+        found = [name for name, way in known.items() if way.makes == "folder" and way.owns(target)]
+        if len(found) == 1:
+            return found[0]
+    raise Invalid(f"{target}: the format is not clear from the name; say which: {', '.join(known)}")
+
+
+def _ends(target: Path, suffix: str) -> bool:
+    """Whether the file name ends in the suffix and is more than the suffix."""
+    return target.name.lower().endswith(suffix) and len(target.name) > len(suffix)
+
+
+def _check(target: Path, way: Format, force: bool) -> None:
+    """Raise Invalid unless the target can be written or replaced."""
+    if not target.parent.is_dir():
+        raise Invalid(f"{target}: there is no folder {target.parent}")
+    if not os.path.lexists(target) or _empty(target, way):
+        return
+    if (
+        not target.is_symlink()
+        and target.is_dir() != (way.makes == "folder")
+        and (target.is_dir() or target.is_file())
+    ):
+        raise Invalid(f"{target} is {'a folder' if target.is_dir() else 'a file'} and would become another")
+    check_target(target, way.makes == "folder")
+    if not force and not way.owns(target):
+        raise Invalid(f"{target} is there and is no such export; overwrite it with --force, or force=True")
+
+
+def _empty(target: Path, way: Format) -> bool:
+    """Whether the target is an empty folder for a format that writes a folder."""
+    return way.makes == "folder" and target.is_dir() and not any(target.iterdir())
+
+
+@contextmanager
+def _draft(target: Path) -> Iterator[Path]:
+    """A temporary path beside the target, which replaces the target on success."""
+    folder = Path(tempfile.mkdtemp(prefix=".peira-", dir=target.parent))
+    try:
+        yield folder / "draft"
+        _sync(folder / "draft")
+        _put(folder / "draft", target, folder / "former")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _put(draft: Path, target: Path, former: Path) -> None:
+    """Replace the target: a file atomically; a folder is moved away first, and back on failure."""
+    if not target.is_dir() or target.is_symlink():
+        draft.replace(target)
+        return
+    target.rename(former)
+    try:
+        draft.rename(target)
+    except OSError:
+        former.rename(target)
+        raise
+
+
+def _sync(draft: Path) -> None:
+    """Flush everything to disk before the rename."""
+    for path in (draft, *(draft.rglob("*") if draft.is_dir() else ())):
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)

@@ -1,0 +1,1 @@
+"""Quality of judges: agreement with human labels, biases, corrected means."""

@@ -1,0 +1,1 @@
+"""Rankings: leaderboards, tournaments, contests."""

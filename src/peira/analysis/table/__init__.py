@@ -1,0 +1,1 @@
+"""Tables of means, quantiles, ratios and failure rates."""

@@ -1,0 +1,182 @@
+"""Groups of trials, collected in one pass: the samples behind tables and comparisons.
+
+Every value is kept with its unit of evidence (the case, or the cluster of cases). Failures and scores without
+a verdict are counted separately and enter no sample. For each group and score, `trials == values in the
+sample + failed + without a verdict + not scored`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from peira.core.ids import Json, canonical
+from peira.core.log.events import State
+from peira.core.registry import nearest
+from peira.errors import Unknown
+from peira.results.trials import FAILED, TrialResult, parts
+
+T = TypeVar("T", float, str)
+Unit = tuple[str, str]
+"""The unit of evidence: ("case", id) or ("cluster", name)."""
+LabelKey = str | bytes
+"""A hashable key of a label; see `key_of`."""
+
+ATTRIBUTES: Mapping[str, Callable[[TrialResult], Json]] = {
+    "agent": lambda trial: trial.agent,
+    "case": lambda trial: trial.case_id,
+    "slice": lambda trial: trial.slice,
+    "cluster": lambda trial: trial.cluster,
+    "served": lambda trial: trial.about.get("served"),
+}
+"""What trials can be grouped by besides factors."""
+
+
+@dataclass
+class Sample(Generic[T]):
+    """The values of one score in one group, with their units.
+
+    `across` holds the level of the factor that is generalised over, if there is one.
+    """
+
+    values: list[T] = field(default_factory=list)
+    units: list[Unit] = field(default_factory=list)
+    across: list[LabelKey] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass
+class Group:
+    """The trials with the same labels; mutable while they are collected, read-only afterwards."""
+
+    labels: tuple[Json, ...]
+    trials: int = 0
+    failed: int = 0
+    unfinished: int = 0
+    no_answer: int = 0
+    units: set[Unit] = field(default_factory=set)
+    numbers: dict[str, Sample[float]] = field(default_factory=dict)
+    texts: dict[str, Sample[str]] = field(default_factory=dict)
+    failed_scores: Counter[str] = field(default_factory=Counter)
+    no_verdicts: Counter[str] = field(default_factory=Counter)
+    lost: list[Unit] = field(default_factory=list)
+    lost_scores: dict[str, list[Unit]] = field(default_factory=dict)
+
+    @property
+    def succeeded(self) -> int:
+        """The number of trials that succeeded."""
+        return self.trials - self.failed - self.unfinished
+
+    def add(self, trial: TrialResult, names: dict[str, dict[str, None]], across: str = "") -> None:
+        """Add a trial: count it, and put its scores into the samples.
+
+        `names` collects the parts of scores.
+        """
+        self.trials += 1
+        if trial.state != State.succeeded:
+            ended = trial.state in FAILED
+            self.failed += ended
+            self.unfinished += not ended
+            self.lost.append(trial.unit)
+            return
+        self.units.add(trial.unit)
+        self.no_answer += bool(trial.no_answer)
+        for score in trial.scores.values():
+            known = names.setdefault(score.name, {})
+            found = parts(score)
+            self.failed_scores[score.name] += score.state in FAILED
+            self.no_verdicts[score.name] += score.no_verdict is not None
+            if not found:
+                self.lost_scores.setdefault(score.name, []).append(trial.unit)
+            for name, value in found.items():
+                known[name] = None
+                sample = self._put(name, value, trial.unit)
+                if across:
+                    sample.across.append(key_of(label_of(trial, across)))
+
+    def _put(self, name: str, value: float | str, unit: Unit) -> Sample[float] | Sample[str]:
+        """Append a value to the sample of numbers or of texts."""
+        sample: Sample[float] | Sample[str]
+        if isinstance(value, str):
+            sample = self.texts.setdefault(name, Sample())
+        else:
+            sample = self.numbers.setdefault(name, Sample())
+        sample.values.append(value)  # type: ignore[arg-type]
+        sample.units.append(unit)
+        return sample
+
+
+@dataclass(frozen=True)
+class Groups:
+    """All groups in order of first appearance, which is the study's order.
+
+    `names` maps each evaluator to the parts of its score.
+    """
+
+    by: tuple[str, ...]
+    groups: tuple[Group, ...]
+    names: Mapping[str, tuple[str, ...]]
+
+
+def gather(trials: Iterable[TrialResult], by: Sequence[str] = (), across: str = "") -> Groups:
+    """Group trials by factors and attributes.
+
+    The level of a factor that an agent does not take is None.
+
+    Anchors are left out. Raises Unknown for a name that is neither a factor nor an attribute.
+    """
+    by = tuple(dict.fromkeys(by))
+    groups: dict[tuple[str | bytes, ...], Group] = {}
+    names: dict[str, dict[str, None]] = {}
+    factors: dict[str, None] = {}
+    ranks: list[dict[str | bytes, int]] = [{} for _ in by]
+    for trial in trials:
+        if trial.anchor:
+            continue
+        factors.update(dict.fromkeys(trial.condition))
+        labels = tuple(label_of(trial, name) for name in by)
+        key = tuple(map(key_of, labels))
+        for rank, label in zip(ranks, key, strict=True):
+            rank.setdefault(label, len(rank))
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = Group(labels)
+        group.add(trial, names, across)
+    if groups:
+        check_names([*by, across] if across else by, factors, names)
+    order = sorted(groups, key=lambda key: [rank[label] for rank, label in zip(ranks, key, strict=True)])
+    found = [groups[key] for key in order]
+    return Groups(by, tuple(found), {name: tuple(known) or (name,) for name, known in names.items()})
+
+
+def label_of(trial: TrialResult, name: str) -> Json:
+    """A trial's level of a factor, or its attribute; None if it has none."""
+    if name in trial.condition:
+        return trial.condition[name]
+    attribute = ATTRIBUTES.get(name)
+    return attribute(trial) if attribute else None
+
+
+def key_of(label: Json) -> str | bytes:
+    """A hashable key that distinguishes labels of different types and values."""
+    # Bytes and text never compare equal, so 1, True and "1" are three labels.
+    if type(label) is int:
+        return b"%d" % label
+    return label if isinstance(label, str) else canonical(label)
+
+
+def check_names(by: Sequence[str], factors: Iterable[str], scores: Collection[str]) -> None:
+    """Raise Unknown unless every name is a factor or an attribute.
+
+    `scores` are names of scores, for a better message if one of these was given.
+    """
+    known = {*factors, *ATTRIBUTES}
+    for name in by:
+        if name in scores and name not in known:
+            raise Unknown(f"{name!r} is a score, not something to group by; name it with score={name!r}")
+        if name not in known:
+            raise Unknown(f"no factor {name!r} to group by{nearest(name, known)}")

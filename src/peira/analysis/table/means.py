@@ -1,0 +1,225 @@
+"""Computes the table of means, with worst-case bounds for trials that failed or have no score."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from peira.analysis.table.groups import Group, Groups, LabelKey, Unit, gather
+from peira.analysis.table.intervals import check_interval_method, mean_by
+from peira.analysis.table.value import Table, TableRow
+from peira.core.ids import Json
+from peira.core.registry import nearest
+from peira.core.text import grid as layout
+from peira.core.verdicts import is_raw
+from peira.errors import Invalid, Unknown
+from peira.results.trials import TrialResult
+from peira.stats.intervals.means import bounds, two_way
+from peira.stats.values import Estimate
+
+# Lost values
+
+MOST = 8
+"""The number of groups with lost trials that are described; the others are counted."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One score in one group: the observed values with their units, and the units of the lost ones."""
+
+    labels: tuple[Json, ...]
+    score: str
+    values: Sequence[float]
+    units: Sequence[Unit]
+    lost: Sequence[Unit]
+
+
+def remarks(losses: Iterable[Loss], level: float) -> Iterator[str]:
+    """One line for each group that lost values, up to `MOST`."""
+    some = [loss for loss in losses if loss.lost]
+    yield from (_remark(loss, level) for loss in some[:MOST])
+    if len(some) > MOST:
+        yield f"and {len(some) - MOST} more means with lost trials"
+
+
+def _remark(loss: Loss, level: float) -> str:
+    """The worst-case bounds of a group's mean, as text."""
+    name = ", ".join([*map(layout.cell, loss.labels), loss.score])
+    lost = f"{len(loss.lost)} lost {'trial' if len(loss.lost) == 1 else 'trials'}"
+    if not all(0 <= value <= 1 for value in loss.values):
+        return f"{name}: the mean with {lost} has no known bounds"
+    found = bounds(loss.values, loss.units, loss.lost, level=level)
+    inner, outer = _span(found.low, found.high), _span(found.lowest, found.highest)
+    return f"{name}: with {lost} at worst or best {inner}, {100 * level:g}% bounds {outer}"
+
+
+def _span(low: float | None, high: float | None) -> str:
+    """A range as text."""
+    return " to ".join("unknown" if end is None else f"{end:.3f}" for end in (low, high))
+
+
+# The table
+
+MOST_CATEGORIES = 12
+"""The number of categories of a text score that get rows of their own."""
+OTHER = "(other)"
+"""The label of all rarer categories together."""
+
+
+def tabulate(
+    trials: Iterable[TrialResult],
+    by: Sequence[str] = (),
+    score: str | None = None,
+    level: float = 0.95,
+    notes: Sequence[str] = (),
+    interval: str = "",
+    across: str = "",
+) -> Table:
+    """The table of means with one row per group and score; reads the trials once as a stream.
+
+    `interval` names an interval method other than the one that fits the data. The levels of `across` are
+    treated as a sample, like cases, so that intervals generalise to other levels. A text score is
+    categorical: the share of each category is a row "score=category", with the rarest combined. Raises
+    Invalid for a level outside (0, 1) and Unknown for unknown names.
+    """
+    if not 0 < level < 1:
+        raise Invalid(f"level={level!r} does not lie between 0 and 1")
+    check_interval_method(interval)
+    groups = gather(trials, by, across)
+    shown = [_part(name, evaluator, groups) for name, evaluator in _chosen(groups, score).items()]
+    rows = [row for group in groups.groups for row in _rows(group, shown, level, interval)]
+    lost = remarks(_losses(groups, shown), level)
+    return Table(groups.by, level, tuple(rows), (*_remarks(groups, shown, rows), *lost, *notes))
+
+
+def _chosen(groups: Groups, score: str | None) -> dict[str, str]:
+    """The score parts to show, each with its evaluator; raw values only if named."""
+    parts = {part: name for name, known in groups.names.items() for part in known}
+    chosen = {part: name for part, name in parts.items() if score in (part, name)}
+    if score is None:
+        chosen = {part: name for part, name in parts.items() if part == name or not is_raw(part)}
+    if groups.groups and not chosen and score is not None:
+        raise Unknown(f"no score {score!r}{nearest(score, {*parts, *groups.names})}")
+    return chosen
+
+
+@dataclass(frozen=True)
+class ScorePart:
+    """A score or part of one, with its categories over all groups."""
+
+    name: str
+    evaluator: str
+    numeric: bool
+    categories: tuple[str, ...]
+
+
+def _part(name: str, evaluator: str, groups: Groups) -> ScorePart:
+    """Whether a part is numeric, and its categories, most frequent first."""
+    seen: Counter[str] = Counter()
+    for group in groups.groups:
+        if name in group.texts:
+            seen.update(group.texts[name].values)
+    often = sorted(seen, key=lambda text: (-seen[text], text))
+    categories = sorted(often[:MOST_CATEGORIES]) + [OTHER] * (len(often) > MOST_CATEGORIES)
+    numeric = not seen or any(name in group.numbers for group in groups.groups)
+    return ScorePart(name, evaluator, numeric, tuple(categories))
+
+
+def _rows(group: Group, shown: Sequence[ScorePart], level: float, way: str) -> Iterator[TableRow]:
+    """The rows of a group, one per score part and category; without scores, the counts alone."""
+    if not shown:
+        n, cases = group.succeeded, len(group.units)
+        counts = n, cases, group.failed, group.unfinished
+        yield TableRow(group.labels, None, None, None, None, *counts, "", group.no_answer)
+    for part in shown:
+        across = group.numbers[part.name].across if part.name in group.numbers else []
+        for title, values, units in _samples(part, group):
+            yield _row(group, part, title, values, units, level, way, across)
+
+
+def _samples(part: ScorePart, group: Group) -> Iterator[tuple[str, Sequence[float], Sequence[Unit]]]:
+    """The numbers of a part; then for each category the 0/1 indicator of each text."""
+    if part.numeric:
+        numbers = group.numbers.get(part.name)
+        yield (part.name, numbers.values, numbers.units) if numbers else (part.name, (), ())
+    texts = group.texts.get(part.name)
+    labels = [text if text in part.categories else OTHER for text in texts.values] if texts else []
+    for category in part.categories:
+        yield (
+            f"{part.name}={category}",
+            [float(one == category) for one in labels],
+            texts.units if texts else (),
+        )
+
+
+def _losses(groups: Groups, shown: Sequence[ScorePart]) -> Iterator[Loss]:
+    """The losses of all groups and parts."""
+    for group in groups.groups:
+        for part in shown:
+            lost = [*group.lost, *group.lost_scores.get(part.evaluator, ())]
+            for title, values, units in _samples(part, group) if lost else ():
+                yield Loss(group.labels, title, values, units, lost)
+
+
+def _row(
+    group: Group,
+    part: ScorePart,
+    title: str,
+    values: Sequence[float],
+    units: Sequence[Unit],
+    level: float,
+    way: str,
+    across: Sequence[LabelKey],
+) -> TableRow:
+    """The table row of one part in one group."""
+    failed = group.failed + group.failed_scores[part.evaluator]
+    undecided = group.no_verdicts[part.evaluator]
+    unscored = group.trials - len(values) - failed - undecided
+    if not values:
+        counts = 0, 0, failed, unscored
+        return TableRow(group.labels, title, None, None, None, *counts, "", group.no_answer, undecided)
+    both = across and len(across) == len(values)
+    found = _two_way_mean(values, units, across, level) if both else mean_by(way, values, units, level)
+    mean, cases = (found.mean, found.low, found.high), len(set(units))
+    counts = found.n, cases, failed, unscored
+    return TableRow(group.labels, title, *mean, *counts, found.method, group.no_answer, undecided)
+
+
+def _two_way_mean(
+    values: Sequence[float], units: Sequence[Unit], across: Sequence[LabelKey], level: float
+) -> Estimate:
+    """The mean with two-way clustering by units and levels.
+
+    Clipped to [0, 1] for scores in that range.
+    """
+    found = two_way(values, units, across, level)
+    if found.low is None or found.high is None or min(values) < 0 or max(values) > 1:
+        return found
+    return Estimate(found.mean, max(found.low, 0.0), min(found.high, 1.0), found.n, found.method)
+
+
+def _remarks(groups: Groups, shown: Sequence[ScorePart], rows: Iterable[TableRow]) -> Iterator[str]:
+    """The remarks below the table: interval methods, and what is not in the means."""
+    methods = sorted({row.method for row in rows if row.method})
+    if methods:
+        yield f"intervals: {', '.join(methods)}"
+    trials = sum(group.failed for group in groups.groups)
+    evaluators = {part.evaluator for part in shown}
+    scores = sum(group.failed_scores[name] for group in groups.groups for name in evaluators)
+    undecided = sum(group.no_verdicts[name] for group in groups.groups for name in evaluators)
+    if shown and (trials or scores or undecided):
+        lost = (_count(trials, "failed trial"), _count(scores, "failed score"), _without(undecided))
+        yield f"not in the means: {', '.join(filter(None, lost))}"
+    if unfinished := sum(group.unfinished for group in groups.groups):
+        yield f"not finished: {_count(unfinished, 'trial')}"
+
+
+def _without(n: int) -> str:
+    """The number of scores without a verdict, as text."""
+    return f"{_count(n, 'score')} without a verdict" if n else ""
+
+
+def _count(n: int, what: str) -> str:
+    """A number with its noun; empty for 0."""
+    return f"{n} {what}{'' if n == 1 else 's'}" if n else ""

@@ -1,0 +1,48 @@
+"""The application layer: opens stores and connects engine, analysis and reports.
+
+Names are imported lazily: looking at a run loads no engine, and a run without model calls loads nothing about
+calls.
+"""
+
+from __future__ import annotations
+
+from peira.core.lazy import lazy_imports
+
+with lazy_imports(__name__):
+    from peira.app.functions import evaluate as evaluate
+    from peira.app.functions import generate as generate
+    from peira.app.functions import open as open
+    from peira.app.functions import run as run
+    from peira.app.functions import submit as submit
+    from peira.app.functions import transform as transform
+    from peira.app.prior_results import earlier_of as earlier_of
+    from peira.app.prior_results import source_with_rule as source_with_rule
+    from peira.app.recordings import is_store as is_store
+    from peira.app.recordings import recorded_answers as recorded_answers
+    from peira.app.recordings import reply_of as reply_of
+    from peira.app.run import ANSWERS as ANSWERS
+    from peira.app.run import OUTPUTS as OUTPUTS
+    from peira.app.run import SCORES as SCORES
+    from peira.app.run import Handle as Handle
+    from peira.app.run import RunOptions as RunOptions
+    from peira.app.run import execute as execute
+    from peira.app.run import executed_results as executed_results
+    from peira.app.run import rescored_results as rescored_results
+    from peira.app.session import SessionLike as SessionLike
+    from peira.app.store.access import StoreLike as StoreLike
+    from peira.app.store.calls import calls_of as calls_of
+    from peira.app.store.calls import find_call as find_call
+    from peira.app.store.calls import model_calls as model_calls
+    from peira.app.store.calls import record_of as record_of
+    from peira.app.store.calls import settle as settle
+    from peira.app.store.calls import tally_of as tally_of
+    from peira.app.store.follower import Follower as Follower
+    from peira.app.store.results import manifest_of as manifest_of
+    from peira.app.store.results import results_of as results_of
+    from peira.app.store.spending import account_of as account_of
+    from peira.app.store.table_files import CachedTable as CachedTable
+    from peira.app.store.table_files import read_cached_table as read_cached_table
+    from peira.app.store.table_files import write_cached_table as write_cached_table
+    from peira.app.store.view import Opened as Opened
+    from peira.app.studies import StudyLike as StudyLike
+    from peira.app.studies import judged_by as judged_by

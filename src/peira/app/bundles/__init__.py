@@ -1,0 +1,1 @@
+"""Bundles: pending work exported as a file, done elsewhere, and imported again."""

@@ -1,0 +1,108 @@
+"""The public functions `run`, `generate`, `transform`, `evaluate`, `submit` and `open`.
+
+Their implementation is imported when they are called, so that importing `run` in a study file is cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import peira
+import peira.app as app
+from peira.spec.modules import refuse_while_loading
+
+
+def run(
+    study: app.StudyLike,
+    *,
+    store: app.SessionLike = None,
+    parallel: int | None = None,
+    runner: str | None = None,
+    policy: peira.Policy | Mapping[str, Any] | None = None,
+    where: str = "",
+    limit: int | None = None,
+    fresh: bool = False,
+    resources: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
+    log: str | Path | None = None,
+    earlier: peira.Results | str | None = None,
+    batch: bool = False,
+    whole: bool = False,
+) -> peira.Results:
+    """Run a study through all its stages and return its results.
+
+    Resumes automatically: results in the store are reused. `runner` is "local" (threads, or an event loop for
+    `async def`), "process", or a name that a plug-in registers. `where` and `limit` select a part of the
+    trials; `fresh` runs everything anew, beside what is stored. `resources` are passed to agents and are not
+    part of identities. The first Ctrl-C lets running trials finish, the second cancels them; then
+    KeyboardInterrupt is raised, with everything recorded.
+
+    `log` is a file to which each event is appended as a line of JSON. With an `earlier` run (its results or
+    its id), `where` may refer to its findings for the same case and levels: the mean `score.NAME`, and the
+    counts `earlier.trials` and `earlier.failed`. With `batch`, calls are submitted as batches: answered
+    later, at half the price. `whole` runs the whole plan, whatever the stopping rule says.
+    """
+    refuse_while_loading()
+    options = app.RunOptions(
+        store,
+        parallel,
+        runner,
+        policy,
+        where,
+        limit,
+        fresh,
+        resources or {},
+        progress,
+        log=log,
+        earlier=earlier,
+        batch=batch,
+        whole=whole,
+    )
+    return app.executed_results(study, options)
+
+
+def generate(study: app.StudyLike, **options: Any) -> peira.Results:
+    """Only generate outputs: `run` without evaluation. Takes the arguments of `run`."""
+    refuse_while_loading()
+    return app.executed_results(study, app.RunOptions(stages=app.OUTPUTS, **options))
+
+
+def transform(study: app.StudyLike | peira.Results, transform: Any = None, **options: Any) -> peira.Results:
+    """Only extract answers from stored outputs; never calls the agent. Takes the arguments of `run`.
+
+    `transform` replaces the study's own.
+    """
+    refuse_while_loading()
+    return app.rescored_results(study, None, transform, app.RunOptions(stages=app.ANSWERS, **options))
+
+
+def evaluate(
+    study: app.StudyLike | peira.Results,
+    evaluators: Sequence[Any] | None = None,
+    *,
+    transform: Any = None,
+    name: str = "",
+    **options: Any,
+) -> peira.Results:
+    """Only extract answers from stored outputs and score them; never calls the agent.
+
+    Takes the arguments of `run`. `evaluators` and `transform` replace the study's own. Under a `name` the
+    evaluation can be opened again: `open(store).results("3f2a91@strict")`.
+    """
+    refuse_while_loading()
+    run_options = app.RunOptions(stages=app.SCORES, evaluation=name, **options)
+    return app.rescored_results(study, evaluators, transform, run_options)
+
+
+def submit(study: app.StudyLike, **options: Any) -> app.Handle:
+    """Start a run in the background and return at once. Takes the arguments of `run`, and `wait`."""
+    refuse_while_loading()
+    return app.Handle(study, app.RunOptions(**options))
+
+
+def open(store: app.SessionLike = None) -> app.Opened:
+    """Open stored work for reading: `.runs()`, `.results(run)`, `.events(run, after=)`, `.calls(run=)`."""
+    refuse_while_loading()
+    return app.Opened(store)

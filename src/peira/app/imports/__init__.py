@@ -1,0 +1,1 @@
+"""Importing outputs that were produced elsewhere."""

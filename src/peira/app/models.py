@@ -1,0 +1,118 @@
+"""Models by name: described in the project file, or `provider:name`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import peira.app as rooms
+import peira.engine.calls as model_calls
+import peira.models as shelf
+from peira.core.models import Model, ModelLimits, NamedModel
+from peira.core.registry import nearest, registry
+from peira.errors import Invalid, Unknown
+from peira.models.names import parse
+from peira.spec.limits import Budget
+from peira.spec.project import Project
+
+LIMITS = {"requests_per_minute": "requests", "tokens_per_minute": "tokens", "concurrency": "concurrency"}
+
+
+def models_of(project: Project) -> Callable[[str], NamedModel]:
+    """A function from names to models; Invalid or Unknown names what is wrong with one."""
+    return lambda name: named(project, name)
+
+
+def named(project: Project, name: str) -> NamedModel:
+    """The model of that name. Nothing is sent, and no key is looked for: that is its `check`."""
+    options = _described(project, name)
+    limits, price = options.pop("limits", {}), options.pop("price", None)
+    fallbacks = options.pop("fallbacks", ())
+    provider, model = _parsed(project, name, str(options.pop("model", name)))
+    if provider == "replay" and rooms.is_store(Path(model)):
+        options["recording"] = rooms.recorded_answers(project, Path(model))
+    made: Model = registry.make("model", provider, model=model, **options)
+    most = model_calls.stated_output(options.get("parameters") or {})
+    return NamedModel(
+        name,
+        made,
+        _limits(name, limits),
+        shelf.price_of(provider, model, price),
+        _fallbacks(project, name, fallbacks),
+        most,
+    )
+
+
+def _described(project: Project, name: str) -> dict[str, Any]:
+    found = project.models.get(name, {})
+    return dict(found) if isinstance(found, Mapping) else {"model": found}
+
+
+def _parsed(project: Project, name: str, full: str) -> tuple[str, str]:
+    if ":" not in full:
+        names = [*project.models, *(f"{provider}:..." for provider in registry.names("model"))]
+        raise Invalid(f"model {name!r}: write provider:name, or a name of peira.toml{nearest(name, names)}")
+    return parse(full, registry)
+
+
+def _limits(name: str, given: object) -> ModelLimits:
+    if not isinstance(given, Mapping):
+        raise Invalid(f"model {name!r}: limits: must be a table of {', '.join(LIMITS)}, not {given!r}")
+    problems = [
+        f"model {name!r}: limits: no {key!r}{nearest(key, LIMITS)}" for key in given if key not in LIMITS
+    ]
+    for key, value in given.items():
+        whole = key == "concurrency"
+        if key in LIMITS and (type(value) not in ((int,) if whole else (int, float)) or not value > 0):
+            kind = "a whole number" if whole else "a number"
+            problems.append(f"model {name!r}: limits.{key}: must be {kind} above 0, not {value!r}")
+    if problems:
+        raise Invalid(problems)
+    return ModelLimits(**{LIMITS[key]: value for key, value in given.items()})
+
+
+def _fallbacks(project: Project, name: str, given: object) -> tuple[str, ...]:
+    if not isinstance(given, (list, tuple)) or not all(isinstance(one, str) for one in given):
+        raise Invalid(f"model {name!r}: fallbacks: must be a list of models, not {given!r}")
+    for one in given:
+        _parsed(project, one, str(_described(project, one).get("model", one)))
+    return tuple(given)
+
+
+def problems_of(project: Project, names: Iterable[str]) -> list[str]:
+    """What stands in the way of asking these models and their fallbacks, and what is wrong with any that
+    the project file describes: every problem, one line each."""
+    problems: list[str] = []
+    asked = list(dict.fromkeys(names))
+    for name in asked:  # grows while it is walked
+        try:
+            found = named(project, name)
+            asked += [one for one in found.fallbacks if one not in asked]
+            found.model.check()
+        except (Invalid, Unknown) as problem:
+            problems += getattr(problem, "problems", None) or [str(problem)]
+    for name in project.models.keys() - set(asked):
+        try:
+            named(project, name)
+        except (Invalid, Unknown) as problem:
+            problems += getattr(problem, "problems", None) or [str(problem)]
+    return list(dict.fromkeys(problems))
+
+
+def is_model(project: Project, value: object) -> bool:
+    """Whether a value looks like the name of a model here."""
+    if not isinstance(value, str):
+        return False
+    provider, colon, model = value.partition(":")
+    if value in project.models:
+        return True
+    return bool(colon and (model or provider == "scripted") and provider in registry.names("model"))
+
+
+def by_model(project: Project, budget: Budget) -> Budget:
+    """The budget with its models by their full names."""
+    if not budget.per_model:
+        return budget
+    full = {named(project, name).model.name: allowance for name, allowance in budget.per_model.items()}
+    return budget.model_copy(update={"per_model": full})

@@ -1,0 +1,325 @@
+"""Running a study: opens the store, plans, starts runners and engine, and closes everything again."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import peira.app as rooms
+import peira.engine as engine
+import peira.report.telemetry as telemetry
+from peira.analysis.results import Results
+from peira.app.models import by_model, models_of
+from peira.app.preflight import check_models, estimate_of
+from peira.app.session import Session, SessionLike
+from peira.app.store.access import AnyStore, label, store_folder
+from peira.app.store.results import results_of
+from peira.app.store.runs import is_run_id
+from peira.app.studies import StudyLike, plan_of
+from peira.core.clock import SystemClock
+from peira.core.contracts import Runner
+from peira.core.log.events import Status
+from peira.core.registry import registry
+from peira.engine.context import CallSettings, RunContext
+from peira.engine.control import ControlFolder, StopRequest
+from peira.engine.execution import Execution
+from peira.engine.progress import Progress
+from peira.engine.run import RunDriver, RunEnd
+from peira.engine.run_start import open_run, recorded_before, spent_before
+from peira.engine.sources.study import StudySource, class_of
+from peira.engine.stages import EVALUATE, GENERATE, STAGES, TRANSFORM
+from peira.errors import Invalid
+from peira.plan.expansion import Plan
+from peira.plan.manifest import keep, read
+from peira.report.progress import display
+from peira.spec.agents import written_agent
+from peira.spec.limits import Policy
+from peira.spec.project import LOCAL, Project, runner_problem
+from peira.spec.study import Study
+
+WORKERS = 8
+NAME = re.compile(r"[\w.-]+")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a study is to be run; what is left out comes from the project file, or is the default."""
+
+    store: SessionLike = None
+    parallel: int | None = None
+    runner: str | None = None
+    policy: Policy | Mapping[str, Any] | None = None
+    where: str = ""
+    limit: int | None = None
+    fresh: bool = False
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    progress: bool | None = None
+    wait: float | None = 0.0
+    stages: Sequence[str] = STAGES
+    log: str | Path | None = None
+    batch: bool = False
+    earlier: Results | str | None = None
+    evaluation: str = ""
+    whole: bool = False
+
+    def problems(self) -> list[str]:
+        found = []
+        if self.parallel is not None and self.parallel < 1:
+            found.append(f"parallel: must be at least 1, not {self.parallel}")
+        if self.runner is not None and (problem := runner_problem(self.runner)):
+            found.append(f"runner: {problem}")
+        if self.runner == "process" and self.resources:
+            found.append("resources: cannot be handed to other processes; use runner='local'")
+        if self.evaluation and not NAME.fullmatch(self.evaluation):
+            found.append(f"name: {self.evaluation!r} does not name an evaluation: letters, digits, . - and _")
+        if isinstance(self.policy, Mapping):
+            found += policy_problems(self.policy)
+        if self.log is not None:
+            found += engine.run_log.problems_of(self.log)
+        return found
+
+
+def policy_problems(said: Mapping[str, Any]) -> list[str]:
+    try:
+        Policy(**said)
+    except Invalid as problem:
+        return [f"policy.{line}" for line in problem.problems]
+    return []
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """A run that ended: its results and how it ended."""
+
+    results: Results
+    finished: RunEnd
+
+
+Begun = Callable[[str, Execution], None]
+
+
+def execute(study: StudyLike, wishes: RunOptions, begun: Begun | None = None) -> RunOutcome:
+    """Run a study to its end. `begun` is told the run's id once it is durable."""
+    if problems := wishes.problems():
+        raise Invalid(problems)
+    session = Session.find(wishes.store)
+    project = session.project
+    project.load_plugins()
+    select: dict[str, Any] = {
+        "where": wishes.where,
+        "limit": wishes.limit,
+        "fresh": wishes.fresh,
+        "earlier": wishes.earlier,
+        "agents": GENERATE in wishes.stages,
+    }
+    # Where there is no store yet, the plan comes first: what is refused makes none.
+    planned = None if session.exists else plan_of(study, None, project, **select)
+    if planned is not None:
+        check_models(planned, project, None, wishes.stages, wishes.batch)
+        _subject_runner(planned, wishes.runner or project.runner, "")  # refuses what it cannot execute
+    watched = telemetry.telling(True) if project.telemetry == "otel" else nullcontext()
+    compression = study.storage.compression if isinstance(study, Study) else "zstd"
+    with watched, session.owned(wishes.wait, compression) as store:
+        plan = planned or plan_of(study, store, project, **select)
+        if planned is None:
+            check_models(plan, project, store, wishes.stages, wishes.batch)
+        resumes = str(study) if is_run_id(study) else ""
+        with nullcontext() if wishes.log is None else engine.run_log.RunLog(wishes.log) as log:
+            run, finished = _conduct(plan, store, project, wishes, begun, resumes, log)
+        results = results_of(session, store, run)
+    return RunOutcome(results, finished)
+
+
+def _conduct(
+    plan: Plan,
+    store: AnyStore,
+    project: Project,
+    wishes: RunOptions,
+    begun: Begun | None,
+    resumes: str,
+    log: engine.run_log.RunLog | None,
+) -> tuple[str, RunEnd]:
+    workers = wishes.parallel or project.parallel or WORKERS
+    runners = _runners(plan, store, wishes.runner or project.runner, workers)
+    policy = _policy(plan.study, wishes)
+    clock, number = SystemClock(), store.incarnation
+    folder = store.folder("control")
+    control = None if folder is None else ControlFolder(folder)
+    if control:
+        control.clear()
+    work_root = store_folder(store, "work")
+    shutil.rmtree(work_root, ignore_errors=True)
+    manifest = keep(plan, store.put, _otherwise(policy, plan.study.policy))
+    every = len(wishes.stages) == len(STAGES)
+    stops = every and plan.study.stop is not None and not wishes.whole
+    recorded = recorded_before(plan, manifest, store) if every and not stops else {}
+    how: dict[str, Any] = {"stages": wishes.stages, "batch": wishes.batch}
+    expected = None if recorded else estimate_of(plan, store, project, workers, **how)
+    run = open_run(
+        plan, manifest, store, str(number), number, clock.now(), resumes, expected, wishes.evaluation
+    )
+    own = StudySource(plan, store, wishes.stages, wishes.resources, done=bool(recorded))
+    adaptive = rooms.source_with_rule(plan, read(manifest, store.get), own, store) if stops else None
+    context = RunContext(
+        run, str(number), store, policy, clock, work_root=work_root, inline=plan.study.storage.inline
+    )
+    calls = CallSettings(
+        models=models_of(project),
+        batch=wishes.batch,
+        budget=by_model(project, plan.study.budget),
+        before=tuple(spent_before(plan, store, run)),
+    )
+    execution = Execution(context, adaptive or own, calls, recorded, adaptive)
+    if log:
+        log.follow(store, run)
+    if begun:
+        begun(run, execution)
+    try:
+        with display(plan.study.name, _shown(wishes.progress, project)) as show:
+            conductor = RunDriver(
+                execution,
+                runners,
+                control=control,
+                time_limit=plan.study.budget.time,
+                on_progress=show,
+                on_notice=show.notice,
+            )
+            return run, conductor.conduct()
+    finally:
+        shutil.rmtree(work_root, ignore_errors=True)
+
+
+def _shown(wanted: bool | None, project: Project) -> bool | None:
+    return False if wanted is None and project.progress == "none" else wanted
+
+
+def _policy(study: Study, wishes: RunOptions) -> Policy:
+    """The study's policy, with what the caller says instead."""
+    if wishes.policy is None:
+        return study.policy
+    said = (
+        wishes.policy if isinstance(wishes.policy, Mapping) else wishes.policy.model_dump(exclude_unset=True)
+    )
+    return Policy(**{**study.policy.model_dump(exclude_unset=True), **said})
+
+
+def _otherwise(policy: Policy, own: Policy) -> dict[str, Any]:
+    """What a policy says otherwise than the study's own."""
+    return {key: value for key, value in policy.model_dump().items() if value != getattr(own, key)}
+
+
+def _runners(plan: Plan, store: AnyStore, name: str, workers: int) -> dict[str, tuple[Runner, int]]:
+    """Who executes each class of work. Evaluators run here, whatever the agents run in."""
+    awaiting = all(agent.asynchronous for agent in plan.agents.values())
+    subject = _subject_runner(plan, name, label(store, store.incarnation))
+    runners: dict[str, tuple[Runner, int]] = {class_of(GENERATE, awaiting): (subject, workers)}
+    if plan.transform is not None:
+        runners[TRANSFORM] = (local_runner(False), workers)
+    for asynchronous in sorted({e.asynchronous for e in plan.evaluators.values()}):
+        runners[class_of(EVALUATE, asynchronous)] = (local_runner(asynchronous), workers)
+    return runners
+
+
+def _subject_runner(plan: Plan, name: str, label: str) -> Runner:
+    """The runner of that name for the agents of a plan, not started."""
+    facts = {
+        "asynchronous": all(agent.asynchronous for agent in plan.agents.values()),
+        "agents": {agent: written_agent(plan.study.agents[agent]) for agent in plan.agents},
+        "label": label,
+    }
+    try:
+        made = registry.make_from("runner", name, facts)
+    except TypeError as error:
+        raise Invalid(f"runner: {name}: {error}") from None
+    if not isinstance(made, Runner):
+        raise Invalid(f"runner: {name!r} makes a {type(made).__name__}, which has not all that a runner has")
+    return made
+
+
+def local_runner(asynchronous: bool) -> Runner:
+    runner: Runner = registry.make("runner", LOCAL, asynchronous=asynchronous)
+    return runner
+
+
+class Handle:
+    """A run under way in the background of this process."""
+
+    def __init__(self, study: StudyLike, wishes: RunOptions) -> None:
+        self._began = threading.Event()
+        self._over = threading.Event()
+        self._outcome: RunOutcome | None = None
+        self._problem: BaseException | None = None
+        self._thread = threading.Thread(
+            target=self._serve, args=(study, wishes), name="peira-run", daemon=True
+        )
+        self._thread.start()
+        self._began.wait()
+        if self._problem is not None:
+            raise self._problem
+
+    def _serve(self, study: StudyLike, wishes: RunOptions) -> None:
+        try:
+            self._outcome = execute(study, wishes, self._begin)
+        except BaseException as problem:  # handed to whoever waits
+            self._problem = problem
+        finally:
+            self._over.set()
+            self._began.set()
+
+    def _begin(self, run: str, execution: Execution) -> None:
+        self.run_id, self._execution = run, execution
+        self._began.set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether it is over, waiting at most so long; 0 only looks."""
+        return self._over.wait(timeout)
+
+    def progress(self) -> Progress:
+        return self._execution.progress()
+
+    def cancel(self) -> bool:
+        """Stop now, running trials too; returns once that is done. False if it was over already."""
+        if self._over.is_set():
+            return False
+        self._execution.request(StopRequest.cancelled("its handle"))
+        self._over.wait()
+        return True
+
+    def result(self, timeout: float | None = None) -> Results:
+        """The results, once it is over; TimeoutError if that takes longer. Raises what the run raised."""
+        if not self._over.wait(timeout):
+            raise TimeoutError(f"run {self.run_id[:12]} is not over after {timeout} s")
+        if self._problem is not None:
+            raise self._problem
+        assert self._outcome is not None
+        return self._outcome.results
+
+
+OUTPUTS, ANSWERS, SCORES = (GENERATE,), (TRANSFORM,), (TRANSFORM, EVALUATE)
+"""The stages of verbs that are less than `run`."""
+
+
+def executed_results(study: StudyLike, wishes: RunOptions) -> Results:
+    """The results of the study, executed to its end."""
+    outcome = execute(study, wishes)
+    if outcome.finished.status is Status.interrupted:
+        raise KeyboardInterrupt("the run was interrupted; run it again to go on where it stopped")
+    return outcome.results
+
+
+def rescored_results(
+    study: StudyLike | Results, evaluators: Sequence[Any] | None, transform: Any, wishes: RunOptions
+) -> Results:
+    """The results of what is there already, judged by its own or by these."""
+    if isinstance(study, Results):
+        wishes = replace(wishes, store=study.store if wishes.store is None else wishes.store)
+        study = study.run_id
+    if evaluators is None and transform is None:
+        return executed_results(study, wishes)
+    return executed_results(rooms.judged_by(study, evaluators, transform, wishes.store), wishes)

@@ -1,0 +1,1 @@
+"""Reading a store: runs, results, trials, calls, cached tables; and opening stores."""

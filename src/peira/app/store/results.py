@@ -1,0 +1,129 @@
+"""The results of a stored run, and how it came about (for its report)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+import peira.analysis as analysis
+import peira.app as rooms
+from peira.analysis.results import Results
+from peira.app.session import Session
+from peira.app.store.access import AnyStore
+from peira.app.store.runs import readable_counts, with_current_status
+from peira.app.store.table_cache import table_cache_of
+from peira.core.contracts import RunQuery
+from peira.core.log.events import TERMINAL, RunNoted
+from peira.core.log.state import Call, Run
+from peira.core.models import Answer
+from peira.core.text.words import HIDDEN
+from peira.engine.kinds import GENERATE, IMPORTED
+from peira.engine.progress import SPARED
+from peira.plan import diff as versions
+from peira.plan.diff.history import frozen_plan, frozen_plan_status
+from peira.plan.manifest import Manifest, layout_of, read
+from peira.plan.provenance import read_provenance
+from peira.results.aims import Aims
+
+if TYPE_CHECKING:
+    from peira.results.background import Background, CallSummary, StoredRun
+    from peira.results.trials import TrialResult
+
+
+CHUNK = 500
+_answer = msgspec.json.Decoder(Answer).decode
+
+
+def background_of(session: Session, run: Run, manifest: Manifest, standing: Sequence[str]) -> Background:
+    def order() -> Iterator[str]:
+        with session.reading() as opened:
+            layout = layout_of(manifest, opened.get)
+        return (layout.trial_id(layout.place(number)) for number in layout.in_run_order())
+
+    def exchanges(keys: Sequence[str]) -> Mapping[str, CallSummary]:
+        with session.reading() as opened:
+            return dict(_exchanges(opened, keys))
+
+    with session.reading() as store:
+        kept = read_provenance(store.get(run.provenance)) if run.provenance else None
+    return analysis.background.Background(run, manifest, kept, tuple(standing), order, exchanges)
+
+
+def _exchanges(store: Any, keys: Sequence[str]) -> Iterator[tuple[str, CallSummary]]:
+    for at in range(0, len(keys), CHUNK):
+        found = store.find("call", keys[at : at + CHUNK])
+        calls = [call for call in found.values() if call.request]
+        for call, told in zip(calls, rooms.model_calls(store, calls), strict=True):
+            asked = msgspec.json.decode(store.get(call.request))
+            known = (call.key, call.model, told.status, asked, _said(call, store))
+            yield call.key, analysis.background.CallSummary(*known, told.input, told.output, told.cost)
+
+
+def _said(call: Call, store: Any) -> str:
+    """The text of the reply; of an answer that nobody here can read, the answer as it was received. A key
+    that stands in it is not shown."""
+    raw = store.get(call.blob) if call.blob else bytes(call.value)
+    if not raw:
+        return call.why
+    reply, answer = rooms.reply_of(call, store), _answer(raw)
+    said = reply.text if reply is not None else answer.body.decode("utf-8", "replace")
+    for start, end in answer.exposed:
+        said = said.replace(answer.body[start:end].decode("utf-8", "replace"), HIDDEN)
+    return said
+
+
+def results_of(session: Session, store: AnyStore, run_id: str) -> Results:
+    """The results of a run; they are read from the store again when they are looked at."""
+    run = with_current_status(store.find("run", [run_id])[run_id], store)
+    manifest = manifest_of(store, run)
+    kept = frozen_plan(store, run.study, run.planned)
+    deviations = frozen_plan_status(store, kept, versions.Version(manifest, store.get)) if kept else ()
+    spared = run.counts.get(f"{GENERATE}.{SPARED}", 0)
+    stop = manifest.snapshot.get("stop")
+    stopped = analysis.background.remarks(stop, run.look, spared) if stop else ()
+
+    def load() -> Iterator[TrialResult]:
+        with session.reading() as opened:
+            trials = analysis.reader.ResultReader(manifest, opened, run_id)
+            # What was not needed has no result, and is no loss.
+            yield from (one for one in trials if one.state in TERMINAL) if spared else trials
+
+    @contextmanager
+    def origin() -> Iterator[StoredRun]:
+        with session.reading() as opened:
+            yield analysis.background.StoredRun(opened, run, manifest)
+
+    return Results(
+        load,
+        run_id=run_id,
+        study=run.study,
+        status=run.status.value,
+        counts=readable_counts(run.counts),
+        notes=(*manifest.notes, *imported(store, run.study), *deviations, *stopped),
+        store=session.store,
+        spent=run.spent,
+        aims=Aims.of(manifest.snapshot),
+        origin=origin,
+        memory=table_cache_of(session, run_id, run.trials),
+        look=run.look,
+        background=partial(background_of, session, run, manifest, deviations),
+    )
+
+
+def manifest_of(store: AnyStore, run: Run) -> Manifest:
+    return read(run.manifest, store.get)
+
+
+def imported(store: AnyStore, study: str) -> list[str]:
+    """Where results of this study come from that were not made here, oldest first."""
+    said: dict[str, None] = {}
+    for run in reversed(store.runs(RunQuery(study=study, tag=IMPORTED, limit=100))):
+        for record in store.events(run.id, limit=3):
+            event = record.event
+            if isinstance(event, RunNoted) and event.text.startswith(f"{IMPORTED} from "):
+                said[event.text] = None
+    return list(said)

@@ -1,0 +1,78 @@
+"""`run --detach`: a run in a process of its own, which outlives the terminal.
+
+The new process announces its run through a pipe once the run is durable.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from peira.app.run import Begun
+from peira.app.store.access import store_folder
+from peira.cli.output import CommandOutput
+from peira.cli.run_summary import next_command
+from peira.core.ids import short
+from peira.engine.execution import Execution
+
+OURS = ("--detach", "--json")
+"""Options that are not passed on to the detached process."""
+
+
+def start(arguments: Sequence[str], store: str | None, out: CommandOutput) -> int:
+    """Start the same command detached; returns once its run is durable, or has failed to begin."""
+    read, write = os.pipe()
+    words = [*(word for word in arguments if word not in OURS), "--announce", str(write)]
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-m", "peira.cli", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=2,
+        pass_fds=(write,),
+        start_new_session=True,
+    )
+    os.close(write)
+    try:
+        with os.fdopen(read) as pipe:
+            begun = pipe.read()
+    except KeyboardInterrupt:
+        child.terminate()
+        child.wait()
+        raise
+    return _report({**json.loads(begun), "pid": child.pid}, store, out) if begun else child.wait()
+
+
+def _report(begun: dict[str, Any], store: str | None, out: CommandOutput) -> int:
+    """Show the run's id, its log, and how to watch and stop it."""
+    run = begun["run"]
+    out.document(begun)
+    out.text(
+        f"run {short(run)} goes on in process {begun['pid']}\n"
+        f"  log:    {begun['log']}\n"
+        f"  watch:  {next_command('watch', run, store)}\n"
+        f"  stop:   {next_command('cancel', run, store)}"
+    )
+    return 0
+
+
+def announced(pipe: int) -> Begun:
+    """The callback of the detached process: redirect output to the log, and announce the run.
+
+    `pipe` is the file descriptor to write to.
+    """
+    os.set_inheritable(pipe, False)
+
+    def begun(run: str, execution: Execution) -> None:
+        log = store_folder(execution.context.store, "logs") / f"{short(run)}.log"  # type: ignore[arg-type]
+        log.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(file, 1)
+        os.dup2(file, 2)
+        os.close(file)
+        os.write(pipe, json.dumps({"run": run, "log": str(log)}).encode())
+        os.close(pipe)
+
+    return begun

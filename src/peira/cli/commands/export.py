@@ -1,0 +1,67 @@
+"""`peira export`: the results of a run as files for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from peira.analysis.export_formats import guessed
+from peira.app.store.view import looking
+from peira.cli.options import Json, RunName, Store
+from peira.cli.output import CommandOutput, note
+from peira.core.ids import short
+from peira.errors import Invalid
+
+
+def export(
+    run: RunName = "",
+    path: Annotated[
+        str, typer.Option("-o", "--output", metavar="PATH", help="The file or folder to write.")
+    ] = "",
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="NAME",
+            help="csv, csv-long, excel, jsonl, parquet, sqlite, artifact, hf, mlflow, wandb; else by PATH.",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite also what is not an earlier export.")
+    ] = False,
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Write the results of a run as files that other tools read.
+
+    \b
+    csv, csv-long   one row per trial, or per score      (.csv)
+    excel           CSV that spreadsheets open safely    (.excel.csv)
+    jsonl           everything, a JSON object per trial  (.jsonl)
+    parquet         typed columns                        (.parquet)
+    sqlite          tables with keys                     (.sqlite, .db)
+    artifact        a folder for design-research-analysis
+    hf              a folder for Hugging Face datasets
+    mlflow, wandb   a run in a tracker's folder or server
+
+    A file is there whole or not at all, and the same results give the same bytes.
+
+    \b
+    Examples:
+      peira export -o results.csv
+      peira export 3f2a91 -o results.parquet
+      peira export 3f2a91 -o study --format artifact
+      peira export 3f2a91 -o mlruns --format mlflow
+    """
+    out = CommandOutput(as_json)
+    if not path:
+        raise Invalid("-o: say where to write, as in: peira export -o results.csv")
+    with looking(store) as opened:
+        results = opened.results(run)
+        format = format or guessed(Path(path))
+        results.export(path, format, force=force)
+        out.document({"run": results.run_id, "study": results.study, "format": format, "path": path})
+        note(f"{results.study}, run {short(results.run_id)}: written to {path}")

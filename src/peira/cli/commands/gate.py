@@ -1,0 +1,100 @@
+"""`peira gate`: pass or fail, for continuous integration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from peira.analysis.gates import Bound, NoWorse, judge
+from peira.app.store.view import Opened, looking
+from peira.cli.analysis_options import Level, show
+from peira.cli.options import Json, RunName, Store
+from peira.errors import Invalid
+from peira.spec.files import write_whole
+
+
+def gate(
+    run: RunName = "",
+    least: Annotated[
+        list[str] | None,
+        typer.Option("--min", metavar="SCORE=X", help="The mean is at least so much; repeatable."),
+    ] = None,
+    most: Annotated[
+        list[str] | None,
+        typer.Option("--max", metavar="SCORE=X", help="The mean is at most so much; repeatable."),
+    ] = None,
+    no_worse_than: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--no-worse-than",
+            metavar="RUN:SCORE:X",
+            help="Not lower than there by X (cost, took: higher).",
+        ),
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML there.")
+    ] = None,
+    level: Level = 0.95,
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Exit with 1 unless the results meet these demands, with confidence.
+
+    A mean that looks good on few cases does not pass: its bound must. Trials that failed count as the worst.
+
+    \b
+    Examples:
+      peira gate --min match=0.8
+      peira gate 3f2a91 --no-worse-than 8d01c4:match:0.02 --junit gate.xml
+    """
+    with looking(store) as opened:
+        demands: list[Bound | NoWorse] = [
+            *_bounds(least, "min"),
+            *_bounds(most, "max"),
+            *_no_worse(no_worse_than, opened),
+        ]
+        if not demands:
+            raise Invalid("name at least one demand: --min, --max or --no-worse-than")
+        if not 0.5 < level < 1:
+            raise Invalid(f"--level: must lie between 0.5 and 1, not {level:g}")
+        results = opened.results(run)
+        found = judge(results.trials, demands, level)
+        if junit is not None:
+            write_whole(junit, found.junit(results.study).encode())
+        show(found, as_json)
+        if not found.met:
+            raise typer.Exit(1)
+
+
+def _bounds(given: Sequence[str] | None, kind: Literal["min", "max"]) -> list[Bound]:
+    """Bounds from SCORE=X."""
+    found = []
+    for text in given or ():
+        score, equals, limit = text.rpartition("=")
+        if not equals or not score:
+            raise Invalid(f"--{kind}: write SCORE=NUMBER, like match=0.8, not {text!r}")
+        found.append(Bound(score, _number(limit, f"--{kind}"), kind))
+    return found
+
+
+def _no_worse(given: Sequence[str] | None, opened: Opened) -> list[NoWorse]:
+    """Demands from RUN:SCORE:X."""
+    found = []
+    for text in given or ():
+        run, _, rest = text.partition(":")
+        score, colon, margin = rest.rpartition(":")
+        if not (run and score and colon):
+            raise Invalid(f"--no-worse-than: write RUN:SCORE:MARGIN, like 8d01c4:match:0.02, not {text!r}")
+        results = opened.results(run)
+        found.append(NoWorse(results.run_id, results.trials, score, _number(margin, "--no-worse-than")))
+    return found
+
+
+def _number(text: str, option: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise Invalid(f"{option}: {text!r} is not a number") from None

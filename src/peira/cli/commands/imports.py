@@ -1,0 +1,139 @@
+"""`peira import`: existing outputs become trials."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+import peira.app as app
+from peira.analysis.table.value import Table
+from peira.app.imports.intake import ImportResult
+from peira.app.imports.outputs import import_outputs
+from peira.app.session import Session
+from peira.app.store.spending import RunAccount
+from peira.cli import errors, run_summary
+from peira.cli.options import Json, Progress, Store, chosen
+from peira.cli.output import CommandOutput, note
+from peira.cli.run_summary import next_command
+from peira.cli.study_options import Evaluator, Transform, evaluators_and_transform
+from peira.core.text.words import counted
+from peira.errors import Invalid
+
+
+def import_(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="JSONL, CSV, Parquet; a log of Inspect (.eval); samples of lm-eval (samples_*.jsonl).",
+        ),
+    ],
+    study: Annotated[
+        str | None,
+        typer.Option(
+            "--study", metavar="STUDY", help="Onto this study or run; else they make one of their own."
+        ),
+    ] = None,
+    evaluator: Evaluator = None,
+    transform: Transform = None,
+    cases: Annotated[
+        str | None,
+        typer.Option("--cases", metavar="FILE", help="The cases, where the outputs do not hold them."),
+    ] = None,
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="What the study is called; else as the first file.")
+    ] = "",
+    field: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--field", metavar="COLUMN=FIELD", help="Where a row has a column: output=answer.text. Several."
+        ),
+    ] = None,
+    factor: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--factor",
+            metavar="COLUMN",
+            help="A column that is a factor (or `file`); the rest is none. Several.",
+        ),
+    ] = None,
+    store: Store = None,
+    as_json: Json = False,
+    progress: Progress = None,
+) -> int:
+    """Take in outputs that were made elsewhere.
+
+    They can be judged, compared and reported as any. A row has `output` (or `error`), `case` (an id) or
+    `input`, and may have `expected`, `repeat`, `latency`, `cost`, `usage` and `metrics`; the other columns
+    are factors. With --study each output becomes the result of the trial it belongs to. Nothing is
+    overwritten, importing again changes nothing, and what belongs nowhere is told line by line.
+
+    \b
+    Examples:
+      peira import outputs.jsonl --transform last_number --evaluator numeric
+      peira import outputs.csv --study capitals.py
+      peira import logs/2026-11-02_capitals.eval --evaluator match
+      peira import old.jsonl --field output=answer.text --factor model
+    """
+    out = CommandOutput(as_json)
+    judges, finds = evaluators_and_transform(evaluator, transform)
+    with Session.find(store) as session:
+        done = import_outputs(
+            files,
+            None if study is None else chosen(study, session),
+            cases=cases,
+            transform=finds,
+            evaluators=judges or (),
+            name=name,
+            fields=_pairs(field or ()),
+            factors=factor or None,
+            store=session,
+            progress=progress,
+        )
+        account = app.account_of(session, done.results.run_id)
+        table = run_summary.results_table(done.results)
+        out.document(_document(done, account, table))
+        if study is None:
+            shown = run_summary.text(done.results, account, table)
+        else:
+            shown = run_summary.headline(done.results, account)
+        out.text(f"{_outcome_text(done)}\n\n{shown}")
+        failed = errors.say(done.problems, 1) if done.refused else 0
+        if study is not None and not failed:
+            note(f"to judge them: {next_command('score', done.results.run_id, store)}")
+        return failed or int(bool(done.failed))
+
+
+def _pairs(given: list[str] | tuple[str, ...]) -> dict[str, str]:
+    """COLUMN=FIELD pairs of --field."""
+    pairs = [text.partition("=") for text in given]
+    if wrong := [name for name, equals, field in pairs if not (equals and name and field)]:
+        raise Invalid(f"--field {name}: write COLUMN=FIELD, like output=answer.text" for name in wrong)
+    return {name: field for name, _, field in pairs}
+
+
+def _document(done: ImportResult, account: RunAccount, table: Table) -> dict[str, Any]:
+    """The outcome as plain values."""
+    return {
+        **run_summary.summary(done.results, account),
+        "imported_from": done.origin,
+        "recorded": done.recorded,
+        "failed": done.failed,
+        "same": done.same,
+        "refused": done.refused,
+        "problems": list(done.problems),
+        "table": run_summary.tabled(table),
+    }
+
+
+def _outcome_text(done: ImportResult) -> str:
+    """The outcome in one line."""
+    facts = {
+        f"{counted(done.recorded, 'output')} recorded": True,
+        f"{counted(done.failed, 'failure')} recorded": done.failed,
+        f"{done.same:,} there already": done.same,
+        f"{done.refused:,} refused": done.refused,
+    }
+    listed = ", ".join(text for text, count in facts.items() if count)
+    return f"imported from {done.origin}: {listed}"

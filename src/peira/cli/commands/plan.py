@@ -1,0 +1,139 @@
+"""`peira plan` and `peira estimate`: what a run would do, and what it would cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+import typer
+
+from peira.app.plan import estimate as expected
+from peira.app.plan import plan as preview
+from peira.app.session import Session
+from peira.cli.options import Batched, Fresh, From, Json, Limit, Parallel, Store, StudyName, Where, restricted
+from peira.cli.output import CommandOutput
+from peira.cli.study_options import Data, Model, Variant, study_argument
+from peira.errors import Invalid
+
+
+def plan(
+    study: StudyName,
+    model: Model = None,
+    variant: Variant = None,
+    data: Data = None,
+    store: Store = None,
+    where: Where = None,
+    earlier: From = None,
+    limit: Limit = None,
+    fresh: Fresh = False,
+    batch: Batched = False,
+    freeze: Annotated[
+        bool, typer.Option("--freeze", help="Keep the plan: every later result says how it deviates.")
+    ] = False,
+    note: Annotated[
+        str, typer.Option("--note", metavar="TEXT", help="With --freeze: what is to be remembered of it.")
+    ] = "",
+    amend: Annotated[
+        bool, typer.Option("--amend", help="With --freeze: freeze another plan beside the one there is.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Say what a run would do, and what of it is new. Runs nothing.
+
+    Conditions, trials, what is reused from the store, what is new, and why: changed code, a new level, more
+    repeats. A plan that is frozen before it is run is a pre-registration; `peira runs --status frozen` lists
+    them.
+
+    \b
+    Examples:
+      peira plan capitals.py
+      peira plan capitals.py --where style=plain --limit 20
+      peira plan capitals.py --freeze --note "before the first run"
+    """
+    out = CommandOutput(as_json)
+    with Session.find(store) as session:
+        found = preview(
+            study_argument(study, session, model, variant, data),
+            store=session,
+            where=restricted(where),
+            limit=limit,
+            fresh=fresh,
+            earlier=earlier,
+            freeze=freeze,
+            note=note,
+            amend=amend,
+            batch=batch,
+        )
+        out.document(found.to_json())
+        out.text(str(found))
+
+
+Assume = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--assume",
+        metavar="NAME=N",
+        help="calls or seconds of a trial, input_tokens or output_tokens of a call; model=NAME.",
+    ),
+]
+
+
+def estimate(
+    study: StudyName,
+    model: Model = None,
+    variant: Variant = None,
+    data: Data = None,
+    parallel: Parallel = None,
+    where: Where = None,
+    limit: Limit = None,
+    fresh: Fresh = False,
+    assume: Assume = None,
+    batch: Batched = False,
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Say what a run would take: calls, tokens, cost, time. Runs nothing.
+
+    From what earlier runs of the study took, else from the lengths of the prompts; what is assumed is said,
+    and may be said better. What is not known is called unknown. What is recorded costs nothing.
+
+    \b
+    Examples:
+      peira estimate capitals.py
+      peira estimate capitals.py --assume calls=3 --assume output_tokens=400
+      peira estimate capitals.py --batch
+    """
+    out = CommandOutput(as_json)
+    with Session.find(store) as session:
+        found = expected(
+            study_argument(study, session, model, variant, data),
+            store=session,
+            parallel=parallel,
+            where=restricted(where),
+            limit=limit,
+            fresh=fresh,
+            assume=_assumed(assume or ()),
+            batch=batch,
+        )
+        out.document(msgspec.to_builtins(found))
+        out.text(str(found))
+
+
+def _assumed(given: Iterable[str]) -> dict[str, float | str]:
+    """Assumptions from NAME=N."""
+    assumptions: dict[str, float | str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise Invalid(f"assume: write NAME=VALUE, like output_tokens=300, not {text!r}")
+        assumptions[name.strip()] = _number(value.strip())
+    return assumptions
+
+
+def _number(text: str) -> float | str:
+    """A number, or the text if it is not one."""
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,109 @@
+"""`peira power`: how many cases are needed, and what a number of cases can show."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from peira.analysis.power import Planning, PowerQuestion, plan_for, plan_from, plan_matched, plan_rates
+from peira.app.store.view import looking
+from peira.cli.analysis_options import Factor, First, Score, Second, only_factor, show
+from peira.cli.options import Alpha, Json, Power, RunName, Store
+from peira.errors import Invalid
+
+
+def power(
+    run: RunName = "",
+    by: Factor = None,
+    first: First = None,
+    second: Second = None,
+    score: Score = None,
+    deviation: Annotated[
+        float | None,
+        typer.Option("--deviation", metavar="X", help="The spread, instead of a run's: of case differences."),
+    ] = None,
+    unpaired: Annotated[
+        bool, typer.Option("--unpaired", help="With --deviation: of single values, sides on other cases.")
+    ] = False,
+    won: Annotated[
+        float | None,
+        typer.Option("--won", metavar="P", help="The share of cases that only the first side gets right ..."),
+    ] = None,
+    lost: Annotated[
+        float | None, typer.Option("--lost", metavar="P", help="... and that only the second does.")
+    ] = None,
+    rates: Annotated[
+        tuple[float, float] | None,
+        typer.Option("--rates", metavar="P Q", help="Shares that are right, sides on other cases."),
+    ] = None,
+    cluster: Annotated[
+        float,
+        typer.Option("--cluster", metavar="N", help="With --deviation: cases come so many together ..."),
+    ] = 1.0,
+    correlation: Annotated[
+        float, typer.Option("--correlation", metavar="R", help="... and correlate so much.")
+    ] = 0.0,
+    difference: Annotated[
+        float | None, typer.Option("--difference", metavar="X", help="To be seen; else the one there was.")
+    ] = None,
+    cases: Annotated[
+        int | None, typer.Option("--cases", metavar="N", help="How many; else those there were.")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option("--repeats", metavar="N", help="With so many repeats of each case.")
+    ] = None,
+    alpha: Alpha = 0.05,
+    wanted: Power = 0.8,
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Say how many cases it takes to tell two sides apart.
+
+    And with what chance so many cases show a difference, and how small a one. The spread comes from an
+    earlier run, or is given: as a deviation, or for yes/no answers as shares.
+
+    \b
+    Examples:
+      peira power 3f2a91 --by model --difference 0.02
+      peira power --deviation 0.4 --difference 0.05 --cluster 4 --correlation 0.3
+      peira power --won 0.12 --lost 0.08
+    """
+    question = PowerQuestion(difference, cases, repeats, alpha, wanted)
+    given = [deviation is not None, won is not None or lost is not None, rates is not None]
+    if any(given):
+        if sum(given) > 1 or run or by or first or second or score or repeats:
+            raise Invalid(
+                "--deviation, --won and --lost, --rates: say one of them, and no RUN, --by or --score"
+            )
+        show(
+            _plan_from_options(deviation, won, lost, rates, question, unpaired, cluster, correlation), as_json
+        )
+        return
+    if unpaired or cluster != 1 or correlation:
+        raise Invalid("--unpaired, --cluster: need --deviation; a run is planned for as it was run")
+    with looking(store) as opened:
+        results = opened.results(run)
+        show(plan_from(results, by or only_factor(results), question, first, second, score), as_json)
+
+
+def _plan_from_options(
+    deviation: float | None,
+    won: float | None,
+    lost: float | None,
+    rates: tuple[float, float] | None,
+    question: PowerQuestion,
+    unpaired: bool,
+    cluster: float,
+    correlation: float,
+) -> Planning:
+    """The plan from a deviation, from shares of discordant cases, or from rates."""
+    if deviation is not None:
+        return plan_for(deviation, question, unpaired, cluster, correlation)
+    if unpaired or cluster != 1 or correlation:
+        raise Invalid("--unpaired, --cluster: need --deviation")
+    if rates is not None:
+        return plan_rates(*rates, question)
+    if won is None or lost is None:
+        raise Invalid("--won, --lost: say both")
+    return plan_matched(won, lost, question)

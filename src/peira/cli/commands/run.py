@@ -1,0 +1,233 @@
+"""`peira run` and `peira score`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+import peira.app as app
+from peira.app.batches import open_batches
+from peira.app.run import Begun, RunOptions, RunOutcome, execute
+from peira.app.session import Session
+from peira.app.studies import StudyLike, judged_by
+from peira.cli import background_run, errors, run_summary
+from peira.cli.options import (
+    Fresh,
+    From,
+    Json,
+    Limit,
+    Log,
+    Parallel,
+    Progress,
+    RetryFailed,
+    Store,
+    StudyName,
+    Unconfined,
+    Wait,
+    Where,
+    restricted,
+)
+from peira.cli.output import CommandOutput, note
+from peira.cli.run_summary import next_command
+from peira.cli.study_options import (
+    Data,
+    Evaluator,
+    Model,
+    Named,
+    Transform,
+    Variant,
+    evaluators_and_transform,
+    study_argument,
+)
+from peira.core.ids import short
+from peira.core.registry import nearest
+from peira.core.text.words import counted
+from peira.engine.execution import Execution
+from peira.engine.stages import EVALUATE, STAGES, TRANSFORM
+from peira.errors import Invalid, Unknown
+from peira.spec.limits import Policy
+
+
+def run(
+    ctx: typer.Context,
+    study: StudyName,
+    model: Model = None,
+    variant: Variant = None,
+    data: Data = None,
+    parallel: Parallel = None,
+    runner: Annotated[
+        str | None,
+        typer.Option("--runner", metavar="NAME", help="local (threads or asyncio), process, or a plug-in's."),
+    ] = None,
+    where: Where = None,
+    earlier: From = None,
+    limit: Limit = None,
+    retry_failed: RetryFailed = None,
+    fresh: Fresh = False,
+    stage: Annotated[
+        str | None,
+        typer.Option("--stage", metavar="STAGE", help="Only this stage: generate, transform or evaluate."),
+    ] = None,
+    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first failure.")] = False,
+    timeout: Annotated[
+        str | None, typer.Option("--timeout", metavar="TIME", help="Most that an attempt may take: 90s, 5m.")
+    ] = None,
+    detached: Annotated[
+        bool, typer.Option("--detach", help="Leave it running without this terminal, and return.")
+    ] = False,
+    batch: Annotated[
+        bool, typer.Option("--batch", help="Hand calls in as batches: answered later, for half the price.")
+    ] = False,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Run the whole plan, whatever its stopping rule says.")
+    ] = False,
+    unconfined: Unconfined = False,
+    wait: Wait = False,
+    log: Log = None,
+    store: Store = None,
+    as_json: Json = False,
+    progress: Progress = None,
+    announce: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> int:
+    """Run a study, or go on with it: what is recorded is not done again.
+
+    One Ctrl-C lets running trials finish, a second cancels them; nothing recorded is lost, and the same
+    command goes on. A run's id runs that run's own plan again, even if its files have changed or gone.
+
+    \b
+    Examples:
+      peira run capitals.py --parallel 8
+      peira run capitals.py --where model=small --limit 20
+      peira run harder.py --from 3f2a91 --where "score.match < 1"
+      peira run capitals.py --detach
+      peira run gsm8k --model openai:gpt-5-mini --limit 20
+      peira run 3f2a91 --no-retry-failed
+    """
+    out = CommandOutput(as_json)
+    overrides: dict[str, Any] = {
+        "retry_failed": retry_failed,
+        "fail_fast": fail_fast or None,
+        "timeout": timeout,
+    }
+    options = RunOptions(
+        parallel=parallel,
+        runner=runner,
+        policy=Policy(**{name: value for name, value in overrides.items() if value is not None}),
+        where=restricted(where),
+        limit=limit,
+        fresh=fresh,
+        earlier=earlier,
+        progress=progress,
+        wait=None if wait else 0.0,
+        log=log,
+        batch=batch,
+        whole=whole,
+        stages=_stages(stage),
+    )
+    with Session.find(store) as session:
+        study_or_id = study_argument(study, session, model, variant, data)
+        if detached:
+            return background_run.start(ctx.obj, store, out)
+        begun = background_run.announced(announce) if announce is not None else _announce(progress)
+        outcome = execute(study_or_id, replace(options, store=session), begun)
+        return _summarise(outcome, session, store, ctx.obj, out)
+
+
+def score(
+    ctx: typer.Context,
+    study: StudyName,
+    model: Model = None,
+    variant: Variant = None,
+    data: Data = None,
+    parallel: Parallel = None,
+    where: Where = None,
+    limit: Limit = None,
+    evaluator: Evaluator = None,
+    transform: Transform = None,
+    name: Named = "",
+    retry_failed: RetryFailed = None,
+    unconfined: Unconfined = False,
+    wait: Wait = False,
+    log: Log = None,
+    store: Store = None,
+    as_json: Json = False,
+    progress: Progress = None,
+) -> int:
+    """Judge the outputs there are; never calls the agent.
+
+    A new evaluator, another transform or a corrected reference judges what is stored; scores that are up to
+    date are kept. With --evaluator or --transform stored work is judged otherwise than the study says, and
+    both evaluations are kept: give it a name to look at it again, as RUN@NAME.
+
+    \b
+    Examples:
+      peira score capitals.py
+      peira score 3f2a91 --evaluator includes --as lenient
+      peira score 3f2a91 --transform last_number --evaluator judges.py:near
+      peira show 3f2a91@lenient
+    """
+    out = CommandOutput(as_json)
+    options = RunOptions(
+        parallel=parallel,
+        policy={} if retry_failed is None else {"retry_failed": retry_failed},
+        where=restricted(where),
+        limit=limit,
+        progress=progress,
+        wait=None if wait else 0.0,
+        log=log,
+        stages=(TRANSFORM, EVALUATE),
+        evaluation=name,
+    )
+    with Session.find(store) as session:
+        if not session.exists:
+            raise Unknown(f"there is nothing to score: no store at {session.store}")
+        study_or_id = study_argument(study, session, model, variant, data)
+        judged: StudyLike = study_or_id
+        if evaluator or transform:
+            judged = judged_by(study_or_id, *evaluators_and_transform(evaluator, transform), session)
+        outcome = execute(judged, replace(options, store=session), _announce(progress))
+        return _summarise(outcome, session, store, ctx.obj, out)
+
+
+def _stages(only: str | None) -> tuple[str, ...]:
+    """The stages to run; `evaluate` includes transform."""
+    if only is None:
+        return STAGES
+    if only not in STAGES:
+        raise Invalid(f"stage: {only!r} is not known{nearest(only, STAGES)}")
+    return (TRANSFORM, EVALUATE) if only == EVALUATE else (only,)
+
+
+def _announce(progress: bool | None) -> Begun | None:
+    """A callback that prints the run's id once it is durable; None with --quiet."""
+    if progress is False:
+        return None
+
+    def begun(run: str, execution: Execution) -> None:
+        trials = execution.source.size
+        note(f"run {short(run)}" + (f", {counted(trials, 'trial')}" if trials is not None else ""))
+
+    return begun
+
+
+def _summarise(
+    outcome: RunOutcome, session: Session, store: str | None, arguments: Any, out: CommandOutput
+) -> int:
+    """Show the summary of a run, and how to go on; returns the exit code."""
+    results, finished = outcome.results, outcome.finished
+    account, table = app.account_of(session, results.run_id), run_summary.results_table(results)
+    out.document(run_summary.document(outcome, account, table))
+    out.text(run_summary.text(results, account, table, finished.reason))
+    if waiting := open_batches(session):
+        calls = counted(sum(batch.calls for batch in waiting), "call")
+        note(f"handed in and not answered yet: {calls}; `peira batch status` says where they stand")
+    if finished.exit_code == 130:
+        return errors.say([f"interrupted; to go on: {errors.resume_command(arguments)}"], 130)
+    counts, run = results.counts, results.run_id
+    if counts.get("left") and finished.exit_code == 0:
+        note(f"without an output yet: {counted(counts['left'], 'trial')}; `peira run` makes them")
+    if any(n for state, n in counts.items() if "failed" in state or state == "kept"):
+        note(f"failures: {next_command('show', run, store)} --failures")
+    return finished.exit_code

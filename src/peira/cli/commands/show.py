@@ -1,0 +1,231 @@
+"""`peira show`: the results of a run, its trials, its failures, or everything about one trial."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+import peira.app as app
+from peira.analysis.results import Results
+from peira.analysis.table.value import Table
+from peira.app.session import Session
+from peira.app.store.spending import RunAccount
+from peira.app.store.trial import TrialRecord
+from peira.app.store.trial import trial as find_trial
+from peira.app.store.view import looking
+from peira.cli.analysis_options import Level, Reduce, Score, results_of
+from peira.cli.options import Json, RunName, Store
+from peira.cli.output import CommandOutput, grid, means, moment
+from peira.cli.render import pairs, scored, shown
+from peira.cli.run_summary import headline, results_table, summary, tabled
+from peira.core.ids import short
+from peira.core.log.events import State
+from peira.engine.run_log import event_values
+from peira.errors import Invalid
+from peira.results.rows import record
+from peira.results.trials import FailureRow, TrialResult
+
+
+def show_trial(found: TrialRecord, out: CommandOutput) -> None:
+    """Show everything about a trial."""
+    result = found.result
+    out.document(
+        {
+            **record(result, found.run),
+            "seed": found.seed,
+            "executed_by": found.executed_by or None,
+            "events": [event_values(one) for one in found.records],
+        }
+    )
+    out.text("\n".join(_facts(found) + _history(found)))
+
+
+def _facts(found: TrialRecord) -> list[str]:
+    """The facts of a trial, one per line."""
+    one = found.result
+    reused = f", reused from run {short(found.executed_by)}" if one.reused and found.executed_by else ""
+    facts = {
+        "trial": one.id,
+        "run": f"{short(found.run)}{reused}",
+        "state": one.state.value,
+        "agent": one.agent,
+        "condition": pairs(one.condition),
+        "case": f"{one.case_id}, repeat {one.repeat}, seed {found.seed}",
+        "input": shown(one.input),
+        "expected": "" if one.expected is None else shown(one.expected),
+        "output": shown(one.output) if one.state is State.succeeded else "",
+        "answer": _answer(one),
+        "scores": scored(one) if one.scores else "",
+        "metrics": pairs(one.metrics) if one.metrics else "",
+        "about": pairs(one.about) if one.about else "",
+        "took": f"{one.took:.3f} s in attempt {one.attempts}" if one.attempts else "",
+        "failure": f"{one.failure.type}: {one.failure.message}" if one.failure else "",
+    }
+    lines = [f"{name:<11}{_indented(fact)}" for name, fact in facts.items() if fact]
+    return lines + ([f"\n{one.failure.trace.rstrip()}"] if one.failure and one.failure.trace else [])
+
+
+def _answer(one: TrialResult) -> str:
+    """The answer that the transform found; "" if the study has no transform."""
+    if one.found is None or one.found.state is not State.succeeded:
+        return "" if one.found is None else one.found.state.value
+    return f"none ({one.no_answer})" if one.no_answer else shown(one.answer)
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n" + " " * 11)
+
+
+def _history(found: TrialRecord) -> list[str]:
+    """Steps, observations, attachments and earlier attempts, each with its time."""
+    lines: list[str] = []
+    for title, rows in (
+        ("steps", [[moment(r.at), r.event.name, _body(r.event.value, r.event.blob)] for r in found.steps]),  # type: ignore[union-attr]
+        ("observations", [[moment(r.at), r.event.name, _body(r.event.data)] for r in found.observations]),  # type: ignore[union-attr]
+        ("attachments", [[a.name, f"{a.size:,} bytes", a.media, a.digest] for a in found.result.artifacts]),
+        ("attempts", [[moment(r.at), *_attempt(r.event)] for r in found.attempts]),
+    ):
+        if rows:
+            lines += ["", title, *(f"  {'  '.join(filter(None, row))}" for row in rows)]
+    return lines
+
+
+def _body(value: msgspec.Raw, blob: str = "") -> str:
+    """A recorded value as text, or its blob's digest."""
+    return f"(blob {short(blob)})" if blob else bytes(value).decode()
+
+
+def _attempt(event: Any) -> list[str]:
+    """How an attempt ended, as cells of a row."""
+    failure = event.result.failure
+    state = getattr(event, "state", "failed, tried again")
+    return [f"attempt {event.epoch}: {state}", f"{failure.type}: {failure.message}" if failure else ""]
+
+
+By = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--by", metavar="FACTOR", help="Means by this factor, or by agent, case, slice, cluster; repeatable."
+    ),
+]
+
+
+def show(
+    run: RunName = "",
+    trial: Annotated[
+        str,
+        typer.Argument(metavar="[TRIAL]", help="The first digits of a trial's id: all there is about it."),
+    ] = "",
+    by: By = None,
+    score: Score = None,
+    interval: Annotated[
+        str,
+        typer.Option(
+            "--interval", metavar="NAME", help="bootstrap, t, exact, wilson, clopper-pearson; else what fits."
+        ),
+    ] = "",
+    across: Annotated[
+        str, typer.Option("--across", metavar="FACTOR", help="Its levels are a sample too, as cases are.")
+    ] = "",
+    level: Level = 0.95,
+    trials: Annotated[
+        bool, typer.Option("--trials", help="Every trial, with its output and scores.")
+    ] = False,
+    failures: Annotated[bool, typer.Option("--failures", help="What failed, and why.")] = False,
+    reduce: Reduce = "",
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Show the results of a run, its trials, or one of them.
+
+    Means stand with their 95% intervals, and with what failed beside them.
+
+    \b
+    Examples:
+      peira show
+      peira show 3f2a91 --by model --by style
+      peira show 3f2a91 --failures
+      peira show 3f2a91 --reduce pass@5
+      peira show 3f2a91 8d01c4
+    """
+    out = CommandOutput(as_json)
+    if trial:
+        if by or trials or failures or score or interval or across or reduce:
+            raise Invalid(
+                "TRIAL: one trial is shown whole; leave out --by, --trials, --failures and the like"
+            )
+        with Session.find(store) as session:
+            show_trial(find_trial(run, trial, session), out)
+        return
+    with looking(store) as opened:
+        results = results_of(opened, run, reduce)
+        query: dict[str, Any] = {"score": score, "interval": interval, "across": across, "level": level}
+        table = results.table(*by, **query) if by else results_table(results, **query)
+        account = app.account_of(opened.session, results.run_id)
+        _all(results, account, table, trials, failures, out)
+
+
+def _all(
+    results: Results, account: RunAccount, table: Table, trials: bool, failures: bool, out: CommandOutput
+) -> None:
+    """Show the results of a run: summary, table, and trials or failures if requested."""
+    document: dict[str, Any] = {**summary(results, account), "table": tabled(table)}
+    parts = [headline(results, account), means(table)]
+    if trials:
+        document["trials"] = [record(one, results.run_id) for one in results]
+        parts.append(_listed(results))
+    if failures:
+        found = results.failures
+        document["failures"] = [_failure(row) for row in found]
+        document["reliability"] = msgspec.Raw(results.reliability().to_json().encode())
+        parts.append(f"{_failed(found)}\n{results.reliability()}")
+    out.document(document)
+    out.text("\n\n".join(parts))
+
+
+def _listed(results: Results) -> str:
+    """A table of all trials."""
+    rows = [
+        [short(one.id), pairs(one.condition), one.case_id, one.repeat, scored(one), one.output]
+        for one in results
+    ]
+    return grid(["trial", "condition", "case", "repeat", "scores", "output"], rows)
+
+
+def _failure(row: FailureRow) -> dict[str, Any]:
+    """A failure as plain values."""
+    return {
+        "trial": row.trial.id,
+        "case": row.trial.case_id,
+        "condition": row.trial.condition,
+        "repeat": row.trial.repeat,
+        "stage": row.stage,
+        "score": row.score or None,
+        "state": row.state.value,
+        "failure": row.failure,
+        "attempts": row.trial.attempts,
+    }
+
+
+def _failed(rows: list[FailureRow]) -> str:
+    """A table of failures."""
+    if not rows:
+        return "no failures"
+    lines = [
+        [
+            short(r.trial.id),
+            r.score or r.stage,
+            pairs(r.trial.condition),
+            r.trial.case_id,
+            r.trial.repeat,
+            _why(r),
+        ]
+        for r in rows
+    ]
+    return grid(["trial", "stage", "condition", "case", "repeat", "why"], lines)
+
+
+def _why(row: FailureRow) -> str:
+    return f"{row.failure.type}: {row.failure.message}" if row.failure else row.state.value

@@ -1,0 +1,481 @@
+"""The events of the log: typed and frozen; everything else in a store is derived from them.
+
+First the values that events contain, then the events of runs, tasks, calls and trials, then `Record`, an
+event with its position in the log. The tags and fields are the format of stores.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from peira.core.looks import Look
+
+VERSION = 1
+NOTHING = msgspec.Raw(b"")
+"""An absent value; compare by identity, because another empty Raw would be encoded as invalid JSON."""
+
+
+class State(StrEnum):
+    """The state of a task."""
+
+    __hash__ = str.__hash__  # faster than the hash of Enum, which is Python code
+
+    queued = "queued"
+    running = "running"
+    waiting = "waiting"
+    paused = "paused"
+    cancelling = "cancelling"
+    succeeded = "succeeded"
+    failed = "failed"
+    cancelled = "cancelled"
+    blocked = "blocked"
+    exhausted = "exhausted"
+    in_doubt = "in_doubt"
+
+
+class Status(StrEnum):
+    """The status of a run; `frozen` is a plan that was stored and is never started."""
+
+    planned = "planned"
+    running = "running"
+    completed = "completed"
+    failures = "completed with failures"
+    stopped = "stopped by a limit"
+    cancelled = "cancelled"
+    interrupted = "interrupted"
+    frozen = "frozen"
+
+
+class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, gc=False):
+    """The base class of all events."""
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Why an attempt failed, as it is shown: the exception type, one message, and the traceback."""
+
+    type: str
+    message: str
+    trace: str = ""
+
+
+class Artifact(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A file that an agent attached; its bytes are the blob with this digest."""
+
+    name: str
+    digest: str
+    size: int
+    media: str = ""
+
+
+class Result(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The result of an attempt.
+
+    `took` is its duration in seconds. `output` is canonical JSON; a large one is stored as the blob named by
+    `blob`. `failure` says why there is no output. `metrics`, `artifacts` and `about` are what the agent
+    reported, attached and described. `calls` are the keys of the calls whose answers it used.
+    """
+
+    took: float = 0.0
+    output: msgspec.Raw = NOTHING
+    blob: str = ""
+    failure: Failure | None = None
+    metrics: dict[str, float] = {}
+    artifacts: tuple[Artifact, ...] = ()
+    about: dict[str, str] = {}
+    unseen: str = ""
+    calls: tuple[str, ...] = ()
+
+
+class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A task as its source offers it: opaque id, kind, class, and the tasks that must succeed before it.
+
+    Claims select tasks by `cls`; those of higher `priority` are claimed first. `needs` are the ids of the
+    tasks that must succeed first; `scope` identifies its calls; `payload` is the digest of a blob with its
+    data, for tasks that cannot be rebuilt from the plan.
+    """
+
+    id: str
+    kind: str
+    cls: str
+    reuse_key: str = ""
+    scope: str = ""
+    parent: str = ""
+    priority: int = 0
+    needs: tuple[str, ...] = ()
+    payload: str = ""
+
+
+class Spent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a run spent on one model: sends that may have been billed, answers, tokens, US dollars.
+
+    `unpriced` of the answers have no known price. `doubtful` of the sends got no answer: the doubtful tokens
+    and money may have been billed for them, in addition to the rest.
+    """
+
+    model: str
+    sends: int = 0
+    answers: int = 0
+    input: int = 0
+    output: int = 0
+    money: float = 0.0
+    unpriced: int = 0
+    doubtful: int = 0
+    doubtful_tokens: int = 0
+    doubtful_money: float = 0.0
+
+    @classmethod
+    def in_doubt(cls, model: str, tokens: int, money: float) -> Spent:
+        """One send that got no answer and may have been billed."""
+        return cls(model, 1, doubtful=1, doubtful_tokens=tokens, doubtful_money=money)
+
+    @property
+    def most_tokens(self) -> int:
+        """The tokens including those that may have been billed: what counts against a budget."""
+        return self.input + self.output + self.doubtful_tokens
+
+    @property
+    def most_money(self) -> float:
+        """The money including what may have been billed: what counts against a budget."""
+        return self.money + self.doubtful_money
+
+    def plus(self, more: Spent) -> Spent:
+        """The sum of both, as spent on this one's model."""
+        return Spent(
+            self.model,
+            self.sends + more.sends,
+            self.answers + more.answers,
+            self.input + more.input,
+            self.output + more.output,
+            self.money + more.money,
+            self.unpriced + more.unpriced,
+            self.doubtful + more.doubtful,
+            self.doubtful_tokens + more.doubtful_tokens,
+            self.doubtful_money + more.doubtful_money,
+        )
+
+
+class RunPlanned(Event, frozen=True, tag="run.planned", gc=False):
+    """A run was created from a manifest (the blob of this digest).
+
+    `trials` is the number of planned trials, `provenance` the blob that records where and with what it was
+    planned, `resumes` the id of the run that it continues. `generation` is raised by runs that start afresh;
+    `evaluation` is the name of the evaluation if it scores stored outputs; `version` is that of the event
+    format.
+    """
+
+    manifest: str
+    study: str
+    trials: int
+    tags: tuple[str, ...] = ()
+    provenance: str = ""
+    resumes: str = ""
+    version: int = VERSION
+    generation: int = 0
+    evaluation: str = ""
+
+
+class RunStarted(Event, frozen=True, tag="run.started", gc=False):
+    """The owner of the store began to execute the run."""
+
+    owner: str
+    incarnation: int
+
+
+class RunFinished(Event, frozen=True, tag="run.finished", gc=False):
+    """The run ended, once; `counts` add up to the number of units of the source."""
+
+    status: Status
+    counts: dict[str, int] = {}
+    reason: str = ""
+    spent: tuple[Spent, ...] = ()
+
+
+class RunNoted(Event, frozen=True, tag="run.noted", gc=False):
+    """A notice for people while the run went on: a model was paused, a fallback was used."""
+
+    text: str
+
+
+class RunLooked(Event, frozen=True, tag="run.looked", gc=False):
+    """A look of the study's stopping rule; every change is recorded, not every look."""
+
+    look: Look
+
+
+class RunDecided(Event, frozen=True, tag="run.decided", gc=False):
+    """The stopping rule has decided: no further trials are started."""
+
+    rule: str
+    look: Look
+
+
+class RunReopened(Event, frozen=True, tag="run.reopened", gc=False):
+    """Work that this run counted as done must be done again: an answer it used was voided."""
+
+    key: str
+
+
+class RunInterrupted(Event, frozen=True, tag="run.interrupted", gc=False):
+    """The process of the run is gone; written by the next owner of the store."""
+
+    incarnation: int
+
+
+class CommandTaken(Event, frozen=True, tag="run.command", gc=False):
+    """The owner accepted a command (its name and id) from another process; `by` says who sent it."""
+
+    command: str
+    id: str
+    by: str = ""
+
+
+class TasksQueued(Event, frozen=True, tag="tasks.queued", gc=False):
+    """Tasks were added to the queue."""
+
+    tasks: tuple[TaskSpec, ...]
+
+
+class TasksClaimed(Event, frozen=True, tag="tasks.claimed", gc=False):
+    """An attempt of each of these tasks of one kind starts.
+
+    `epochs` are the new ones; empty means that all are 1.
+    """
+
+    task_kind: str
+    cls: str
+    owner: str
+    tasks: tuple[str, ...]
+    epochs: tuple[int, ...] = ()
+    scopes: tuple[str, ...] = ()
+
+
+class TasksReleased(Event, frozen=True, tag="tasks.released", gc=False):
+    """Tasks were claimed, not started, and returned by the holder of these epochs: not an attempt."""
+
+    tasks: tuple[str, ...]
+    epochs: tuple[int, ...] = ()
+
+
+class TasksInterrupted(Event, frozen=True, tag="tasks.interrupted", gc=False):
+    """Tasks were claimed by an owner that is gone; they are queued again."""
+
+    tasks: tuple[str, ...]
+
+
+class TaskRetried(Event, frozen=True, tag="task.retried", gc=False):
+    """An attempt failed and another will follow, not before the given time."""
+
+    task: str
+    epoch: int
+    result: Result
+    not_before: float = 0.0
+
+
+class TaskFinished(Event, frozen=True, tag="task.finished", gc=False):
+    """A task reached its terminal state in this run."""
+
+    task: str
+    epoch: int
+    state: State
+    result: Result = Result()
+
+
+class TaskReused(Event, frozen=True, tag="task.reused", gc=False):
+    """A task took over the result recorded under another id (a factor was added at its baseline)."""
+
+    task: str
+    source: str
+    task_kind: str
+    cls: str
+    added: str
+
+
+class StepRecorded(Event, frozen=True, tag="step.recorded", gc=False):
+    """The value of a step, as canonical JSON or as the blob that contains it."""
+
+    task: str
+    epoch: int
+    key: str
+    name: str
+    value: msgspec.Raw = NOTHING
+    blob: str = ""
+
+
+class CallIntended(Event, frozen=True, tag="call.intended", gc=False):
+    """A request is about to be sent to a model; durable before the send.
+
+    `send` is the number of this send of the call, from 1; `request` is a blob. With a `batch` (a task of that
+    id) it is submitted with others and no attempt waits: the asking task is executed again when the answer is
+    there. If the run has a budget, `tokens` and `money` are reserved for it.
+    """
+
+    task: str
+    epoch: int
+    key: str
+    model: str
+    request: str
+    place: str
+    send: int = 1
+    batch: str = ""
+    tokens: int = 0
+    money: float = 0.0
+
+    def in_doubt(self) -> Spent:
+        """The cost to assume if no answer is ever recorded."""
+        return Spent.in_doubt(self.model, self.tokens, self.money)
+
+
+class CallAnswered(Event, frozen=True, tag="call.answered", gc=False):
+    """What came back, as received. Not fenced: an answer that was paid for is kept, however late. It is
+    committed before anybody reads it; what it says of itself follows as `CallRead`.
+
+    Not fenced: an answer that was paid for is kept, however late. Tokens are as the provider counted them, -1
+    where it did not; `cost` is in US dollars, -1 if unknown.
+    """
+
+    task: str
+    key: str
+    answer: msgspec.Raw = NOTHING
+    blob: str = ""
+    input: int = -1
+    output: int = -1
+    cost: float = -1.0
+    served: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether it carries anything of what the answer says of itself."""
+        return self.input >= 0 or self.output >= 0 or self.cost >= 0 or bool(self.served)
+
+    def bill(self, model: str) -> Spent:
+        """The cost of the answer."""
+        tokens = max(0, self.input), max(0, self.output)
+        return Spent(model, 1, 1, *tokens, max(0.0, self.cost), int(self.cost < 0))
+
+
+class CallRead(Event, frozen=True, tag="call.read", gc=False):
+    """What a recorded answer says of itself: tokens, cost and the model that served it, as in `CallAnswered`,
+    where stores of earlier versions have them. Written after the answer is durable, and only if it says
+    anything."""
+
+    task: str
+    key: str
+    input: int = -1
+    output: int = -1
+    cost: float = -1.0
+    served: str = ""
+
+    def bill(self, model: str) -> Spent:
+        """What it adds to the bill of its answer."""
+        money, priced = max(0.0, self.cost), int(self.cost >= 0)
+        return Spent(
+            model, input=max(0, self.input), output=max(0, self.output), money=money, unpriced=-priced
+        )
+
+
+class CallLost(Event, frozen=True, tag="call.lost", gc=False):
+    """A send got no answer; with `doubt` it may have been billed nevertheless, at most about so much."""
+
+    task: str
+    key: str
+    why: str
+    doubt: bool = False
+    tokens: int = 0
+    money: float = 0.0
+
+    def bill(self, model: str) -> Spent:
+        """The cost to assume: nothing, unless it may have been billed."""
+        return Spent.in_doubt(model, self.tokens, self.money) if self.doubt else Spent(model)
+
+
+class CallSettled(Event, frozen=True, tag="call.settled", gc=False):
+    """A person decided about a call.
+
+    `resend`: a call in doubt may be sent again. `discard`: a recorded answer is bad and void, and the task
+    that asked is done again, together with the `others` that used it.
+    """
+
+    task: str
+    key: str
+    how: str
+    by: str = ""
+    others: tuple[str, ...] = ()
+
+
+class Observed(Event, frozen=True, tag="trial.observed", gc=False):
+    """An observation that an agent recorded while it worked."""
+
+    task: str
+    epoch: int
+    name: str
+    data: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Attached(Event, frozen=True, tag="trial.attached", gc=False):
+    """An agent attached a file."""
+
+    task: str
+    epoch: int
+    artifact: Artifact
+
+
+class Reported(Event, frozen=True, tag="trial.reported", gc=False):
+    """An agent reported metrics, or facts about itself."""
+
+    task: str
+    epoch: int
+    metrics: dict[str, float] = {}
+    about: dict[str, str] = {}
+
+
+class Unreadable(Event, frozen=True, tag="unreadable", gc=False):
+    """Stands where a record is that cannot be read, and is never written: the others are read all the
+    same."""
+
+    why: str
+
+
+AnyEvent = (
+    RunPlanned
+    | RunStarted
+    | RunFinished
+    | RunNoted
+    | RunLooked
+    | RunDecided
+    | RunReopened
+    | RunInterrupted
+    | CommandTaken
+    | TasksQueued
+    | TasksClaimed
+    | TasksReleased
+    | TasksInterrupted
+    | TaskRetried
+    | TaskFinished
+    | TaskReused
+    | StepRecorded
+    | CallIntended
+    | CallAnswered
+    | CallRead
+    | CallLost
+    | CallSettled
+    | Observed
+    | Attached
+    | Reported
+    | Unreadable
+)
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """An event with its position (the run's `seq`, from 1) and its time."""
+
+    run: str
+    seq: int
+    at: float
+    event: AnyEvent
+
+
+TERMINAL = frozenset(
+    {State.succeeded, State.failed, State.cancelled, State.blocked, State.exhausted, State.in_doubt}
+)

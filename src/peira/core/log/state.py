@@ -1,0 +1,377 @@
+"""The fold: how each event changes the rows of tasks, calls and runs; the only place that does.
+
+It is also the guard: an event that contradicts the rows raises Fenced and changes nothing. Events of runs
+come first, then tasks, then steps and calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any, Protocol, get_args
+
+import msgspec
+
+from peira.core.log import events as ev
+from peira.core.log.events import TERMINAL, Record, Spent, State, Status
+from peira.core.log.rows import NO_RESULT as NO_RESULT
+from peira.core.log.rows import Call as Call
+from peira.core.log.rows import Run as Run
+from peira.core.log.rows import Task as Task
+from peira.errors import Fenced
+
+replace = msgspec.structs.replace
+CLAIMABLE = {State.queued, *TERMINAL} - {State.succeeded}
+"""The states from which a task may be started: neither running nor succeeded."""
+
+
+class View(Protocol):
+    """The rows that an event may read and replace."""
+
+    tasks: dict[str, Task]
+    calls: dict[str, Call]
+    runs: dict[str, Run]
+
+
+def _no_task(event: Any) -> tuple[str, ...]:
+    return ()
+
+
+_TOUCHES: dict[type, Callable[[Any], tuple[str, ...]]] = {
+    **{kind: _no_task for kind in get_args(ev.AnyEvent) if "task" not in kind.__struct_fields__},
+    ev.TasksQueued: lambda event: tuple(task.id for task in event.tasks),
+    ev.TasksClaimed: attrgetter("tasks"),
+    ev.TasksReleased: attrgetter("tasks"),
+    ev.TasksInterrupted: attrgetter("tasks"),
+    ev.TaskReused: attrgetter("task", "source"),
+    ev.CallSettled: lambda event: (event.task, *event.others),
+    ev.CallAnswered: _no_task,
+    ev.CallRead: _no_task,
+    ev.CallLost: _no_task,
+}
+_CALL_EVENTS = frozenset(
+    {ev.StepRecorded, ev.CallIntended, ev.CallAnswered, ev.CallRead, ev.CallLost, ev.CallSettled}
+)
+
+
+def touched(event: ev.AnyEvent) -> tuple[str, ...]:
+    """The ids of the tasks whose rows `apply` will read or replace."""
+    known = _TOUCHES.get(type(event))
+    return (event.task,) if known is None else known(event)  # type: ignore[union-attr]
+
+
+def touched_call(event: ev.AnyEvent) -> str:
+    """The key of the call or step that `apply` will read or replace; "" if there is none."""
+    return event.key if type(event) in _CALL_EVENTS else ""  # type: ignore[union-attr]
+
+
+_MEANING: dict[type, Callable[[Any, View, Record], None]] = {}
+
+
+def _means(*kinds: type) -> Callable[[Callable[[Any, View, Record], None]], None]:
+    """Register the decorated function as the handler of events of these types."""
+    return lambda meaning: _MEANING.update(dict.fromkeys(kinds, meaning))
+
+
+def apply(view: View, record: Record) -> None:
+    """Fold one record into the view: all of its changes, or Fenced and none."""
+    effect(view, record)
+    advance(view, record.run, record.seq + 1)
+
+
+def effect(view: View, record: Record) -> None:
+    """Apply a record's event without advancing the run's sequence number."""
+    if record.run not in view.runs and type(record.event) is not ev.RunPlanned:
+        raise Fenced(f"run {record.run} was never planned")
+    _MEANING[type(record.event)](record.event, view, record)
+
+
+def advance(view: View, run: str, next_seq: int) -> None:
+    """Set the sequence number of the run's next record."""
+    view.runs[run] = replace(view.runs[run], next_seq=next_seq)
+
+
+@_means(ev.RunPlanned)
+def _(event: ev.RunPlanned, view: View, record: Record) -> None:
+    if record.run in view.runs:
+        raise Fenced(f"run {record.run} is planned already")
+    view.runs[record.run] = Run(
+        id=record.run,
+        manifest=event.manifest,
+        study=event.study,
+        trials=event.trials,
+        status=Status.planned,
+        planned=record.at,
+        tags=event.tags,
+        provenance=event.provenance,
+        resumes=event.resumes,
+        generation=event.generation,
+        evaluation=event.evaluation,
+    )
+
+
+@_means(ev.RunStarted)
+def _(event: ev.RunStarted, view: View, record: Record) -> None:
+    _run(
+        view,
+        record,
+        {Status.planned},
+        status=Status.running,
+        owner=event.owner,
+        incarnation=event.incarnation,
+        started=record.at,
+    )
+
+
+@_means(ev.RunFinished)
+def _(event: ev.RunFinished, view: View, record: Record) -> None:
+    _run(
+        view,
+        record,
+        {Status.planned, Status.running, Status.interrupted},
+        status=event.status,
+        counts=event.counts,
+        reason=event.reason,
+        spent=event.spent,
+        finished=record.at,
+    )
+
+
+@_means(ev.RunInterrupted)
+def _(event: ev.RunInterrupted, view: View, record: Record) -> None:
+    _run(view, record, {Status.planned, Status.running}, status=Status.interrupted, finished=record.at)
+
+
+def _run(view: View, record: Record, allowed: set[Status], **changes: object) -> None:
+    """Change the run's row; Fenced if its status is not one of the allowed ones."""
+    run = view.runs[record.run]
+    if run.status not in allowed:
+        raise Fenced(f"run {run.id} is {run.status}")
+    view.runs[run.id] = replace(run, **changes)
+
+
+@_means(ev.RunReopened)
+def _(event: ev.RunReopened, view: View, record: Record) -> None:
+    view.runs[record.run] = replace(view.runs[record.run], reopened=True)
+
+
+@_means(ev.RunLooked, ev.RunDecided)
+def _(event: ev.RunLooked | ev.RunDecided, view: View, record: Record) -> None:
+    view.runs[record.run] = replace(view.runs[record.run], look=event.look)
+
+
+@_means(ev.CommandTaken, ev.RunNoted, ev.Unreadable)
+def _(event: ev.CommandTaken | ev.RunNoted | ev.Unreadable, view: View, record: Record) -> None:
+    """Kept in the log only."""
+
+
+@_means(ev.Observed, ev.Attached, ev.Reported)
+def _(event: ev.Observed | ev.Attached | ev.Reported, view: View, record: Record) -> None:
+    """Only logged, but fenced like any change of an attempt."""
+    _held(view, event.task, event.epoch)
+
+
+@_means(ev.TasksQueued)
+def _(event: ev.TasksQueued, view: View, record: Record) -> None:
+    for spec in event.tasks:
+        if spec.id in view.tasks:
+            raise Fenced(f"task {spec.id} is queued already")
+    for spec in event.tasks:
+        fields = {f: getattr(spec, f) for f in spec.__struct_fields__}
+        view.tasks[spec.id] = Task(**fields, state=State.queued, run=record.run)
+
+
+@_means(ev.TasksClaimed)
+def _(event: ev.TasksClaimed, view: View, record: Record) -> None:
+    epochs = event.epochs or (1,) * len(event.tasks)
+    scopes = event.scopes or ("",) * len(event.tasks)
+    claimed = [
+        _claim(view.tasks.get(task), task, epoch, scope, event, record.run)
+        for task, epoch, scope in zip(event.tasks, epochs, scopes, strict=True)
+    ]
+    view.tasks.update((task.id, task) for task in claimed)
+
+
+def _claim(row: Task | None, task: str, epoch: int, scope: str, event: ev.TasksClaimed, run: str) -> Task:
+    """The row of a claimed task at its new epoch; Fenced if it may not be started."""
+    if row is None:
+        if epoch != 1:
+            raise Fenced(f"task {task} has no epoch {epoch - 1}")
+        return Task(task, event.task_kind, event.cls, State.running, 1, event.owner, 1, scope=scope, run=run)
+    if row.epoch != epoch - 1 or row.state not in CLAIMABLE:
+        raise Fenced(f"task {task} is {row.state} at epoch {row.epoch}")
+    return replace(
+        row,
+        state=State.running,
+        epoch=epoch,
+        owner=event.owner,
+        attempts=row.attempts + 1,
+        not_before=0.0,
+        run=run,
+    )
+
+
+@_means(ev.TasksReleased)
+def _(event: ev.TasksReleased, view: View, record: Record) -> None:
+    for task, epoch in zip(event.tasks, event.epochs, strict=False):
+        _held(view, task, epoch)
+    _each_running(
+        view, event.tasks, lambda t: replace(t, state=State.queued, owner="", attempts=t.attempts - 1)
+    )
+
+
+@_means(ev.TasksInterrupted)
+def _(event: ev.TasksInterrupted, view: View, record: Record) -> None:
+    _each_running(
+        view,
+        event.tasks,
+        lambda t: replace(t, state=State.queued, owner="", interruptions=t.interruptions + 1),
+    )
+
+
+def _each_running(view: View, ids: Iterable[str], change: Callable[[Task], Task]) -> None:
+    """Change the rows of these tasks; Fenced if one is not running."""
+    rows = [view.tasks.get(task) for task in ids]
+    for row in rows:
+        if row is None or row.state not in (State.running, State.cancelling, State.waiting):
+            raise Fenced("a task to give back is not running")
+    view.tasks.update((row.id, change(row)) for row in rows if row is not None)
+
+
+def _held(view: View, task: str, epoch: int) -> Task:
+    """The task's row, if the attempt of this epoch still holds it; else Fenced."""
+    row = view.tasks.get(task)
+    if row is None or row.epoch != epoch or row.state in TERMINAL or row.state is State.queued:
+        raise Fenced(f"attempt {epoch} of task {task} holds it no more")
+    return row
+
+
+@_means(ev.TaskRetried)
+def _(event: ev.TaskRetried, view: View, record: Record) -> None:
+    row = _held(view, event.task, event.epoch)
+    view.tasks[row.id] = replace(
+        row, state=State.queued, owner="", not_before=event.not_before, result=event.result
+    )
+
+
+@_means(ev.TaskFinished)
+def _(event: ev.TaskFinished, view: View, record: Record) -> None:
+    row = _held(view, event.task, event.epoch)
+    view.tasks[row.id] = replace(row, state=event.state, owner="", interruptions=0, result=event.result)
+
+
+@_means(ev.TaskReused)
+def _(event: ev.TaskReused, view: View, record: Record) -> None:
+    source, row = view.tasks.get(event.source), view.tasks.get(event.task)
+    if source is None or source.state is not State.succeeded:
+        raise Fenced(f"task {event.source} has no result to reuse")
+    if row is not None and row.state is State.succeeded:
+        raise Fenced(f"task {event.task} has a result of its own")
+    if source.lent not in ("", event.added):
+        raise Fenced(f"task {event.source} stands for {source.lent} already, not for {event.added}")
+    view.tasks[event.source] = replace(source, lent=event.added)
+    base = row or Task(event.task, event.task_kind, event.cls, State.queued)
+    view.tasks[event.task] = replace(
+        base, state=State.succeeded, result=source.result, reused_from=event.source, run=record.run
+    )
+
+
+@_means(ev.StepRecorded)
+def _(event: ev.StepRecorded, view: View, record: Record) -> None:
+    _held(view, event.task, event.epoch)
+    if event.key in view.calls:
+        raise Fenced(f"step {event.name} is recorded already")
+    view.calls[event.key] = Call(event.key, event.task, event.name, "recorded", event.value, event.blob)
+
+
+@_means(ev.CallIntended)
+def _(event: ev.CallIntended, view: View, record: Record) -> None:
+    if not event.batch:
+        _held(view, event.task, event.epoch)
+    elif event.task not in view.tasks:
+        raise Fenced(f"task {event.task} never began")
+    row = view.calls.get(event.key)
+    if event.send != (row.sends if row else 0) + 1 or (row is not None and row.state == "answered"):
+        raise Fenced(f"call {event.key} is {row.state if row else 'new'}: send {event.send} cannot follow")
+    view.calls[event.key] = Call(
+        key=event.key,
+        task=event.task,
+        name=event.place,
+        state="intended",
+        model=event.model,
+        request=event.request,
+        sends=event.send,
+        run=record.run,
+        batch=event.batch,
+    )
+
+
+@_means(ev.CallAnswered)
+def _(event: ev.CallAnswered, view: View, record: Record) -> None:
+    row = view.calls.get(event.key)
+    if row is None or row.state == "answered":
+        raise Fenced(f"call {event.key} waits for no answer")
+    view.calls[event.key] = replace(
+        row,
+        state="answered",
+        value=event.answer,
+        blob=event.blob,
+        why="",
+        input=event.input,
+        output=event.output,
+        cost=event.cost,
+        served=event.served,
+    )
+    _charge(view, record.run, event.bill(row.model))
+
+
+@_means(ev.CallRead)
+def _(event: ev.CallRead, view: View, record: Record) -> None:
+    row = view.calls.get(event.key)
+    if row is None or row.state != "answered" or row.known:
+        raise Fenced(f"call {event.key} has no answer that is to be read")
+    view.calls[event.key] = replace(
+        row, input=event.input, output=event.output, cost=event.cost, served=event.served
+    )
+    _charge(view, record.run, event.bill(row.model))
+
+
+def _charge(view: View, id: str, more: Spent) -> None:
+    """Add to the spending of a finished run, whose batches may still be answered.
+
+    While a run goes on, its spending is not projected: RunFinished carries the total.
+    """
+    run = view.runs[id]
+    if run.counts:
+        by_model = {one.model: one for one in run.spent}
+        by_model[more.model] = by_model.get(more.model, Spent(more.model)).plus(more)
+        view.runs[id] = replace(run, spent=tuple(by_model[name] for name in sorted(by_model)))
+
+
+@_means(ev.CallLost)
+def _(event: ev.CallLost, view: View, record: Record) -> None:
+    row = view.calls.get(event.key)
+    if row is None or row.state != "intended":
+        raise Fenced(f"call {event.key} is not on its way")
+    state = "in_doubt" if event.doubt else "lost"
+    view.calls[event.key] = replace(row, state=state, why=event.why)
+    if event.doubt:
+        _charge(view, record.run, event.bill(row.model))
+
+
+@_means(ev.CallSettled)
+def _(event: ev.CallSettled, view: View, record: Record) -> None:
+    row = view.calls.get(event.key)
+    allowed = {"resend": ("intended", "in_doubt"), "discard": ("answered",)}[event.how]
+    if row is None or row.state not in allowed:
+        raise Fenced(f"call {event.key} is {row.state if row else 'unknown'}: nothing to {event.how}")
+    if not all(task in view.tasks for task in event.others):
+        raise Fenced(f"call {event.key} was used by none but those that are known")
+    if event.how == "resend":
+        view.calls[event.key] = replace(row, state="lost", why=f"settled by {event.by}")
+        return
+    view.calls[event.key] = replace(row, state="void", why=f"discarded by {event.by}")
+    again: dict[str, Any] = {"state": State.queued, "owner": "", "not_before": 0.0, "reused_from": ""}
+    for task in filter(None, map(view.tasks.get, (event.task, *event.others))):
+        if task.state in TERMINAL:
+            view.tasks[task.id] = replace(task, **again, result=NO_RESULT)

@@ -1,1 +1,0 @@
-"""What a text says: readers that transforms and evaluators share. Each takes time linear in the text."""

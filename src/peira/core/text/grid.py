@@ -1,0 +1,115 @@
+"""Tables as plain text, Markdown and HTML, and numbers with the digits that their interval supports."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Sequence
+from unicodedata import category, combining, east_asian_width
+
+from peira.core.ids import Json, canonical
+
+WIDEST = 60
+Grid = Sequence[Sequence[str]]
+
+
+def interval(mean: float | None, low: float | None, high: float | None) -> str:
+    """A mean with its interval, rounded to two significant digits of the interval's width."""
+    if mean is None:
+        return "-"
+    if low is None or high is None:
+        return f"{_number(mean, abs(mean), 0.0)} [unknown]"
+    scale, width = max(abs(low), abs(high)), high - low
+    return f"{_number(mean, scale, width)} [{_number(low, scale, width)}, {_number(high, scale, width)}]"
+
+
+def _number(value: float, scale: float, width: float) -> str:
+    """A number rounded as suits an interval of this width at this scale."""
+    places = 1 - _magnitude(width) if width else 2
+    if 1e-4 <= scale < 1e9 or not scale:
+        places = min(max(places, 2 if scale < 10 else 0), 9)
+        return f"{round(value, places) + 0.0:.{places}f}"
+    return f"{value:.{min(max(_magnitude(scale) + places, 4), 15)}g}"
+
+
+def _magnitude(value: float) -> int:
+    """The exponent of the leading decimal digit."""
+    return math.floor(math.log10(value))
+
+
+def cell(value: Json) -> str:
+    """A label on one line: text as it is, anything else as JSON, control characters made visible.
+
+    Longer labels are cut at `WIDEST` characters.
+    """
+    text = "-" if value is None else value if isinstance(value, str) else canonical(value).decode()
+    text = "".join(repr(c)[1:-1] if category(c) in ("Cc", "Cf", "Zl", "Zp") else c for c in text)
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
+
+
+def plain(header: Sequence[str], rows: Grid) -> str:
+    """The table as plain text, with aligned columns two blanks apart."""
+    widths = [max(map(_width, column)) for column in zip(header, *rows, strict=True)]
+    return "\n".join("  ".join(map(_pad, line, widths)).rstrip() for line in (header, *rows))
+
+
+def _pad(text: str, width: int) -> str:
+    """The text, padded with blanks to this width."""
+    return text + " " * (width - _width(text))
+
+
+def _width(text: str) -> int:
+    """The columns a text takes in a terminal: East Asian characters take two, accents none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def markdown(header: Sequence[str], rows: Grid) -> str:
+    """The table in Markdown, with its cells escaped."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(map(_escape, line))} |" for line in lines)
+
+
+def _escape(text: str) -> str:
+    """The text of a cell without Markdown markup."""
+    text = text.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;")
+    for mark in "|*_`[]":
+        text = text.replace(mark, f"\\{mark}")
+    return text
+
+
+def prose(text: str) -> str:
+    """A line of Markdown with all markup escaped; brackets of intervals stay as they are."""
+    text = text.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace("](", "]\\(")
+    return re.sub(r"[*`]|(?<!\w)_|_(?!\w)|^[#>]|^[+-](?=\s)", r"\\\g<0>", text)
+
+
+def html_table(header: Sequence[str], rows: Grid) -> str:
+    """The table in HTML, with its cells escaped."""
+    head = "".join(f"<th>{html.escape(text)}</th>" for text in header)
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html_line(text: str) -> str:
+    """A paragraph in HTML, escaped."""
+    return f"<p>{html.escape(text)}</p>"
+
+
+def number(value: float | None, form: str = ".3g") -> str:
+    """A number in this format; "-" for None."""
+    return "-" if value is None else format(value, form)
+
+
+def size(n: int, cases: int) -> str:
+    """The number of values and, in parentheses, of cases."""
+    return f"{n} ({cases} {'case' if cases == 1 else 'cases'})"
+
+
+def ranks(best: int | None, worst: int | None) -> str:
+    """The range of ranks that are possible for an entry."""
+    if best is None:
+        return "-"
+    return str(best) if best == worst else f"{best}-{worst}"

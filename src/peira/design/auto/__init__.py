@@ -1,0 +1,1 @@
+"""The design `auto`: the smallest candidate that answers the declared hypotheses."""

@@ -1,0 +1,1 @@
+"""Designs with blocks: complete, incomplete, nested, Latin squares, sequences."""

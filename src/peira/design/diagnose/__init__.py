@@ -1,0 +1,1 @@
+"""What a design can and cannot tell: aliasing, balance, efficiency, power."""

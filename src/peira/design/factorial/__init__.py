@@ -1,0 +1,1 @@
+"""Factorial designs: full, fractional, one factor at a time."""

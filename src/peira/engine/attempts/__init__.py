@@ -1,0 +1,1 @@
+"""Attempts at tasks: admission, claims, channels, endings."""

@@ -1,0 +1,222 @@
+"""Admission of tasks from a source to the scheduler (is the result stored already?), and their claims.
+
+A claim is durable before its attempt begins; a release is queued ahead of the next claim of its task.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from peira.core.contracts import Attempt, Ended, Offer, Op, Source
+from peira.core.failpoints import reach
+from peira.core.log.events import (
+    TERMINAL,
+    Failure,
+    Result,
+    State,
+    TaskFinished,
+    TaskReused,
+    TasksClaimed,
+    TasksReleased,
+)
+from peira.core.log.state import Task
+from peira.engine.context import RunContext
+from peira.engine.progress import LEFT, TaskCounts, shared
+from peira.engine.scheduler import Scheduler, TaskEntry
+from peira.errors import StoreDamaged
+
+
+class Claims:
+    def __init__(self, context: RunContext) -> None:
+        self._run, self._owner = context.run, context.owner
+        self._journal, self._policy = context.journal, context.policy
+
+    def claim(self, entries: Sequence[TaskEntry]) -> list[Attempt]:
+        """An attempt at each, durable when it returns."""
+        groups: dict[tuple[str, str], list[TaskEntry]] = {}
+        for entry in entries:
+            entry.epoch += 1
+            entry.tries += 1
+            entry.attempts += 1
+            groups.setdefault((entry.spec.kind, entry.spec.cls), []).append(entry)
+        ops = [Op(self._run, (self._claimed(*key, group),)) for key, group in groups.items()]
+        for refusal in self._journal.write(ops):
+            if refusal:
+                raise StoreDamaged(f"a task of this run was claimed elsewhere: {refusal}")
+        reach("engine.after_claim")
+        return [Attempt(entry.spec, entry.epoch, entry.offer.work, self._draw(entry)) for entry in entries]
+
+    def _draw(self, entry: TaskEntry) -> int:
+        """How many draws failed before; a crash is no failure, and replays what it has."""
+        return entry.attempts - entry.interruptions - 1 if self._policy.redraw else 0
+
+    def _claimed(self, kind: str, cls: str, entries: Sequence[TaskEntry]) -> TasksClaimed:
+        epochs = tuple(entry.epoch for entry in entries)
+        ids = tuple(entry.spec.id for entry in entries)
+        return TasksClaimed(kind, cls, self._owner, ids, epochs if any(e > 1 for e in epochs) else ())
+
+    def release(self, attempts: Sequence[Attempt], entries: Sequence[TaskEntry]) -> None:
+        """These will not begin, and were no attempts."""
+        tasks, epochs = zip(*(attempt.key for attempt in attempts), strict=True)
+        self._journal.queue([Op(self._run, (TasksReleased(tasks, epochs),))])
+        for entry in entries:
+            entry.tries -= 1
+            entry.attempts -= 1
+
+
+CHUNK = 1000
+MOST_AT_HAND, LOW, ENOUGH = 4000, 2000, 500
+
+
+class Admission:
+    """All methods are called with the execution's lock held."""
+
+    def __init__(self, context: RunContext, source: Source, scheduler: Scheduler, tally: TaskCounts) -> None:
+        self._run, self._owner, self._store = context.run, context.owner, context.store
+        self._journal, self._policy, self._clock = context.journal, context.policy, context.clock
+        self._hooks = context.hooks
+        self._source, self._scheduler, self._tally = source, scheduler, tally
+        self._asking = False
+        self._just_ended: dict[str, Ended] = {}
+        self.offers: list[Offer] = []
+        self.starved = False
+        self._final = () if context.policy.retry_failed else (State.failed, State.exhausted)
+
+    @property
+    def urgent(self) -> bool:
+        """There is a good number of offers to admit, or workers may run out of tasks."""
+        if len(self.offers) >= ENOUGH:
+            return True
+        return not self.dry and self._at_hand < LOW
+
+    @property
+    def _at_hand(self) -> int:
+        """Tasks that may soon need a worker; those asleep may be many, and need none."""
+        return len(self._scheduler) - self._scheduler.asleep
+
+    @property
+    def dry(self) -> bool:
+        """No further units will come: the source has none, or nothing is left to do them with."""
+        return self.starved or self._source.closed
+
+    @property
+    def busy(self) -> bool:
+        return self._asking or bool(self.offers)
+
+    def feed(self, lock: threading.Condition) -> bool:
+        """Admit a chunk of what is offered; False if there is none, or somebody else is at it."""
+        if self._asking:
+            return False
+        offers, self.offers = self.offers[:CHUNK], self.offers[CHUNK:]
+        if not offers and self._at_hand < MOST_AT_HAND and not self.dry:
+            offers = list(self._source.more(CHUNK))
+        if offers:
+            self._admit(offers, lock)
+        return bool(offers)
+
+    def ended(self, offer: Offer, ended: Ended) -> None:
+        """A task has ended, here or before: what follows from it is offered."""
+        if self._asking:
+            self._just_ended[offer.spec.id] = ended
+        self.offers += self._source.follow(offer, ended)
+        if self._hooks.listening and offer.spec.kind == self._source.unit:
+            self._hooks.trial_ended(offer.spec.id, ended.state)
+
+    def _admit(self, offers: Sequence[Offer], lock: threading.Condition) -> None:
+        self._asking = True
+        lock.release()
+        try:
+            self._journal.drain()  # the store must know of every end up to now; later ones are kept aside
+            known = self._store.find("task", [offer.spec.id for offer in offers])
+            self._take_over([offer for offer in offers if offer.former and offer.spec.id not in known], known)
+            needs = self._needs(offers)
+        finally:
+            lock.acquire()
+            self._asking = False
+        ended, self._just_ended = self._just_ended, {}
+        needs |= {task: end.state for task, end in ended.items()}
+        for offer in offers:
+            if offer.spec.id in ended:
+                self._reuse(offer, ended[offer.spec.id])
+            else:
+                self._place(offer, known.get(offer.spec.id), needs)
+        self.note_blocked()
+        lock.notify_all()
+
+    def _take_over(self, offers: Sequence[Offer], known: dict[str, Task]) -> None:
+        """Results recorded under a former identity become these tasks' own, if the store allows it."""
+        rows = self._store.find("task", [former for offer in offers for former, _ in offer.former])
+        chosen = [(offer, *lender) for offer in offers if (lender := _lender(offer, rows)) is not None]
+        events = [TaskReused(o.spec.id, row.id, o.spec.kind, o.spec.cls, added) for o, row, added in chosen]
+        outcomes = self._journal.write([Op(self._run, (event,)) for event in events]) if events else []
+        for (offer, row, _), refusal in zip(chosen, outcomes, strict=True):
+            if refusal is None:
+                known[offer.spec.id] = row
+
+    def _needs(self, offers: Sequence[Offer]) -> dict[str, State]:
+        """How the needs of these tasks ended, for those that have."""
+        wanted = sorted({need for offer in offers for need in offer.spec.needs})
+        found = self._store.find("task", wanted) if wanted else {}
+        over = (State.succeeded, *self._final)
+        return {task.id: task.state for task in found.values() if task.state in over}
+
+    def _place(self, offer: Offer, row: Task | None, needs: Mapping[str, State]) -> None:
+        """Reuse its result, leave its failure alone, give it up, or schedule it."""
+        if row is not None and self._over(row):
+            self._reuse(offer, Ended(row.state, row.result))
+        elif not self._source.performs(offer.spec.kind) or self._hungry(offer):
+            self._tally.add(offer.spec.kind, LEFT)
+        elif row is None:
+            self._scheduler.offer(TaskEntry(offer), needs)
+        elif row.interruptions >= self._policy.interruptions:
+            self._give_up(offer, row)
+        else:
+            entry = TaskEntry(
+                offer, row.epoch, row.interruptions, row.attempts, not_before=self._wait_left(row)
+            )
+            self._scheduler.offer(entry, needs)
+
+    def _hungry(self, offer: Offer) -> bool:
+        return self.starved and offer.spec.kind == self._source.unit
+
+    def _over(self, row: Task) -> bool:
+        """It is not to be done again: it succeeded, its failure is left alone, or it ended in this run."""
+        ended_here = row.run == self._run and row.state in TERMINAL
+        return row.state is State.succeeded or row.state in self._final or ended_here
+
+    def _reuse(self, offer: Offer, ended: Ended) -> None:
+        self._tally.add(offer.spec.kind, shared(ended.state))
+        self.ended(offer, ended)
+
+    def _wait_left(self, row: Task) -> float:
+        """When a back-off that began in an earlier run is over, on this process's clock."""
+        left = row.not_before - self._clock.now()
+        return self._clock.monotonic() + left if row.state is State.queued and left > 0 else 0.0
+
+    def _give_up(self, offer: Offer, row: Task) -> None:
+        """A task that was under way each time its process died is not tried for ever."""
+        message = f"its process died {row.interruptions} times while it was running"
+        self._end_unstarted(offer, row.epoch, State.failed, Result(failure=Failure("Interrupted", message)))
+
+    def note_blocked(self) -> None:
+        """Tasks whose need did not succeed end here, without an attempt."""
+        while self._scheduler.blocked:
+            entry = self._scheduler.blocked.pop()
+            self._end_unstarted(entry.offer, entry.epoch, State.blocked, Result())
+
+    def _end_unstarted(self, offer: Offer, epoch: int, state: State, result: Result) -> None:
+        spec = offer.spec
+        claim = TasksClaimed(spec.kind, spec.cls, self._owner, (spec.id,), (epoch + 1,))
+        self._journal.queue([Op(self._run, (claim, TaskFinished(spec.id, epoch + 1, state, result)))])
+        self._tally.add(spec.kind, state)
+        self.ended(offer, Ended(state, result))
+
+
+def _lender(offer: Offer, rows: Mapping[str, Task]) -> tuple[Task, str] | None:
+    """The first former identity of a task that has a result, and has not lent it to anything else."""
+    for former, added in offer.former:
+        row = rows.get(former)
+        if row is not None and row.state is State.succeeded and row.lent in ("", added):
+            return row, added
+    return None

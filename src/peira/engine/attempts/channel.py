@@ -1,0 +1,217 @@
+"""The channel of an attempt: model calls, steps, observations, metrics, files, a private folder."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+import peira.engine.calls as model_calls
+from peira.core.contracts import Attempt, Op, Outcome
+from peira.core.ids import Json, canonical, digest, digest_bytes, normalise, short
+from peira.core.log.events import AnyEvent, Artifact, Attached, Observed, Reported, StepRecorded
+from peira.core.models import Reply, Request
+from peira.engine.context import RunContext
+from peira.engine.journal import payload
+from peira.engine.stages import TOOL
+from peira.errors import Abandoned, Invalid
+
+_opening = threading.Lock()  # of all: most attempts need none of their own
+
+
+class AttemptChannel:
+    # Most attempts use none of these, and there are very many attempts.
+    _folder: Path | None = None
+    _open = True
+    _ordinals: dict[str, int] | None = None
+    _asked: set[Future[Reply]] | None = None
+    _counting: threading.Lock
+    _ledger: model_calls.Ledger
+    _account: model_calls.Account | None = None
+    _served: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    bought = replayed = 0
+    metrics: Mapping[str, float] = MappingProxyType({})
+    about: Mapping[str, str] = MappingProxyType({})
+    artifacts: tuple[Artifact, ...] = ()
+
+    def __init__(
+        self, context: RunContext, attempt: Attempt, ledger: Callable[[], model_calls.Ledger]
+    ) -> None:
+        """`ledger` gives the run's ledger, once a call is made."""
+        self._context, self._attempt, self._open_ledger = context, attempt, ledger
+
+    def recall(self, key: str) -> bytes | None:
+        self._check()
+        if self._attempt.epoch == 1:  # nothing can have been recorded before the first attempt
+            return None
+        call = self._context.store.find("call", [key]).get(key)
+        if call is None:
+            return None
+        return self._context.store.get(call.blob) if call.blob else bytes(call.value)
+
+    def record(self, key: str, name: str, value: bytes) -> Future[None]:
+        inline, blob, blobs = payload(value, self._context.inline)
+        done: Future[None] = Future()
+        event = StepRecorded(*self._attempt.key, key, name, inline, blob)
+        written = self._write(event, blobs)
+        written.add_done_callback(lambda outcome: _pass_on(outcome, done))
+        return done
+
+    def call(self, model: str, request: Request, key: str) -> Future[Reply]:
+        self._check()
+        asked_so_far = self._asked if self._asked is not None else self._first()
+        work, body = self._attempt.work, canonical(msgspec.to_builtins(request))
+        content = digest_bytes(body)
+        ordinal = f"key={digest(key)}" if key else self._ordinal(f"{model} {content}")
+        if self._attempt.draw:
+            ordinal = f"{ordinal} draw={self._attempt.draw}"
+        asked = model_calls.CallRequest(
+            self._attempt, work.scope(), work.stage, ordinal, request, body, content, self._account
+        )
+        reply = self._ledger.ask(model, asked)
+        asked_so_far.add(reply)
+        reply.add_done_callback(self._count)
+        return reply
+
+    def _first(self) -> set[Future[Reply]]:
+        """Of several threads that ask, one opens the trial's account, and the others wait for it."""
+        with _opening:
+            if self._asked is None:
+                self._ordinals, self._counting = {}, threading.Lock()
+                self._ledger = self._open_ledger()
+                self._account = self._ledger.reserve.trial()
+                self._asked = set()  # last: whoever sees it looks no further
+            return self._asked
+
+    def _ordinal(self, same: str) -> str:
+        """Which one it is among equal requests of this attempt, whichever of its threads asks."""
+        assert self._ordinals is not None
+        with self._counting:
+            nth = self._ordinals[same] = self._ordinals.get(same, 0) + 1
+        return str(nth)
+
+    def settle(self) -> None:
+        """Count every reply that has come. Who waits for one wakes before its callbacks have run, so an
+        attempt may be over while its last call is not counted yet."""
+        if self._asked is not None:
+            with self._counting:  # also waits for one that is just being counted
+                for reply in [asked for asked in list(self._asked) if asked.done()]:
+                    self._add_up(reply)
+
+    def _count(self, done: Future[Reply]) -> None:
+        with self._counting:
+            if self._asked and done in self._asked:
+                self._add_up(done)
+
+    def _add_up(self, done: Future[Reply]) -> None:
+        """Add a call's tokens and cost to what the trial reports."""
+        assert self._asked is not None
+        self._asked.discard(done)
+        if done.cancelled() or done.exception():
+            self.bought += 1
+            return
+        reply = done.result()
+        self.calls += (reply.call,)
+        self.bought += not reply.replayed
+        self.replayed += reply.replayed
+        if reply.served not in self._served:
+            self._served += (reply.served,)
+            self.about = {**self.about, "served": ", ".join(self._served)}
+        self.metrics = metrics_with_call(self.metrics, reply, self._attempt.draw)
+
+    @property
+    def inline(self) -> int:
+        """The size up to which values are kept in events."""
+        return self._context.inline
+
+    @property
+    def only_replayed(self) -> bool:
+        """It used recorded answers and nothing else: another attempt would see the same."""
+        return bool(self.replayed) and not self.bought
+
+    def observe(self, name: str, data: Json) -> None:
+        body = canonical(normalise(data, f"log {name!r}"))
+        self._add(Observed(*self._attempt.key, name, msgspec.Raw(body)))
+
+    def report(self, metrics: Mapping[str, float], about: Mapping[str, str]) -> None:
+        wrong = [name for name, value in metrics.items() if not math.isfinite(value)]
+        if wrong:
+            raise Invalid(f"metric {name!r} is not a finite number" for name in wrong)
+        self._add(Reported(*self._attempt.key, dict(metrics), dict(about)))
+        self.metrics = {**self.metrics, **metrics}
+        self.about = {**self.about, **about}
+
+    def attach(self, name: str, data: bytes, media: str) -> str:
+        artifact = Artifact(name, digest_bytes(data), len(data), media)
+        self._add(Attached(*self._attempt.key, artifact), (data,))
+        self.artifacts += (artifact,)
+        return artifact.digest
+
+    def workdir(self) -> Path:
+        self._check()
+        if self._folder is None:
+            self._folder = self._context.work_root / f"{short(self._attempt.spec.id)}-{self._attempt.epoch}"
+            self._folder.mkdir(parents=True)
+        return self._folder
+
+    def close(self) -> None:
+        """Nothing more through here, and nobody waits here any more; the private folder goes with it."""
+        self._open = False
+        for reply in list(self._asked or ()):
+            with suppress(InvalidStateError):  # it has just come
+                reply.set_exception(Abandoned("this attempt was abandoned: it may do nothing more"))
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _check(self) -> None:
+        if not self._open:
+            raise Abandoned("this attempt was abandoned: it may do nothing more")
+
+    def _add(self, event: AnyEvent, blobs: tuple[bytes, ...] = ()) -> None:
+        self._check()
+        self._context.journal.add([Op(self._context.run, (event,), blobs)])
+
+    def _write(self, event: AnyEvent, blobs: tuple[bytes, ...]) -> Future[list[Outcome]]:
+        self._check()
+        return self._context.journal.send([Op(self._context.run, (event,), blobs)])
+
+
+def metrics_with_call(metrics: Mapping[str, float], reply: Reply, draw: int = 0) -> dict[str, float]:
+    """A trial's metrics with one more call. `cost` is what its calls cost when they were bought, `spent` what
+    was paid now; both are left out for good once a price is unknown."""
+    usage, cost, had = reply.usage, reply.cost, metrics.get
+    total = dict(metrics)
+    known = not had("calls") or "cost" in metrics
+    total["calls"] = had("calls", 0.0) + 1
+    total["input_tokens"] = had("input_tokens", 0.0) + (usage.input or 0)
+    total["output_tokens"] = had("output_tokens", 0.0) + (usage.output or 0)
+    for call in reply.tool_calls:
+        for name in ("tool_calls", f"{TOOL}{call.name}"):
+            total[name] = total.get(name, 0.0) + 1
+    if cost is None:
+        total.pop("cost", None)
+        total.pop("spent", None)
+    elif known:
+        total["cost"] = had("cost", 0.0) + cost
+        total["spent"] = had("spent", 0.0) + (0.0 if reply.replayed else cost)
+    if draw:
+        total["redraws"] = float(draw)
+    return total
+
+
+def _pass_on(written: Future[list[Outcome]], done: Future[Any]) -> None:
+    if problem := written.exception():
+        done.set_exception(problem)
+    elif refusal := written.result()[-1]:
+        done.set_exception(Abandoned(str(refusal)))
+    else:
+        done.set_result(None)

@@ -1,0 +1,189 @@
+"""How attempts end: values become results, exceptions become failures, and tasks are retried or ended."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from peira.core.contracts import Attempt, Ended, Op
+from peira.core.ids import canonical, normalise
+from peira.core.log.events import NOTHING, Failure, Result, State, TaskFinished, TaskRetried
+from peira.core.models import output_of
+from peira.engine.attempts.admission import Admission
+from peira.engine.attempts.channel import AttemptChannel
+from peira.engine.context import RunContext
+from peira.engine.journal import payload
+from peira.engine.progress import TaskCounts, shared
+from peira.engine.scheduler import Scheduler, TaskEntry
+from peira.errors import (
+    Abandoned,
+    Exhausted,
+    InDoubt,
+    Invalid,
+    ProcessDied,
+    TimedOut,
+    TooLarge,
+    carried,
+    message_of,
+)
+from peira.spec.limits import Policy
+
+OWN_FOLDER = str(Path(__file__).resolve().parents[1])
+"""Frames of files in this folder are left out of recorded tracebacks."""
+MOST_MESSAGE = 2000
+"""The most characters of an error message that are recorded."""
+MOST_TRACE = 8000
+"""The most characters of a traceback that are recorded, from its end."""
+
+
+def ended(
+    channel: AttemptChannel,
+    took: float,
+    outcome: object,
+    problem: BaseException | None,
+    limit: int,
+    redraw: bool = False,
+) -> tuple[Ended, tuple[bytes, ...], bool]:
+    """How an attempt ended, the blobs of its result, and whether a retry could help.
+
+    A retry does not help if the outcome was refused, or if the attempt used only replayed answers and
+    `redraw` is off.
+    """
+    channel.settle()
+    if problem is None:
+        try:
+            return (*_succeeded(channel, took, outcome, limit), False)
+        except (Invalid, TooLarge) as refusal:
+            problem = refusal
+    end = Ended(_state(problem), _result(channel, took, NOTHING, "", failure(problem)))
+    helps = not isinstance(problem, (Invalid, TooLarge, Abandoned, InDoubt))
+    same = channel.only_replayed and not redraw and not isinstance(problem, (TimedOut, ProcessDied))
+    return end, (), helps and not same
+
+
+def _state(problem: BaseException) -> State:
+    """The state for an exception that ended an attempt."""
+    if isinstance(problem, Exhausted):
+        return State.exhausted
+    if isinstance(problem, InDoubt):
+        return State.in_doubt
+    return State.cancelled if isinstance(problem, Abandoned) else State.failed
+
+
+def _succeeded(
+    channel: AttemptChannel, took: float, outcome: object, limit: int
+) -> tuple[Ended, tuple[bytes, ...]]:
+    """The end for an output; Invalid or TooLarge if it cannot be recorded."""
+    value = normalise(output_of(outcome), "output")
+    body = canonical(value)
+    if len(body) > limit:
+        raise TooLarge(f"output: {len(body)} bytes, more than the limit of {limit} (policy.output_limit)")
+    inline, blob, blobs = payload(body, channel.inline)
+    return Ended(State.succeeded, _result(channel, took, inline, blob), value), blobs
+
+
+def _result(
+    channel: AttemptChannel, took: float, output: msgspec.Raw, blob: str, why: Failure | None = None
+) -> Result:
+    """The result record of an attempt, with everything it reported."""
+    metrics, about = dict(channel.metrics), dict(channel.about)
+    took = round(took, 6)
+    return Result(took, output, blob, why, metrics, channel.artifacts, about, calls=channel.calls)
+
+
+def failure(problem: BaseException) -> Failure:
+    """An exception as it is recorded: type, message, and the traceback's frames in user code."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    shown = [f for f in frames if not f.filename.startswith(OWN_FOLDER)] or frames
+    trace = getattr(problem, "trace", "") or "".join(traceback.format_list(shown))
+    return Failure(type(problem).__name__, message_of(problem)[:MOST_MESSAGE], carried(trace)[-MOST_TRACE:])
+
+
+def back_off(policy: Policy, tries: int, task: str) -> float:
+    """Seconds before the next try: exponential, bounded, with jitter that is fixed by the task."""
+    delay: float = min(policy.backoff * 2 ** (tries - 1), policy.max_backoff)
+    return delay * random.Random(f"{task} {tries}").uniform(0.5, 1.0) if policy.jitter else delay
+
+
+NOT_YET = Ended(State.running, Result())
+"""The end of an attempt that is still under way."""
+
+
+class Abandoner(Protocol):
+    """Makes a runner let go of an attempt."""
+
+    def abandon(self, attempt: Attempt) -> None: ...
+
+
+@dataclass(slots=True)
+class ActiveAttempt:
+    """An attempt under way, the desk that can abandon it, and, once over, how it ended."""
+
+    attempt: Attempt
+    channel: AttemptChannel
+    began: float
+    desk: Abandoner
+    ended: Ended = NOT_YET
+    blobs: tuple[bytes, ...] = ()
+    retry: bool = False
+
+
+class Settlement:
+    """Settles ended attempts: schedules a retry, or records the task's end."""
+
+    def __init__(
+        self, context: RunContext, scheduler: Scheduler, admission: Admission, tally: TaskCounts
+    ) -> None:
+        self._run, self._journal, self._policy = context.run, context.journal, context.policy
+        self._clock, self._hooks = context.clock, context.hooks
+        self._scheduler, self._admission, self._tally = scheduler, admission, tally
+        self._ends: deque[ActiveAttempt] = deque()
+
+    def add(self, ended: ActiveAttempt) -> int:
+        """Queue an end and return the queue's length. Any thread; needs no lock."""
+        self._ends.append(ended)
+        return len(self._ends)
+
+    def settle(self, stopping: bool) -> bool:
+        """Settle all queued ends; False if there are none. The execution's lock is held.
+
+        When `stopping`, nothing is retried.
+        """
+        ops = []
+        while self._ends:
+            one = self._ends.popleft()
+            entry = self._scheduler.started[one.attempt.spec.id]
+            if self._hooks.listening:
+                self._hooks.attempt_ended(one.attempt, one.ended.state)
+            again = one.retry and not stopping and self._may_try_again(entry, one.ended)
+            ops.append(self._again(entry, one) if again else self._final(entry, one))
+        if ops:
+            self._journal.queue(ops)
+            self._admission.note_blocked()
+        return bool(ops)
+
+    def _may_try_again(self, entry: TaskEntry, end: Ended) -> bool:
+        return end.state is State.failed and entry.tries <= self._policy.retries
+
+    def _again(self, entry: TaskEntry, one: ActiveAttempt) -> Op:
+        """Schedule a retry after a back-off; returns the op that records it."""
+        wait = back_off(self._policy, entry.tries, entry.spec.id)
+        self._scheduler.again(entry.spec.id, self._clock.monotonic() + wait)
+        event = TaskRetried(entry.spec.id, entry.epoch, one.ended.result, self._clock.now() + wait)
+        return Op(self._run, (event,))
+
+    def _final(self, entry: TaskEntry, one: ActiveAttempt) -> Op:
+        """End the task for all its offers; returns the op that records it."""
+        spec, end = entry.spec, one.ended
+        self._tally.add(spec.kind, end.state)
+        self._tally.add(spec.kind, shared(end.state), len(entry.others))
+        self._scheduler.end(spec.id, end.state)
+        for offer in (entry.offer, *entry.others):
+            self._admission.ended(offer, end)
+        return Op(self._run, (TaskFinished(spec.id, entry.epoch, end.state, end.result),), one.blobs)

@@ -1,0 +1,364 @@
+"""The purchase of one answer: reserve, rate limit, commit the intent, send, record the answer, settle."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import lru_cache
+
+import msgspec
+
+from peira.core.codec import encode
+from peira.core.contracts import Attempt, Op, Outcome
+from peira.core.failpoints import reach
+from peira.core.ids import compose, digest
+from peira.core.log.events import AnyEvent, CallAnswered, CallIntended, CallLost, CallRead, Spent
+from peira.core.mailbox import Mailbox
+from peira.core.models import Answer, NamedModel, Reply, Request, Usage, token_count
+from peira.engine.calls.budget import NOTHING, UNCOUNTED, Account, Reservation, RunAccounts, may_cost
+from peira.engine.calls.rate_limit import RateLimiter
+from peira.engine.context import RunCallbacks, RunContext
+from peira.engine.journal import Journal, payload
+from peira.errors import Abandoned, CallFailed, Exhausted, InDoubt, Unwritable
+
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
+"""The first and the longest wait before a failed call is sent again, in seconds."""
+MOST_BUSY = 100
+"""How often a provider may say that it is busy, for one call: it costs nothing, but it must end."""
+LINE = 300
+read_answer = msgspec.json.Decoder(Answer).decode
+
+
+@lru_cache(1024)
+def _model_digest(named: NamedModel) -> str:
+    """The digest of a model's identity, cached."""
+    return digest(named.model.identity)
+
+
+@lru_cache(1024)
+def _text_digest(text: str) -> str:
+    """The digest of a text, cached."""
+    return digest(text)
+
+
+class CallRequest(msgspec.Struct, frozen=True):
+    """A request with what identifies its call: attempt, scope, place (stage) and ordinal.
+
+    `body` is the request's canonical form and `digest` the digest of that; `account` is what its trial may
+    still spend.
+    """
+
+    attempt: Attempt
+    scope: str
+    place: str
+    ordinal: str
+    request: Request
+    body: bytes
+    digest: str
+    account: Account | None = None
+
+    def keys(self, chain: Sequence[NamedModel]) -> list[str]:
+        """The call's key for the model that is asked and for each fallback.
+
+        A fallback's key names the model it stands in for, so that its answer is not used as its own.
+        """
+        models = [_model_digest(named) for named in chain]
+        return [self._key(models[0], self.ordinal)] + [
+            self._key(model, f"{self.ordinal} for={models[0]}") for model in models[1:]
+        ]
+
+    def _key(self, model: str, ordinal: str) -> str:
+        return compose("call", model, self.digest, self.scope, _text_digest(self.place), ordinal)
+
+
+_Written = list[tuple[Op, "asyncio.Future[Outcome]"]]
+
+
+class LoopWriter:
+    """Writes ops from an event loop; ops of one loop iteration go to the store in one commit.
+
+    Results come back through a mailbox, so that a commit costs the loop one callback each way.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._gathered: _Written = []
+        self._mailbox: Mailbox[tuple[_Written, Future[list[Outcome]]]] | None = None
+
+    def write(self, op: Op) -> asyncio.Future[Outcome]:
+        """Queue an op; the future has its outcome once it is durable. On the loop."""
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[Outcome] = loop.create_future()
+        self._gathered.append((op, written))
+        if len(self._gathered) == 1:
+            loop.call_soon(self._commit_gathered, loop)
+        return written
+
+    def _commit_gathered(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Commit the gathered ops; their futures complete on the loop."""
+        gathered, self._gathered = self._gathered, []
+        mailbox = self._mailbox = self._mailbox or Mailbox(loop, _complete_futures)
+        try:
+            committed = self._journal.send([op for op, _ in gathered])
+        except Exception as problem:
+            committed = Future()
+            committed.set_exception(problem)
+        committed.add_done_callback(lambda done: _post_outcomes(mailbox, gathered, done))
+
+
+def _post_outcomes(
+    mailbox: Mailbox[tuple[_Written, Future[list[Outcome]]]], gathered: _Written, done: Future[list[Outcome]]
+) -> None:
+    """Post a finished commit to the loop; called on the thread that completed the commit."""
+    with suppress(RuntimeError):  # the loop was closed: no one waits any more
+        mailbox.post((gathered, done))
+
+
+def _complete_futures(finished: tuple[_Written, Future[list[Outcome]]]) -> None:
+    """Complete the futures of a finished commit; runs on the loop."""
+    gathered, done = finished
+    problem = done.exception()
+    outcomes = [] if problem else done.result()[-len(gathered) :]
+    for nth, (_, written) in enumerate(gathered):
+        if written.done():  # cancelled
+            continue
+        if problem:
+            written.set_exception(problem)
+        else:
+            written.set_result(outcomes[nth])
+
+
+class Buyer:
+    """Buys answers and adds up what was spent. All methods run on the ledger's loop."""
+
+    def __init__(self, context: RunContext, reserve: RunAccounts, callbacks: RunCallbacks) -> None:
+        self._run, self._writer, self._policy = context.run, LoopWriter(context.journal), context.policy
+        self._journal = context.journal
+        self._exposed: set[str] = set()
+        self._hooks, self._reserve, self._callbacks = context.hooks, reserve, callbacks
+        self._spent: dict[str, Spent] = {}
+
+    def spent(self) -> tuple[Spent, ...]:
+        """What was spent so far, by model."""
+        return tuple(spent for _, spent in sorted(self._spent.items()))
+
+    async def buy(
+        self, named: NamedModel, limiter: RateLimiter, call: CallRequest, key: str, sends: int
+    ) -> Reply:
+        """Send until there is an answer, or a failure that another send would not cure.
+
+        `sends` is how often the call was sent in earlier attempts or runs.
+        """
+        tried = busy = 0
+        while True:
+            problem = await self._send_once(named, limiter, call, key, sends + tried + busy + 1)
+            if isinstance(problem, Reply):
+                return problem
+            busy += problem.busy
+            tried += not problem.busy
+            await self._wait_or_raise(problem, tried, busy)
+
+    async def _send_once(
+        self, named: NamedModel, limiter: RateLimiter, call: CallRequest, key: str, send: int
+    ) -> Reply | CallFailed:
+        """One send, from the reservation of its cost to its settlement; `send` is the send's number."""
+        expected = self._expected(named, call)
+        share = await self._reserve_cost(named, call, expected)
+        took: Reservation | None = None
+        try:
+            sent_at = await limiter.enter(expected.total)
+            try:
+                await self._write(self._intent(named, call, key, send, share), (call.body,))
+                reach("ledger.after_intent")
+                took = share  # from here on it may be billed, whatever happens
+                outcome = await self._send(named, call, key, share)
+                if isinstance(outcome, CallFailed):
+                    limiter.failed(outcome, sent_at)
+                    took = share if outcome.doubt else None
+                    return outcome
+                task, size = call.attempt.spec.id, len(call.body)
+                reply, usage, cost = await self.record(named, task, key, size, outcome)
+                self.tell(*call.attempt.key, named, key, reply)
+                tokens = usage.total
+                took = Reservation(share.money if cost is None else cost, tokens)
+                limiter.answered(tokens - expected.total, outcome.wait)
+            finally:
+                limiter.leave()
+        finally:
+            self._reserve.settle(named, call.account, share, took)
+        if isinstance(reply, CallFailed):
+            raise reply
+        return reply
+
+    def _expected(self, named: NamedModel, call: CallRequest) -> Usage:
+        """The tokens the call is expected to take; zero if no limit counts them."""
+        if not self._reserve.counts(named):
+            return UNCOUNTED
+        return self._reserve.expected(named, len(call.body), call.request)
+
+    async def _reserve_cost(self, named: NamedModel, call: CallRequest, expected: Usage) -> Reservation:
+        """Reserve the expected cost; Exhausted (reported to the run) if the budget is used up."""
+        try:
+            return await self._reserve.reserve(named, expected, call.account)
+        except Exhausted:
+            self.exhausted()
+            raise
+
+    def exhausted(self) -> None:
+        """Tell the run if the budget of the whole study is used up."""
+        if self._reserve.used_up:
+            self._callbacks.starve(self._reserve.used_up)
+
+    def _intent(
+        self, named: NamedModel, call: CallRequest, key: str, send: int, share: Reservation
+    ) -> CallIntended:
+        """The event that is durable before a send.
+
+        The reservation is recorded with it only if a limit counts across runs.
+        """
+        (task, epoch), name = call.attempt.key, named.model.name
+        reserved = (share.tokens, share.money) if self._reserve.kept else ()
+        return CallIntended(task, epoch, key, name, call.digest, call.place, send, "", *reserved)
+
+    async def _send(
+        self, named: NamedModel, call: CallRequest, key: str, share: Reservation
+    ) -> Answer | CallFailed:
+        """Send the request; a failure is recorded and returned."""
+        task, epoch = call.attempt.key
+        if self._hooks.listening:
+            self._hooks.call_began((task, epoch), key, named.model.name, call.request, "")
+        try:
+            return await named.model.send(call.request)
+        except CallFailed as problem:
+            reach("ledger.after_loss")
+            self.tell(task, epoch, named, key, problem)
+            may = self._may_cost(named, call, share) if problem.doubt else NOTHING
+            await self._write(CallLost(task, key, str(problem), problem.doubt, may.tokens, may.money))
+            if problem.doubt:
+                self.doubted(named, may)
+            return problem
+        except BaseException:  # cancelled or broken: whether it was billed is unknown
+            self.doubted(named, self._may_cost(named, call, share))
+            raise
+
+    def _may_cost(self, named: NamedModel, call: CallRequest, share: Reservation) -> Reservation:
+        """What a send without an answer may have cost."""
+        return may_cost(named, self._reserve.expected(named, len(call.body), call.request), share)
+
+    async def record(
+        self, named: NamedModel, task: str, key: str, size: int, answer: Answer, share: float = 1.0
+    ) -> tuple[Reply | CallFailed, Usage, float | None]:
+        """Keep the answer as it came; once it is durable, read it, and note what it says of itself. `share`
+        of the price was paid."""
+        reach("ledger.before_answer")
+        inline, blob, blobs = payload(encode(answer))
+        event = CallAnswered(task, key, inline, blob)
+        await self._write(event, blobs)
+        reach("ledger.after_answer")
+        self._add(event.bill(named.model.name))
+        if answer.exposed and named.name not in self._exposed:
+            self._exposed.add(named.name)
+            self._callbacks.say(f"{named.name}: an answer holds the key that was sent: kept, and not shown")
+        reply = read_reply(named, answer)
+        if isinstance(reply, CallFailed):
+            return reply, Usage(), None
+        cost = self.note(named, task, key, reply, share)
+        if self._reserve.counts(named):
+            self._reserve.experience(named.name).learn(size, reply.usage)
+        return msgspec.structs.replace(reply, cost=cost, served=named.name, call=key), reply.usage, cost
+
+    def note(self, named: NamedModel, task: str, key: str, reply: Reply, share: float = 1.0) -> float | None:
+        """Note what a recorded answer says of itself: what it cost, if that is known. Nobody waits for it:
+        it is queued before whoever asked hears of the answer, so what used the answer is recorded later."""
+        usage, cost = reply.usage, _cost(named, reply.usage, share)
+        event = CallRead(
+            task,
+            key,
+            input=-1 if usage.input is None else usage.input,
+            output=-1 if usage.output is None else usage.output,
+            cost=-1.0 if cost is None else cost,
+            served=reply.model,
+        )
+        if event != CallRead(task, key):
+            self._journal.queue([Op(self._run, (event,))])
+            self._add(event.bill(named.model.name))
+        return cost
+
+    def doubted(self, named: NamedModel, may: Reservation) -> None:
+        """Count a send without an answer that may have been billed for this much."""
+        self._add(Spent.in_doubt(named.model.name, may.tokens, may.money))
+
+    def _add(self, more: Spent) -> None:
+        self._spent[more.model] = self._spent.get(more.model, Spent(more.model)).plus(more)
+
+    def tell(
+        self, task: str, epoch: int, named: NamedModel, key: str, outcome: Reply | CallFailed, batch: str = ""
+    ) -> None:
+        """Report the end of a call to the hooks."""
+        if self._hooks.listening:
+            self._hooks.call_ended((task, epoch), key, named.model.name, outcome, batch)
+
+    async def _wait_or_raise(self, problem: CallFailed, tried: int, busy: int) -> None:
+        """Wait before the next send, or raise if none may follow.
+
+        Raises InDoubt if calls in doubt are held, the problem itself if a send will not help or was tried
+        enough.
+        """
+        if problem.doubt and self._policy.in_doubt == "hold":
+            raise InDoubt(str(problem)) from problem
+        if not (problem.free or problem.doubt) or tried >= self._policy.call_tries or busy >= MOST_BUSY:
+            raise problem
+        if problem.busy:
+            return  # the rate limiter waits
+        wait = FIRST_WAIT * 2 ** (tried - 1) if problem.retry_after is None else problem.retry_after
+        await asyncio.sleep(min(wait, LONGEST_WAIT))
+
+    async def _write(self, event: AnyEvent, blobs: tuple[bytes, ...] = ()) -> None:
+        """Durable when it returns; Abandoned if the attempt may write no more."""
+        refusal = await self._writer.write(Op(self._run, (event,), blobs))
+        if isinstance(refusal, Unwritable):
+            raise refusal
+        if refusal is not None:
+            raise Abandoned(str(refusal))
+
+    def write(self, op: Op) -> asyncio.Future[Outcome]:
+        """Queue an op; the future has its outcome once it is durable."""
+        return self._writer.write(op)
+
+
+def read_reply(named: NamedModel, answer: Answer) -> Reply | CallFailed:
+    """The reply in a recorded answer, of the right types throughout. A model's own code reads it, and may
+    meet anything: whatever goes wrong there is a failure of this call."""
+    try:
+        return _typed(named.model.read(answer))
+    except CallFailed as problem:
+        return problem
+    except Exception as problem:
+        said = " ".join(f"{type(problem).__name__}: {problem}".split())[:LINE]
+        return CallFailed(f"{named.name}: its answer is recorded, and cannot be read: {said}")
+
+
+def _typed(reply: Reply) -> Reply:
+    """The reply, its counts being counts and its texts texts; TypeError if there is no text in it."""
+    text, model, usage = reply.text, reply.model, reply.usage
+    if type(text) is not str:
+        raise TypeError("there is no text in it")
+    said = usage.input, usage.output, usage.cached, usage.reasoning, usage.written
+    counts = tuple(map(token_count, said))
+    if counts == said and type(model) is str:
+        return reply
+    return msgspec.structs.replace(reply, usage=Usage(*counts), model=model if type(model) is str else "")
+
+
+def _cost(named: NamedModel, usage: Usage, share: float) -> float | None:
+    """What these tokens cost; None where that is not known, or what is said of them makes no sense."""
+    if named.price is None:
+        return None
+    try:
+        cost = named.price.cost(usage)
+    except (ValueError, ArithmeticError):  # more of them from the cache than there were
+        return None
+    return cost * share if cost is not None and 0 <= cost < math.inf else None

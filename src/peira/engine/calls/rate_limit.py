@@ -1,0 +1,244 @@
+"""Rate limits of one model: concurrency, calls and tokens per minute, and pauses while it is down.
+
+Concurrency adapts to the provider's answers: it is halved when the provider is busy and grows slowly with
+each answer. After STRIKES failures in a row the model is down: one probe at a time, with growing pauses;
+after PROBES failed probes it is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Callable
+
+from peira.core.models import ModelLimits
+from peira.core.text.words import duration
+from peira.errors import CallFailed, Parked
+
+PATIENCE = 3.0
+"""A call that would have to wait longer than these seconds is parked instead."""
+STRIKES = 5
+"""Failures in a row after which a model counts as down."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""The first and the longest pause while a model is down, in seconds."""
+PROBES = 6
+TOLD, LONGEST_ASKED = 60.0, 3600.0
+"""Seconds that a provider asks to wait: from so many on people are told, and more are not waited at once."""
+BURST = 1.0
+"""Seconds' worth of a rate that may be used at once."""
+
+
+class MinuteRate:
+    """A rate per minute, spread evenly, with a short burst."""
+
+    def __init__(self, per_minute: float | None) -> None:
+        self.interval = 60 / per_minute if per_minute else 0.0
+        self._due = 0.0
+
+    def wait(self, now: float) -> float:
+        """Seconds until something may be used."""
+        return max(0.0, self._due - now - BURST) if self.interval else 0.0
+
+    def use(self, n: float, now: float) -> None:
+        """Use `n` at the time `now`."""
+        self._due = max(self._due, now) + n * self.interval
+
+    def correct(self, n: float) -> None:
+        """Correct an earlier use by `n` more (or less)."""
+        self._due += n * self.interval
+
+
+class RateLimiter:
+    """The rate limiter of one model. All methods run on the ledger's loop, so there is no lock.
+
+    `now` is the loop's clock; `say` shows a notice to the user.
+    """
+
+    def __init__(
+        self, name: str, limits: ModelLimits, now: Callable[[], float], say: Callable[[str], None]
+    ) -> None:
+        self._name, self._most, self._now, self._say = name, limits.concurrency, now, say
+        self._window = float(limits.concurrency or 1_000_000)  # current concurrency
+        self._requests, self._tokens = MinuteRate(limits.requests), MinuteRate(limits.tokens)
+        self._waiting: deque[tuple[asyncio.Future[None], float]] = deque()
+        self._in_flight = 0  # calls between enter and leave
+        self._closed_until = self._narrowed = self._struck = self._next_return = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._strikes = self._probes = self._busy = 0
+        self._why = ""
+
+    @property
+    def down(self) -> bool:
+        """Whether it failed several times in a row and has not answered since."""
+        return self._strikes >= STRIKES
+
+    async def enter(self, tokens: float) -> float:
+        """Wait for a turn to send about `tokens` tokens; returns the time of the turn.
+
+        Each `enter` that returns must be followed by `leave`. Raises Parked if the wait would be long, and
+        CallFailed if the model was given up.
+        """
+        self._raise_if_given_up()
+        now = self._now()
+        wait = self._delay(now)
+        if not self._waiting and wait == 0 and self._has_slot:
+            self._count_send(tokens, now)
+            return now
+        self._park_if_long(wait, tokens)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((turn, tokens))
+        self._admit_waiting()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            self._withdraw(turn)
+            raise
+        return self._now()
+
+    def _raise_if_given_up(self) -> None:
+        if self._probes >= PROBES:
+            raise self._given_up_error()
+
+    def _delay(self, now: float) -> float:
+        """Seconds until the pause is over and the rates allow a send."""
+        return max(self._closed_until - now, self._requests.wait(now), self._tokens.wait(now), 0.0)
+
+    @property
+    def _has_slot(self) -> bool:
+        """Whether concurrency allows another call."""
+        return self._in_flight < (1 if self.down else max(1, int(self._window)))
+
+    def _park_if_long(self, wait: float, tokens: float) -> None:
+        """Raise Parked if the queue's last would wait too long at the current rates."""
+        wait += self._seconds_for(len(self._waiting), sum(queued for _, queued in self._waiting))
+        if wait > PATIENCE:
+            raise self._parked(wait, tokens)
+
+    def _parked(self, wait: float, tokens: float) -> Parked:
+        """A Parked with a return time of its own, so that parked calls return one by one."""
+        now = self._now()
+        returns = max(self._next_return, now + wait)
+        self._next_return = returns + self._seconds_for(1, tokens)
+        return Parked(returns - now, f"{self._name}: {self._why or 'its limits'}")
+
+    def _seconds_for(self, requests: int, tokens: float) -> float:
+        """Seconds of the rate limits that this much takes."""
+        return max(requests * self._requests.interval, tokens * self._tokens.interval)
+
+    def _count_send(self, tokens: float, now: float) -> None:
+        """Count a call that is sent now."""
+        self._in_flight += 1
+        self._requests.use(1, now)
+        self._tokens.use(tokens, now)
+
+    def _admit_waiting(self) -> None:
+        """Give turns to all who may send now; set a timer for the next."""
+        while self._waiting and self._has_slot and self._delay(now := self._now()) == 0:
+            turn, tokens = self._waiting.popleft()
+            if not turn.done():
+                self._count_send(tokens, now)
+                turn.set_result(None)
+        if self._waiting and self._has_slot and self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._delay(self._now()) + 0.001, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._admit_waiting()
+
+    def _withdraw(self, turn: asyncio.Future[None]) -> None:
+        """Give back the turn of a cancelled waiter that had it already."""
+        if not turn.cancelled() and turn.exception() is None:  # it had its turn already: give it to the next
+            self.leave()
+
+    def leave(self) -> None:
+        """A call is over: its slot is free."""
+        self._in_flight -= 1
+        if self._waiting:
+            self._admit_waiting()
+
+    def answered(self, tokens_off: float, wait: float | None) -> None:
+        """A call was answered.
+
+        `tokens_off` is how many tokens more it took than expected; `wait` the pause the provider asks for.
+        """
+        if self.down or self._busy >= STRIKES:
+            self._say(f"{self._name} answers again")
+        self._strikes = self._probes = self._busy = 0
+        self._why = ""
+        self._tokens.correct(tokens_off)
+        self._window = min(self._window + 1 / self._window, float(self._most or 1_000_000))
+        if wait:
+            self._obey(wait)
+
+    def failed(self, problem: CallFailed, sent_at: float) -> None:
+        """A send brought no answer."""
+        if problem.busy:
+            self._narrow(problem, sent_at)
+        elif problem.doubt or problem.free:
+            self._strike(problem, sent_at)
+
+    def _narrow(self, problem: CallFailed, sent_at: float) -> None:
+        """The provider is busy: halve the concurrency and pause.
+
+        Calls sent before the last reduction are ignored: they say nothing new.
+        """
+        now = self._now()
+        if sent_at >= self._narrowed:
+            self._window = max(1.0, min(self._window, float(self._in_flight)) / 2)
+            self._narrowed = now
+            self._busy += 1
+            if self._busy == STRIKES:
+                self._say(f"{self._name} has too much to do, others go on: {problem}")
+            self._pause(min(FIRST_PAUSE / 4 * 2**self._busy, LONGEST_PAUSE))
+        if problem.retry_after is not None:
+            self._obey(problem.retry_after)
+
+    def _obey(self, asked: float) -> None:
+        """Send nothing for as long as the provider asks, within reason; a long wait is told."""
+        wait = min(asked, LONGEST_ASKED)
+        if wait > TOLD and self._closed_until < self._now() + wait - TOLD:
+            less = "" if wait == asked else f", which is too long: it is asked again in {duration(wait)}"
+            said = duration(asked) if asked < math.inf else "for ever"
+            self._say(f"{self._name} asks to wait {said}, others go on{less}")
+        self._pause(wait)
+
+    def _strike(self, problem: CallFailed, sent_at: float) -> None:
+        """Count a failure. Once the model is down, calls sent before that are ignored."""
+        was_down = self.down
+        if was_down and sent_at < self._struck:
+            return
+        self._strikes += 1
+        self._why = str(problem)
+        if not self.down:
+            return
+        self._struck = self._now()
+        self._probes += was_down
+        if self._probes >= PROBES:
+            self._say(f"{self._name} is given up: {self._why}")
+            self.turn_away(lambda _: self._given_up_error())
+            return
+        if not was_down:
+            self._say(f"{self._name} is paused, others go on: {STRIKES} failures in a row, last {self._why}")
+        self._pause(min(FIRST_PAUSE * 2**self._probes, LONGEST_PAUSE))
+
+    def _given_up_error(self) -> CallFailed:
+        return CallFailed(f"{self._name} does not answer and was given up: {self._why}")
+
+    def turn_away(self, why: Callable[[float], BaseException]) -> None:
+        """Fail all waiting calls with the exception that `why` makes, given their tokens."""
+        while self._waiting:
+            turn, tokens = self._waiting.popleft()
+            if not turn.done():
+                turn.set_exception(why(tokens))
+
+    def _pause(self, seconds: float) -> None:
+        """Send nothing for so many seconds; a long pause parks all waiting calls."""
+        self._closed_until = max(self._closed_until, self._now() + seconds)
+        if seconds > PATIENCE:
+            self.turn_away(lambda tokens: self._parked(seconds, tokens))
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._admit_waiting()

@@ -1,0 +1,100 @@
+"""Values shared by the parts of one run: its context, its call settings and its callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from peira.core.clock import Clock, SystemClock
+from peira.core.contracts import Store
+from peira.core.log.events import Spent, State
+from peira.core.models import NamedModel
+from peira.engine.hooks import Hooks
+from peira.engine.journal import INLINE, Journal
+from peira.errors import Invalid
+from peira.spec.limits import Budget, Policy
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """One run: its id, its owner, its store, policy, clock, journal and hooks.
+
+    `inline` is the size in bytes up to which a value is stored inside its event; larger values become blobs.
+    Attempts get their private folders under `work_root`. `journal` and `hooks` are made here, one of each per
+    run.
+    """
+
+    run: str
+    owner: str
+    store: Store
+    policy: Policy = field(default_factory=Policy)
+    clock: Clock = field(default_factory=SystemClock)
+    work_root: Path = Path("work")
+    inline: int = INLINE
+    journal: Journal = field(init=False)
+    hooks: Hooks = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "journal", Journal(self.store))
+        object.__setattr__(self, "hooks", Hooks(self.run, self.clock))
+
+
+def no_models(name: str) -> NamedModel:
+    """The default model lookup: raises Invalid for every name."""
+    raise Invalid(f"model {name!r}: this run was given no models")
+
+
+@dataclass(frozen=True)
+class CallSettings:
+    """How a run makes its calls: model lookup by name, batch mode, budget, and `before`.
+
+    `before` is what earlier runs of the study spent; the budget counts it.
+    """
+
+    models: Callable[[str], NamedModel] = no_models
+    batch: bool = False
+    budget: Budget = field(default_factory=Budget)
+    before: tuple[Spent, ...] = ()
+
+
+class RunCallbacks(Protocol):
+    """Callbacks from the code that makes calls to its run; all run on the ledger's loop thread.
+
+    They must not block: the loop serves all calls of the run.
+    """
+
+    def wake(self, tasks: Iterable[str]) -> None:
+        """Make these tasks ready again: what they waited for has arrived."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Show a notice to the user and record it in the log."""
+        ...
+
+    def starve(self, why: str) -> None:
+        """The budget is used up: start no new units."""
+        ...
+
+    def fail(self, problem: BaseException) -> None:
+        """Stop the run because of this error."""
+        ...
+
+    def batch_ended(self, state: State) -> None:
+        """Count a batch that ended in this state."""
+        ...
+
+
+class NoCallbacks:
+    """Callbacks that do nothing, for calls outside of a run."""
+
+    def wake(self, tasks: Iterable[str]) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+    def starve(self, why: str) -> None: ...
+
+    def fail(self, problem: BaseException) -> None: ...
+
+    def batch_ended(self, state: State) -> None: ...

@@ -1,0 +1,289 @@
+"""Drive a run to its end: workers, heartbeat, commands, limits, Ctrl-C, and its final status.
+
+Workers of each class fetch attempts from a `ClassDesk`; the garbage collector is paused meanwhile.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from peira.core.contracts import Attempt, Op, Runner
+from peira.core.failpoints import reach
+from peira.core.log.events import CommandTaken, RunFinished, Status
+from peira.engine.attempts.channel import AttemptChannel
+from peira.engine.control import CANCEL, Command, ControlFolder, StopRequest
+from peira.engine.execution import Execution
+from peira.engine.progress import LEFT, SPARED, Progress
+from peira.errors import StoreDamaged
+
+SELDOM = 50_000
+"""How many objects more must be alive before the youngest are searched; memory for a few megabytes."""
+_lock = threading.Lock()
+_holding: list[tuple[int, int, int] | None] = []
+"""For each that holds it back now, what it found set and is to be set again; None if nothing is."""
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Hold the collector back; the last of several that do sets it free again, as the first found it. One
+    that is turned off, or set to something as seldom, or told to leave things out, is left as it is."""
+    with _lock:
+        _holding.append(None if _holding else _hold())
+    try:
+        yield
+    finally:
+        with _lock:
+            found = _holding.pop()
+            if not _holding and found is not None:
+                gc.set_threshold(*found)
+                gc.unfreeze()
+
+
+def _hold() -> tuple[int, int, int] | None:
+    found = gc.get_threshold()
+    if not gc.isenabled() or not 0 < found[0] < SELDOM or gc.get_freeze_count():
+        return None
+    gc.freeze()
+    gc.set_threshold(SELDOM, *found[1:])
+    return found
+
+
+BATCH_SECONDS = 0.02
+MOST = 128
+
+
+class ClassDesk:
+    def __init__(self, execution: Execution, cls: str, runner: Runner) -> None:
+        self._execution, self._cls, self._runner = execution, cls, runner
+        self._typical = 1.0
+
+    def take(self, n: int, at_once: int = 1) -> list[Attempt]:
+        ahead = min(MOST, int(BATCH_SECONDS / self._typical))
+        batch = min(n, max(at_once, ahead))
+        try:
+            return self._execution.take(self._cls, batch)
+        except Exception as problem:
+            self._execution.fail(problem)
+            return []
+
+    def begin(self, attempt: Attempt) -> AttemptChannel | None:
+        try:
+            return self._execution.begin(attempt, self)
+        except Exception as problem:
+            self._execution.fail(problem)
+            return None
+
+    def end(self, attempt: Attempt, outcome: object, failure: BaseException | None) -> None:
+        try:
+            took = self._execution.end(attempt, outcome, failure)
+            self._typical = 0.8 * self._typical + 0.2 * max(took, 1e-5)
+        except Exception as problem:
+            self._execution.fail(problem)
+
+    def back(self, attempts: Sequence[Attempt]) -> None:
+        try:
+            self._execution.back(list(attempts))
+        except Exception as problem:
+            self._execution.fail(problem)
+
+    def abandon(self, attempt: Attempt) -> None:
+        self._runner.abandon(attempt)
+
+
+PULSE = 0.02
+POLL = 0.2
+LAST_LOOK = 5.0
+"""How long the stopping rule of a run that was stopped may still take."""
+GRACE = 1.0
+"""How long trials may go on after the time is over, before they are ended."""
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """How a run ended."""
+
+    status: Status
+    counts: dict[str, int]
+    reason: str
+    exit_code: int
+
+
+class RunDriver:
+    def __init__(
+        self,
+        execution: Execution,
+        runners: Mapping[str, tuple[Runner, int]],
+        *,
+        control: ControlFolder | None = None,
+        time_limit: float | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+        on_notice: Callable[[str], None] | None = None,
+    ) -> None:
+        """`runners` says who executes each class, with how many workers."""
+        self._on_notice = on_notice
+        self._execution, self._runners, self._control = execution, runners, control
+        self._time_limit, self._on_progress = time_limit, on_progress
+        self._signals = 0
+        self._rule_thread: threading.Thread | None = None
+
+    def conduct(self) -> RunEnd:
+        """Run to the end; raises only when the store or the engine itself failed."""
+        hooks = self._execution.context.hooks
+        hooks.run_began()
+        try:
+            with collection_paused(), _signals(self._interrupt):
+                self._start()
+                try:
+                    self._watch()
+                except BaseException as problem:
+                    self._execution.fail(problem)  # so that every worker comes to its end
+                    raise
+                finally:
+                    self._stop()
+                return self._finish()
+        finally:
+            hooks.close()
+
+    def _start(self) -> None:
+        self._feeder = threading.Thread(target=self._execution.feed, name="peira-intake", daemon=True)
+        self._feeder.start()
+        if self._execution.has_rule:
+            self._rule_thread = threading.Thread(
+                target=self._execution.consult_rule, name="peira-rule", daemon=True
+            )
+            self._rule_thread.start()
+        for cls, (runner, workers) in self._runners.items():
+            runner.start(ClassDesk(self._execution, cls, runner), workers)
+
+    def _watch(self) -> None:
+        execution, clock = self._execution, self._execution.context.clock
+        since = clock.monotonic()
+        next_poll = since
+        while not execution.wait(PULSE):
+            self._heed()
+            execution.pulse()
+            now = clock.monotonic()
+            if now >= next_poll:
+                next_poll = now + POLL
+                self._look_around(now - since)
+
+    def _look_around(self, elapsed: float) -> None:
+        if self._control:
+            for command in self._control.take():
+                self._obey(command)
+        if self._time_limit is not None and elapsed > self._time_limit:
+            late = elapsed > self._time_limit + GRACE
+            self._execution.request(
+                StopRequest.limit(f"{self._time_limit:g} s are over (budget.time)", now=late)
+            )
+        self._tell()
+        if self._on_progress:
+            self._on_progress(self._execution.progress())
+
+    def _tell(self) -> None:
+        while self._execution.notices:
+            self._notice(self._execution.notices.popleft())
+
+    def _notice(self, text: str) -> None:
+        if self._on_notice:
+            self._on_notice(text)
+
+    def _obey(self, command: Command) -> None:
+        if command.command == CANCEL and command.run == self._execution.run:
+            event = CommandTaken(command.command, command.id, command.by)
+            self._execution.journal.write([Op(self._execution.run, (event,))])
+            self._execution.request(StopRequest.cancelled(command.by))
+
+    def _interrupt(self) -> None:
+        """Only counts: a signal may come while the lock is held here."""
+        self._signals += 1
+
+    def _heed(self) -> None:
+        """First Ctrl-C: finish what runs. Second: cancel that, too."""
+        if not self._signals:
+            return
+        if self._execution.stop is None:
+            running = self._execution.progress().running
+            self._notice(f"stopping: {running} running will be finished (Ctrl-C again cancels them)")
+        self._execution.request(StopRequest.interrupted(now=self._signals > 1))
+
+    def _stop(self) -> None:
+        self._feeder.join()
+        for runner, _ in self._runners.values():
+            runner.stop()
+        self._execution.close_calls()
+        self._end_rule()
+        self._tell()
+
+    def _end_rule(self) -> None:
+        """Let the stopping rule have its last look; where the run was stopped, not for long."""
+        execution, clock = self._execution, self._execution.context.clock
+        execution.close_looks()
+        since = clock.monotonic()
+        while self._rule_thread is not None and self._rule_thread.is_alive():
+            late = execution.stop is not None and clock.monotonic() - since > LAST_LOOK
+            if late or self._signals > 1 or execution.fault:
+                execution.give_up_rule()
+                return
+            self._rule_thread.join(PULSE)
+
+    def _finish(self) -> RunEnd:
+        execution = self._execution
+        execution.journal.drain()
+        finished = self._ending()
+        event = RunFinished(finished.status, finished.counts, finished.reason, execution.spent)
+        reach("engine.before_finish")
+        execution.journal.write([Op(execution.run, (event,))])
+        execution.context.hooks.run_ended(finished.status.value)
+        if self._on_progress:
+            self._on_progress(execution.progress())
+        return finished
+
+    def _ending(self) -> RunEnd:
+        counts, stop = self._counts(), self._execution.stop or self._execution.starved
+        if stop is not None:
+            return RunEnd(stop.status, counts, stop.reason, stop.exit_code)
+        if reached := self._execution.budgets_reached:
+            return RunEnd(Status.stopped, counts, "; ".join(reached), 3)
+        if self._execution.tally.failures:
+            return RunEnd(Status.failures, counts, "", 1)
+        return RunEnd(Status.completed, counts, "", 0)
+
+    def _counts(self) -> dict[str, int]:
+        """Every unit the source holds, once; a run that was not stopped may leave none out."""
+        execution = self._execution
+        counts, size = dict(execution.tally.counts), execution.source.size
+        if size is None:
+            return counts
+        missing = size - execution.tally.of(execution.source.unit)
+        if missing and execution.spares and not (execution.stop or execution.starved):
+            return {"planned": size, **counts, f"{execution.source.unit}.{SPARED}": missing}
+        if missing and not (execution.stop or execution.starved):
+            raise StoreDamaged(f"{missing} of {size} tasks have no end: this is a defect of peira")
+        if missing:
+            counts[f"{execution.source.unit}.{LEFT}"] = (
+                counts.get(f"{execution.source.unit}.{LEFT}", 0) + missing
+            )
+        return {"planned": size, **counts}
+
+
+class _signals:
+    """Ctrl-C and SIGTERM as requests, while a run is conducted in the main thread."""
+
+    def __init__(self, handle: Callable[[], None]) -> None:
+        self._handle = handle
+        self._before: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, lambda *_: self._handle())
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]

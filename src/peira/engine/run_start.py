@@ -1,0 +1,171 @@
+"""Opening a run: its plan is stored, its provenance noted, its first two events written."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import peira.engine.batch as batch
+from peira.core.codec import encode
+from peira.core.contracts import Op, RunQuery, Store
+from peira.core.failpoints import reach
+from peira.core.ids import compose, digest_bytes
+from peira.core.log.events import (
+    CallAnswered,
+    CallIntended,
+    CallLost,
+    CallRead,
+    RunPlanned,
+    RunStarted,
+    Spent,
+    Status,
+)
+from peira.core.log.state import Run
+from peira.engine.kinds import BATCH
+from peira.engine.progress import LEFT, REUSED, SPARED
+from peira.engine.stages import EVALUATE, TRANSFORM
+from peira.plan.diff.history import Readable
+from peira.plan.estimate.value import RunEstimate
+from peira.plan.expansion import Plan
+from peira.plan.manifest import read
+from peira.plan.provenance import provenance
+
+MOST_RUNS = 10_000
+
+
+def open_run(
+    plan: Plan,
+    manifest: str,
+    store: Store,
+    owner: str,
+    incarnation: int,
+    now: float,
+    resumes: str = "",
+    estimate: RunEstimate | None = None,
+    evaluation: str = "",
+) -> str:
+    """Write the opening events, durably; returns the new run's id."""
+    run = compose("run", manifest, uuid.uuid4().hex)
+    planned = planned_on(manifest, len(plan), store, now, resumes, estimate, evaluation)
+    store.commit([Op(run, (planned,)), Op(run, (RunStarted(owner, incarnation),))]).result()
+    reach("engine.after_plan")
+    return run
+
+
+def planned_on(
+    manifest: str,
+    trials: int,
+    store: Store,
+    now: float,
+    resumes: str = "",
+    estimate: RunEstimate | None = None,
+    evaluation: str = "",
+    tags: tuple[str, ...] = (),
+) -> RunPlanned:
+    """The event that opens a run on a manifest; where it comes from is kept with it. `tags` are beside those
+    of the study."""
+    plan = read(manifest, store.get)
+    study, own = digest_bytes(encode(plan.snapshot)), plan.snapshot.get("tags", ())
+    origin = provenance(study, manifest, plan.seed, plan.generation, Path.cwd(), now, estimate)
+    return RunPlanned(
+        manifest=manifest,
+        study=plan.study,
+        trials=trials,
+        tags=(*own, *(tag for tag in tags if tag not in own)),
+        provenance=store.put(encode(origin)),
+        resumes=resumes,
+        generation=plan.generation,
+        evaluation=evaluation,
+    )
+
+
+def recorded_before(plan: Plan, manifest: str, store: Readable) -> dict[str, int]:
+    """The counts of a run of this very plan that ended with nothing failed; empty if there was none.
+
+    Equal plans have equal trials and scores, and what has succeeded stays so: there is nothing to ask."""
+    last = EVALUATE if plan.evaluators else TRANSFORM if plan.transform else ""
+    for run in store.runs(RunQuery(study=plan.study.name, status=Status.completed, limit=100)):
+        if run.manifest == manifest and not run.reopened and _whole(run.counts, last):
+            return _all_reused(run.counts)
+    return {}
+
+
+def _whole(counts: Mapping[str, int], last: str) -> bool:
+    """Whether a run that ended well went through all stages up to the last, and left nothing out."""
+    through = not last or any(key.startswith(f"{last}.") for key in counts)
+    undone = (f".{LEFT}", f".{SPARED}")
+    return through and not any(n for key, n in counts.items() if key.endswith(undone))
+
+
+def _all_reused(counts: Mapping[str, int]) -> dict[str, int]:
+    reused: Counter[str] = Counter()
+    for key, n in counts.items():
+        kind, dot, _ = key.partition(".")
+        if dot and kind != BATCH:
+            reused[f"{kind}.{REUSED}"] += n
+    return dict(reused)
+
+
+def spent_before(plan: Plan, store: Readable, run: str) -> list[Spent]:
+    """What earlier runs of the study spent, in this generation; only looked up if the budget counts it."""
+    budget = plan.study.budget
+    if not budget.bounded and not any(allowance.bounded for allowance in budget.per_model.values()):
+        return []
+    earlier = store.runs(RunQuery(study=plan.study.name, limit=MOST_RUNS))
+    ours = [one for one in earlier if one.id != run and one.generation == plan.layout.generation]
+    spent = [spent for one in ours for spent in _spent(store, one)]
+    return [*spent, *_handed_in(store, {one.id for one in ours})]
+
+
+def _handed_in(store: Readable, runs: Container[str]) -> Iterator[Spent]:
+    """What is set aside for calls in batches that these runs left open."""
+    for task in store.queued(BATCH):
+        if task.run in runs:
+            slip = batch.read_slip(store.get(task.payload))
+            for key, call in store.find("call", list(slip.calls)).items():
+                if batch.in_batch(call) and call.batch == task.id:
+                    handed = slip.calls[key]
+                    yield Spent.in_doubt(call.model, handed.tokens, handed.money)
+
+
+def _spent(store: Readable, run: Run) -> Sequence[Spent]:
+    return spent_by_calls(store, run.id) if run.status is Status.interrupted else run.spent
+
+
+def spent_by_calls(store: Readable, run: str) -> list[Spent]:
+    """What a run spent that did not come to its end. What it sent and did not hear of is doubtful, and so is
+    what was set aside for answers that do not say what they took; what it handed in as a batch counts where
+    it is answered."""
+    spent: list[Spent] = []
+    sent: dict[str, CallIntended] = {}
+    handed: dict[str, CallIntended] = {}
+    unread: dict[str, CallIntended] = {}
+    after = 0
+    while records := store.events(run, after):
+        after = records[-1].seq
+        for event in (record.event for record in records):
+            if isinstance(event, CallIntended):
+                if (cut_off := sent.pop(event.key, None)) is not None:
+                    spent.append(cut_off.in_doubt())
+                (handed if event.batch else sent)[event.key] = event
+            elif isinstance(event, CallRead):
+                read = unread.pop(event.key, None)
+                spent.append(event.bill(read.model if read else _asked(event.key, sent, handed, store)))
+            elif isinstance(event, (CallAnswered, CallLost)):
+                if isinstance(event, CallAnswered) and not event.known and event.key in sent:
+                    unread[event.key] = sent[event.key]
+                spent.append(event.bill(_asked(event.key, sent, handed, store)))
+    aside = (Spent(e.model, doubtful_tokens=e.tokens, doubtful_money=e.money) for e in unread.values())
+    return [*spent, *aside, *(event.in_doubt() for event in sent.values())]
+
+
+_Intents = dict[str, CallIntended]
+
+
+def _asked(key: str, sent: _Intents, handed: _Intents, store: Readable) -> str:
+    """The model that was asked, here or in a batch of an earlier run."""
+    if (event := sent.pop(key, None) or handed.pop(key, None)) is not None:
+        return event.model
+    return str(store.find("call", [key])[key].model)

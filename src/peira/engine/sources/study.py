@@ -1,0 +1,124 @@
+"""The tasks of a study: one *generate* per trial, *transform* per output, *evaluate* per score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import islice
+from types import MappingProxyType
+from typing import Any
+
+from peira.core.contracts import Ended, Offer, Store
+from peira.core.log.events import State, TaskSpec
+from peira.engine.stages import EVALUATE as EVALUATE
+from peira.engine.stages import GENERATE as GENERATE
+from peira.engine.stages import STAGES as STAGES
+from peira.engine.stages import TRANSFORM as TRANSFORM
+from peira.engine.stages import EvaluateWork, GenerateWork, StoredOutput, TransformWork
+from peira.plan.expansion import Plan, transform_digest
+from peira.plan.score_ids import ScoreIds
+from peira.plan.trials import Baselines, Place
+
+
+def trial_of(offer: Offer) -> str:
+    """The trial that a task of a study belongs to."""
+    return offer.work.trial if isinstance(offer.work, (TransformWork, EvaluateWork)) else offer.spec.id
+
+
+def class_of(kind: str, asynchronous: bool) -> str:
+    """The class of a task: asynchronous and blocking work have separate queues and runners."""
+    return f"{kind}.async" if asynchronous else kind
+
+
+class StudySource:
+    """The tasks of a plan: trials in run order, then their transforms and scores as outputs arrive."""
+
+    unit = GENERATE
+
+    def __init__(
+        self,
+        plan: Plan,
+        store: Store,
+        stages: Sequence[str] = STAGES,
+        resources: Mapping[str, Any] = MappingProxyType({}),
+        done: bool = False,
+    ) -> None:
+        """`done` means that all results are recorded: there will be no tasks."""
+        self._plan, self._store, self._stages, self._resources = plan, store, stages, resources
+        self._order = iter(plan.layout.in_run_order())
+        self._baselines = Baselines(plan.study.factors, plan.layout)
+        self._at_hand: dict[str, Place] = {}
+        takes = {digest: evaluator.takes for digest, evaluator in plan.evaluators.items()}
+        self._judging = ScoreIds(plan.common, takes, transform_digest(plan.transform))
+        # One class for all agents: a mixture runs where blocking is allowed.
+        self._cls = class_of(GENERATE, all(agent.asynchronous for agent in plan.agents.values()))
+        self._classes = {d: class_of(EVALUATE, e.asynchronous) for d, e in plan.evaluators.items()}
+        self.closed = done
+
+    @property
+    def size(self) -> int:
+        """The number of trials."""
+        return len(self._plan)
+
+    def performs(self, kind: str) -> bool:
+        """Whether tasks of this kind are done in this run."""
+        return kind in self._stages
+
+    def more(self, n: int) -> list[Offer]:
+        """The next `n` trials as offers."""
+        indexes = list(islice(self._order, n))
+        self.closed = len(indexes) < n
+        return [self._generate(self._plan.layout.place(index)) for index in indexes]
+
+    def place(self, trial: str) -> Place:
+        """The place of a trial that was offered and has not ended."""
+        return self._at_hand[trial]
+
+    def _generate(self, place: Place) -> Offer:
+        """The offer of a trial, with its former identities."""
+        trial = self._plan.layout.trial_id(place)
+        self._at_hand[trial] = place
+        condition = place.condition
+        agent = self._plan.agents[condition.agent]
+        scope = partial(self._plan.layout.scope, place)
+        seen = place.case.as_seen()
+        work = GenerateWork(agent, trial, seen, condition.factors, place.repeat, self._resources, scope)
+        return Offer(TaskSpec(trial, GENERATE, self._cls), work, self._baselines.former(place))
+
+    def follow(self, offer: Offer, ended: Ended) -> list[Offer]:
+        """The follow-up tasks of an ended task: a transform, or the scores."""
+        if isinstance(work := offer.work, TransformWork):
+            found = ended.state is State.succeeded
+            return self._scores(work.place, work.trial, work.output, self._output(ended)) if found else []
+        place = self._at_hand.pop(offer.spec.id, None)
+        if place is None or ended.state is not State.succeeded:
+            return []
+        output = self._output(ended)
+        if self._plan.transform is None:
+            return self._scores(place, offer.spec.id, output, output)
+        return self._answer(place, offer.spec.id, output)
+
+    def _output(self, ended: Ended) -> StoredOutput:
+        """The output of an ended task."""
+        return StoredOutput(ended, self._store)
+
+    def _answer(self, place: Place, trial: str, output: StoredOutput) -> list[Offer]:
+        """The offer of the transform of an output; none if it is not needed in this run."""
+        transform = self._plan.transform
+        if transform is None or not {TRANSFORM, EVALUATE}.intersection(self._stages):
+            return []
+        spec = TaskSpec(self._judging.answer(output.result), TRANSFORM, TRANSFORM)
+        return [Offer(spec, TransformWork(transform, place, trial, output))]
+
+    def _scores(self, place: Place, trial: str, output: StoredOutput, answer: StoredOutput) -> list[Offer]:
+        """The offers of all scores of an answer."""
+        if EVALUATE not in self._stages:
+            return []
+        scope = partial(self._plan.layout.scope, place)
+        return [
+            Offer(
+                TaskSpec(score, EVALUATE, self._classes[evaluator]),
+                EvaluateWork(self._plan.evaluators[evaluator], place, trial, output, answer, scope),
+            )
+            for evaluator, score in self._judging.scores(place, trial, output.result, answer.result)
+        ]

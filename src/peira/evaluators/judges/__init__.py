@@ -1,0 +1,1 @@
+"""LLM judges: single judges, pairwise comparison, panels and rubrics."""

@@ -1,0 +1,1 @@
+"""Text similarity metrics: overlap, alignment and embeddings."""

@@ -1,0 +1,1 @@
+"""HTTP to model providers: endpoints, connections, requests, failures, one send."""

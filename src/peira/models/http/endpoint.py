@@ -1,0 +1,103 @@
+"""Where a model is served: base URL, reference to the key, headers, timeouts."""
+
+from __future__ import annotations
+
+import os
+import time
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+
+from peira.errors import Invalid
+from peira.models.http.pool import LOOPBACK
+from peira.models.http.request import DEFAULT, Sent, Timeouts
+from peira.models.secrets import Key
+
+LATELY = 1.0
+"""Seconds for which a key that was looked up is reused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The endpoint of a provider; its repr shows no URL and no headers.
+
+    A header value that starts with "$" is read from that environment variable.
+    """
+
+    base: str = field(repr=False)
+    key: Key
+    key_header: str = "authorization"
+    """`authorization` sends "Bearer KEY", any other header the key alone."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    query: Mapping[str, str] = field(default_factory=dict)
+    timeouts: Timeouts = DEFAULT
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.base)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise Invalid(f'base URL: expected "https://host/path", not {_shown(self.base)!r}')
+
+    def url(self, path: str, more: Mapping[str, str] = MappingProxyType({})) -> str:
+        """The URL of a path below the base, with the query and without credentials."""
+        parts = urlsplit(self.base)
+        query = urlencode({**dict(parse_qsl(parts.query)), **self.query, **more})
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit((parts.scheme, host, parts.path.rstrip("/") + path, query, ""))
+
+    def sent(self) -> Sent:
+        """The headers of a request, with the key as it is now, and the secrets in them."""
+        headers, secrets, key = {"content-type": "application/json"}, [], self.key.find()
+        for name, value in self.headers.items():
+            if not value.startswith("$"):
+                headers[name] = value
+            elif found := os.environ.get(value[1:], ""):
+                headers[name] = found
+                secrets.append(found)
+        if key:
+            headers[self.key_header] = f"Bearer {key}" if self.key_header == "authorization" else key
+            secrets.append(key)
+        elif userinfo := urlsplit(self.base).netloc.rpartition("@")[0]:
+            headers["authorization"] = f"Basic {b64encode(unquote(userinfo).encode()).decode()}"
+        return Sent(headers, (*secrets, *_held(self.base)))
+
+    @property
+    def place(self) -> str:
+        """The endpoint as part of a model's identity: host and path, nothing secret."""
+        parts = urlsplit(self.base)
+        host = parts.hostname or ""
+        port = f":{parts.port}" if parts.port and host not in LOOPBACK else ""
+        return f"{'localhost' if host in LOOPBACK else host}{port}{parts.path.rstrip('/')}"
+
+
+class Lately:
+    """A cache of an endpoint's headers; looked up again after LATELY, since a key may be renewed."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint, self._until = endpoint, 0.0
+        self._sent: Sent | None = None
+
+    def __call__(self) -> Sent:
+        """The headers and secrets, at most LATELY seconds old."""
+        now = time.monotonic()
+        if self._sent is None or now >= self._until:
+            self._sent, self._until = self._endpoint.sent(), now + LATELY
+        return self._sent
+
+
+@lru_cache(64)
+def _held(base: str) -> tuple[str, ...]:
+    """The secrets in a base URL: password, credentials as they are sent, query values."""
+    parts = urlsplit(base)
+    values = tuple(value for _, value in parse_qsl(parts.query))
+    if not parts.password:
+        return values
+    credentials = b64encode(unquote(parts.netloc.rpartition("@")[0]).encode()).decode()
+    return (parts.password, unquote(parts.password), credentials, *values)
+
+
+def _shown(base: str) -> str:
+    """An invalid base URL, as far as it can be shown."""
+    return base.rpartition("@")[2].partition("?")[0][:100]

@@ -1,0 +1,135 @@
+"""An HTTP request to a model as a value, and collecting server-sent events into one body."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+from peira.core.ids import Json
+from peira.errors import CallFailed
+from peira.models.secrets import kept_secret
+
+if TYPE_CHECKING:
+    import aiohttp
+
+
+class Gather(Protocol):
+    """Collects the events of one stream into a body."""
+
+    def add(self, event: dict[str, Json]) -> bool:
+        """Add an event; returns whether it has output of the model. StreamBroken if it is an error."""
+        ...
+
+    def body(self) -> Json:
+        """The body as it would have been without streaming. StreamBroken if the end is missing."""
+        ...
+
+
+ODD = (msgspec.MsgspecError, KeyError, TypeError, IndexError, AttributeError, ValueError, RecursionError)
+"""What comes of an event that is no JSON, or of a shape that nobody knows."""
+
+
+async def gathered(content: aiohttp.StreamReader, gather: Gather, limit: int) -> tuple[bytes, float | None]:
+    """The body, and when the model first spoke. Beyond the limit, what came until then; all as it came if it
+    is a stream of events that nobody knows: it was paid for, and is recorded."""
+    raw, spoke = bytearray(), None
+    buffer, odd = b"", False
+    async for part in content.iter_any():
+        raw += part
+        if len(raw) > limit:
+            return bytes(raw), spoke
+        *lines, buffer = (buffer + part).split(b"\n")
+        for line in lines:
+            try:
+                if _add_line(line, gather) and spoke is None:
+                    spoke = time.perf_counter()
+            except ODD:
+                odd = True
+    try:
+        _add_line(buffer, gather)
+        if not odd:
+            return msgspec.json.encode(gather.body()), spoke
+    except ODD:
+        pass
+    return bytes(raw), spoke
+
+
+def _add_line(line: bytes, gather: Gather) -> bool:
+    """Add one line of a stream; returns whether it has output of the model."""
+    line = line.strip()
+    if not line.startswith(b"data:") or line == b"data: [DONE]":
+        return False
+    return gather.add(msgspec.json.decode(line[5:], type=dict[str, Json]))
+
+
+MAX_BODY = 64 * 2**20
+KEEP_ALIVE = 4.0
+"""Seconds for which idle connections are kept.
+
+Less than the 5 after which common servers close them, since a request sent at that moment is in doubt.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Timeouts in seconds.
+
+    `connect`: until there is a connection (nothing was sent yet). `first_byte`: the longest silence, before
+    the first byte or after any. `total`: from the start to the last byte.
+    """
+
+    connect: float = 10.0
+    first_byte: float = 600.0
+    total: float = 900.0
+
+
+DEFAULT = Timeouts()
+
+
+class Sent:
+    """The headers of one request, and the secrets in them and in the URL, which are never shown."""
+
+    __slots__ = ("headers", "lines", "secrets")
+
+    def __init__(self, headers: dict[str, str], secrets: tuple[str, ...]) -> None:
+        self.headers, self.secrets = headers, tuple(filter(kept_secret, secrets))
+        self.lines = "".join(_line(name, value) for name, value in headers.items()).encode()
+
+
+def _line(name: str, value: str) -> str:
+    if any(mark in name + value for mark in "\r\n\0"):
+        raise CallFailed(f"not sent: the header {name!r} has more than one line")
+    return f"{name}: {value}\r\n"
+
+
+class Post(msgspec.Struct, frozen=True):
+    """A request: a GET without a body, otherwise a POST.
+
+    `sent` is called at the last moment, for the headers. `gather` collects a stream; None if the answer is
+    one body, of at most `most` bytes.
+    """
+
+    url: str
+    body: bytes
+    sent: Callable[[], Sent]
+    timeouts: Timeouts = DEFAULT
+    gather: Gather | None = None
+    most: int = MAX_BODY
+
+    def __repr__(self) -> str:
+        return f"<post to {self.path}>"
+
+    @property
+    def path(self) -> str:
+        """The path of the URL, for messages."""
+        return urlsplit(self.url).path
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        return "POST" if self.body else "GET"

@@ -1,0 +1,1 @@
+"""The estimate of a run: model calls, tokens, cost and time."""

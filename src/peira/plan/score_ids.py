@@ -1,0 +1,72 @@
+"""The ids of the answer and the scores derived from the output of a trial.
+
+Each id is a digest of all inputs: an answer's of the output and the transform, a score's of the evaluator and
+everything that is passed to it. What did not change is not computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+
+from peira.core.ids import canonical, compose, digest, digest_bytes
+from peira.core.log.events import Result
+from peira.plan.trials import Place, PlannedCase, score_id
+
+MOST_REMEMBERED = 10_000
+"""Maximum number of cached digests of expected values."""
+
+
+class ScoreIds:
+    """Which evaluators score a trial, and the ids of its answer and scores."""
+
+    def __init__(
+        self, common: Sequence[str], takes: Mapping[str, Iterable[str]], transform: str = ""
+    ) -> None:
+        """Takes the digests of evaluators and transform; without a transform the output is the answer.
+
+        `takes` are the argument names of each evaluator.
+        """
+        self.transform = transform
+        self._common = tuple(dict.fromkeys(common))
+        self._takes = {judge: tuple(sorted(taken)) for judge, taken in takes.items()}
+        taken_by_any = {fact for taken in self._takes.values() for fact in taken}
+        self._compares, self._weighs = "expected" in taken_by_any, "trial" in taken_by_any
+        self._expected: dict[int, str] = {}
+
+    def answer(self, result: Result) -> str:
+        """The id of the answer extracted from a trial's output."""
+        return compose("answer", self.transform, output_digest(result))
+
+    def judges(self, case: PlannedCase) -> tuple[str, ...]:
+        """The digests of the evaluators of a case: the study's, and its own."""
+        return tuple(dict.fromkeys((*self._common, *case.judged_by))) if case.judged_by else self._common
+
+    def scores(self, place: Place, trial: str, result: Result, answer: Result) -> list[tuple[str, str]]:
+        """(evaluator digest, score id) of each score of a trial with this result and this answer."""
+        case = place.case
+        facts = {"output": output_digest(answer), "case": case.seen}
+        if self._compares:
+            facts["expected"] = self._digest_expected(case)
+        if self._weighs:
+            facts["trial"] = _trial_digest(trial, result)
+        return [(judge, score_id(judge, self._takes[judge], facts)) for judge in self.judges(case)]
+
+    def _digest_expected(self, case: PlannedCase) -> str:
+        """The digest of the expected value of a case, cached."""
+        key = id(case)
+        if key not in self._expected:
+            if len(self._expected) > MOST_REMEMBERED:
+                self._expected.clear()
+            self._expected[key] = digest_bytes(canonical(case.expected))
+        return self._expected[key]
+
+
+def _trial_digest(trial: str, result: Result) -> str:
+    """The digest of a trial as passed to an evaluator: its id, output, duration and metrics."""
+    return compose("judged", trial, output_digest(result), digest([result.took, result.metrics]))
+
+
+def output_digest(result: Result) -> str:
+    """The digest of an output, which is stored as canonical JSON, inline or as a blob."""
+    return result.blob or sha256(bytes(result.output)).hexdigest()

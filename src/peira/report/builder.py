@@ -1,0 +1,171 @@
+"""Builds the report of a run as one value, independent of the output format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from peira.analysis.cost import Bill
+from peira.analysis.ranking.leaderboard import varying
+from peira.analysis.results import Results
+from peira.analysis.table.measures import Measured, measure
+from peira.analysis.table.reliability import drift
+from peira.analysis.table.value import Table
+from peira.core.clock import stamp
+from peira.core.ids import Json
+from peira.core.log.events import State
+from peira.core.text.grid import cell
+from peira.errors import Invalid, Unknown
+from peira.report.labels import ConditionLabels, spread
+from peira.report.sections.answer import answer, question
+from peira.report.sections.curves import calibration, convergence, heat_map
+from peira.report.sections.examples import chosen_examples, omitted_examples, trial_example
+from peira.report.sections.failures import failures
+from peira.report.sections.methods import methods, versions
+from peira.report.sections.scores import ScoreQuery, scored, table_of
+from peira.report.sections.spending import spending
+from peira.report.sections.threats import ThreatEvidence, threats
+from peira.report.value import Convergence, PlotPoint, Report, ReportedCondition, Scored
+from peira.results.trials import FAILED, TrialResult
+
+MOST_CONDITIONS = 60
+"""The largest number of conditions that are listed."""
+Tell = Callable[[str], None]
+"""A callback that receives the name of each stage of the work."""
+
+
+def build(
+    results: Results,
+    *,
+    level: float = 0.95,
+    trials: int = 200,
+    score: str | None = None,
+    tell: Tell = lambda stage: None,
+) -> Report:
+    """Build the report of these results.
+
+    `trials` is the number of trials shown in full. `score`, if given, becomes the main score. `tell` is a
+    progress callback. Raises Invalid for a level outside (0, 1) or a negative number of trials.
+    """
+    _check(level, trials)
+    tell("reading the trials")
+    every = [trial for trial in results.trials if not trial.anchor]
+    by = varying(every) if every else ()
+    labels = ConditionLabels(by)
+    query = ScoreQuery(by, len(set(map(labels.levels, every))), level)
+    tell("estimating means and effects")
+    findings = results.hypotheses().found
+    table = table_of(results, query)
+    scores = scored(results, table, findings, query, score)
+    measured = _measured(every, scores)
+    tell("choosing trials to show")
+    picked = chosen_examples(every, measured, trials)
+    bill = results.cost
+    drifted = tuple(drift(results.trials))
+    known, snapshot = results.background, _snapshot(results)
+    return Report(
+        study=results.study,
+        title=str(snapshot.get("title") or results.study),
+        run=results.run_id,
+        status=results.status,
+        when=stamp(known.run.finished or known.run.planned)[:19].replace("T", " ") + " UTC" if known else "",
+        level=level,
+        question=question(results, snapshot, scores, by),
+        answer=answer(results, findings, scores),
+        declared=bool(findings),
+        facts=tuple(_facts(bill, every, query)),
+        findings=findings,
+        scores=scores,
+        spending=spending(results, every, bill),
+        lost=failures(results, every, measured, labels, level),
+        deviations=known.standing if known else (),
+        drift=drifted,
+        methods=methods(results, every, findings, scores, level),
+        versions=versions(known),
+        threats=threats(ThreatEvidence(results, every, findings, scores, drifted)),
+        conditions=_conditions(every, table, labels),
+        conditions_left=max(0, query.conditions - MOST_CONDITIONS),
+        trials=trial_example(results, picked, labels),
+        not_shown=omitted_examples(results, len(every), len(picked)),
+        convergence=_convergence(results, measured, scores, level),
+        calibration=calibration(every, level),
+        heat=heat_map(measured, labels) if measured else None,
+        notes=_notes(results),
+    )
+
+
+def _notes(results: Results) -> tuple[str, ...]:
+    """The notes that apply to every number, without those on the frozen plan, which have a section."""
+    known = results.background
+    elsewhere = set(known.standing) if known else set()
+    return tuple(note for note in dict.fromkeys(results.notes) if note not in elsewhere)
+
+
+def _check(level: float, trials: int) -> None:
+    """Raise Invalid for a level or a number of trials out of range."""
+    problems = [f"level: must lie between 0 and 1, not {level!r}"] if not 0 < level < 1 else []
+    problems += [f"trials: must be at least 0, not {trials!r}"] if trials < 0 else []
+    if problems:
+        raise Invalid(problems)
+
+
+def _snapshot(results: Results) -> Mapping[str, Json]:
+    """The study as stored with the run; empty if unknown."""
+    stored = results.background.manifest.snapshot if results.background else None
+    return stored if isinstance(stored, Mapping) else {}
+
+
+def _measured(trials: list[TrialResult], scores: tuple[Scored, ...]) -> Measured | None:
+    """The observations of the main score; None if there are none."""
+    try:
+        return measure(trials, scores[0].name) if scores else None
+    except (Invalid, Unknown):
+        return None  # reported with its effects already
+
+
+def _facts(bill: Bill, trials: list[TrialResult], query: ScoreQuery) -> list[tuple[str, str]]:
+    """The key figures of the run."""
+    failed = sum(trial.state in FAILED for trial in trials)
+    left = sum(trial.state not in FAILED and trial.state is not State.succeeded for trial in trials)
+    facts = [
+        ("trials", f"{len(trials):,}"),
+        ("cases", f"{len({trial.case_id for trial in trials}):,}"),
+        ("conditions", f"{query.conditions:,}"),
+        ("failed", f"{failed:,}"),
+    ]
+    facts += [("not ended", f"{left:,}")] if left else []
+    return [*facts, ("cost", bill.price)] if bill.calls else facts
+
+
+def _conditions(
+    trials: list[TrialResult], table: Table, labels: ConditionLabels
+) -> tuple[ReportedCondition, ...]:
+    """The counts and means of each condition, up to `MOST_CONDITIONS`."""
+    counts: dict[str, list[int]] = {}
+    for trial in trials:
+        count = counts.setdefault(labels.full(trial), [0, 0])
+        count[0] += 1
+        count[1] += trial.state in FAILED
+    means: dict[str, list[tuple[str, str]]] = {}
+    for row in table.body if table.by == labels.by else ():
+        label = labels.named([cell(value) for value in row.labels])
+        point = PlotPoint("", row.mean, row.low, row.high)
+        means.setdefault(label, []).append((row.score or "", spread(point)))
+    some = list(counts.items())[:MOST_CONDITIONS]
+    return tuple(
+        ReportedCondition(label, n, failed, tuple(means.get(label, ()))) for label, (n, failed) in some
+    )
+
+
+def _convergence(
+    results: Results, measured: Measured | None, scores: tuple[Scored, ...], level: float
+) -> Convergence | None:
+    """The convergence of the largest difference between two levels, or else of the mean."""
+    if measured is None:
+        return None
+    found = scores[0].effects
+    two = [e for e in found.effects if " x " not in e.term and " - " in e.label] if found else []
+    if found is None or not two:
+        return convergence(results, measured, "", ("", ""), level)
+    term = max(two, key=lambda effect: abs(effect.estimate.mean)).term
+    first, second = (one.level for one in found.means if one.factor == term)
+    return convergence(results, measured, term, (first, second), level)

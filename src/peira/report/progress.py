@@ -1,0 +1,108 @@
+"""Progress on standard error: a bar in a terminal, a line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Protocol
+
+from peira.core.text.terminal import printable
+from peira.core.text.words import duration
+from peira.engine.progress import Progress
+
+LINE_EVERY = 5.0
+
+
+class Display(Protocol):
+    def __enter__(self) -> Display: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: object, trace: TracebackType | None
+    ) -> None: ...
+    def __call__(self, progress: Progress) -> None: ...
+    def notice(self, text: str) -> None: ...
+
+
+def display(study: str, wanted: bool | None) -> Display:
+    """The display that fits: `wanted` None shows a bar in a terminal and lines elsewhere."""
+    if wanted is False:
+        return Silent()
+    return Bar(study) if sys.stderr.isatty() else Lines(study)
+
+
+class Silent:
+    def __enter__(self) -> Silent:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def __call__(self, progress: Progress) -> None:
+        return None
+
+    def notice(self, text: str) -> None:
+        print(printable(f"peira: {text}"), file=sys.stderr, flush=True)
+
+
+class Lines(Silent):
+    """For logs: one line every few seconds, none for what is over before."""
+
+    def __init__(self, study: str) -> None:
+        self._study = study
+        self._next = time.monotonic() + LINE_EVERY
+
+    def __call__(self, progress: Progress) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + LINE_EVERY
+            print(printable(f"{self._study}: {describe(progress)}"), file=sys.stderr, flush=True)
+
+
+class Bar:
+    def __init__(self, study: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as RichProgress
+
+        self._study = study
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=30),
+            TextColumn("{task.fields[words]}", markup=False),
+        )
+        self._rich = RichProgress(*columns, console=Console(stderr=True), transient=True)
+        self._task: Any = None
+
+    def __enter__(self) -> Bar:
+        self._rich.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._rich.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        if self._task is None:
+            self._task = self._rich.add_task(printable(self._study), total=progress.total, words="")
+        self._update(progress)
+
+    def notice(self, text: str) -> None:
+        self._rich.console.print(printable(f"peira: {text}"), markup=False, highlight=False)
+
+    def _update(self, progress: Progress) -> None:
+        self._rich.update(
+            self._task, completed=progress.done, total=progress.total, words=printable(describe(progress))
+        )
+
+
+def describe(progress: Progress) -> str:
+    """Done, reused, failed, running, rate, time left: what there is of it, in a few words."""
+    of = "" if progress.total is None else f"/{progress.total}"
+    words = [f"{progress.done}{of} trials"]
+    words += [f"{progress.reused} reused"] * bool(progress.reused)
+    words += [f"{progress.failed} failed"] * bool(progress.failed)
+    words += [f"{progress.running} running"] * bool(progress.running)
+    words += [f"{progress.waiting} waiting for batches"] * bool(progress.waiting)
+    if progress.rate > 0:
+        words.append(f"{progress.rate:,.1f}/s" if progress.rate < 100 else f"{progress.rate:,.0f}/s")
+    if progress.left is not None and progress.done != progress.total:
+        words.append(f"{duration(progress.left)} left")
+    return ", ".join(words) + (f" | {progress.look}" if progress.look else "")

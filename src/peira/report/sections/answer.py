@@ -1,0 +1,182 @@
+"""The question of a study, and its answer in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from peira.analysis.compare.hypotheses import Finding
+from peira.analysis.effects.factor_effects import Effect, Effects, TermTest
+from peira.analysis.results import Results
+from peira.core.ids import Json
+from peira.core.log.events import State
+from peira.core.text.words import counted
+from peira.report.labels import change, listed, p_value_text, spread
+from peira.report.value import Scored
+from peira.results.trials import FAILED
+
+MOST_TOLD = 3
+"""The largest number of findings or effects in the answer."""
+
+
+def question(
+    results: Results, snapshot: Mapping[str, Json], scores: Sequence[Scored], by: Sequence[str]
+) -> str:
+    """The question of the study.
+
+    In this order: a title that is a question, the first paragraph of its rationale or description, its
+    hypotheses' statements, or a generated question.
+    """
+    title = str(snapshot.get("title") or "").strip()
+    texts = [
+        str(snapshot.get(name) or "").strip().partition("\n\n")[0] for name in ("rationale", "description")
+    ]
+    for text in (title if title.endswith("?") else "", *texts):
+        if text:
+            return text
+    stated = [h.statement for h in results.aims.hypotheses if h.statement] if results.aims else []
+    if stated:
+        return " ".join(f"{one.rstrip('.?!')}?" for one in stated)
+    what = scores[0].name if scores else "the outcome"
+    if by:
+        return f"What {'does' if len(by) == 1 else 'do'} {listed(list(by))} do to {what}?"
+    return f"How well does {results.study} do, by {what}?"
+
+
+def answer(results: Results, findings: Sequence[Finding], scores: Sequence[Scored]) -> str:
+    """The answer in one sentence, claiming no more than the numbers support.
+
+    By the verdicts if hypotheses were declared, else by the effects of the main score, else by its means.
+    Says so if there are no results or no scores.
+    """
+    if findings:
+        return _decided(findings)
+    states = [trial.state for trial in results.trials if not trial.anchor]
+    done, failed = states.count(State.succeeded), sum(state in FAILED for state in states)
+    if not done:
+        return _nothing(len(states), failed)
+    if not scores:
+        outputs = f"{done:,} of {counted(len(states), 'trial')} have an output"
+        return f"Nothing was measured: {outputs}, and the study has no score for them."
+    main = scores[0]
+    if main.effects is not None and main.effects.effects:
+        return _effects(main.effects)
+    return _means(main)
+
+
+def _nothing(trials: int, failed: int) -> str:
+    """The answer if no trial has succeeded."""
+    if not trials:
+        return "There is no answer: the run has no trials."
+    if failed == trials:
+        return f"There is no answer: all {counted(trials, 'trial')} failed."
+    return f"There is no answer yet: of {counted(trials, 'trial')} none has succeeded, and {failed:,} failed."
+
+
+def _decided(findings: Sequence[Finding]) -> str:
+    """The answer by the verdicts on the hypotheses."""
+    if len(findings) <= MOST_TOLD:
+        return f"{'; '.join(map(_finding, findings))}."
+    verdicts = ("supported", "rejected", "undecided")
+    groups = {verdict: [one.hypothesis for one in findings if one.verdict == verdict] for verdict in verdicts}
+    counts = [f"{len(ids):,} {verdict} ({', '.join(ids)})" for verdict, ids in groups.items() if ids]
+    return f"Of {len(findings)} hypotheses {listed(counts)}."
+
+
+def _finding(one: Finding) -> str:
+    """One verdict with its evidence, as text."""
+    name = f"{one.hypothesis} ({one.statement.rstrip('.')})" if one.statement else one.hypothesis
+    if one.reason:
+        return f"{name} is {one.verdict}: {one.reason}"
+    shown = [f"{c.first} - {c.second} {change(c.difference)}" for c in one.contrasts[:MOST_TOLD]]
+    more = len(one.contrasts) - len(shown)
+    shown += [f"{more} more"] if more > 0 else []
+    return f"{name} is {one.verdict}: {', '.join(shown)} in {one.outcome}, {p_value_text(one.adjusted)}"
+
+
+def _effects(found: Effects) -> str:
+    """The answer by main effects, then interactions; with many factors, the largest clear effects."""
+    alone = [one for one in found.effects if " x " not in one.term and " - " in one.label]
+    if len(alone) > MOST_TOLD:
+        return _many(found, alone)
+    clear, unclear, unknown = (
+        [one for one in alone if _verdict(one.p, found) == verdict] for verdict in (True, False, None)
+    )
+    parts = []
+    if clear:
+        parts.append(
+            f"changes {listed([f'by {change(e.estimate)} with {rather(e, found)}' for e in clear], ', and')}"
+        )
+    if unclear:
+        parts.append(f"does not clearly change with {listed([_aside(e, found) for e in unclear], 'or')}")
+    if unknown:
+        parts.append(
+            f"cannot be judged, as too little varies, for {listed([_aside(e, found) for e in unknown])}"
+        )
+    parts += [_several(test, found) for test in found.tests if _is_several(test.term, found)]
+    together = [e for e in found.effects if " x " in e.term and " - " in e.label]
+    parts += [_together(one, found) for one in together[:MOST_TOLD]]
+    return f"{found.score} {'; '.join(parts)}."
+
+
+def _verdict(p: float | None, found: Effects) -> bool | None:
+    """Whether an effect is significant; None if unknown."""
+    return None if p is None else p <= 1 - found.level
+
+
+def rather(one: Effect, found: Effects) -> str:
+    """A two-level effect as "second rather than first (factor)"."""
+    first, second = (m.level for m in found.means if m.factor == one.term)
+    return f"{second} rather than {first} ({one.term})"
+
+
+def _aside(one: Effect, found: Effects) -> str:
+    """A two-level effect with its estimate, as text."""
+    return f"{rather(one, found)}: {change(one.estimate)}"
+
+
+def _is_several(term: str, found: Effects) -> bool:
+    """Whether the term is a factor with more than two levels."""
+    return " x " not in term and not any(e.term == term and " - " in e.label for e in found.effects)
+
+
+def _several(test: TermTest, found: Effects) -> str:
+    """The test of a factor with more than two levels, as text."""
+    clear = {True: "differs", False: "does not clearly differ", None: "cannot be judged"}
+    return f"{clear[_verdict(test.p, found)]} between the levels of {test.term} ({p_value_text(test.p)})"
+
+
+def _together(one: Effect, found: Effects) -> str:
+    """An interaction, as text."""
+    clear = {True: "", False: ", which is not clear", None: ", which cannot be judged"}
+    return f"the interaction {one.term} is {change(one.estimate)}{clear[_verdict(one.p, found)]}"
+
+
+def _many(found: Effects, alone: Sequence[Effect]) -> str:
+    """The answer if there are many factors: the largest significant effects."""
+    known = [one for one in alone if one.p is not None and one.p <= 1 - found.level]
+    largest_first = sorted(known, key=lambda one: -abs(one.estimate.mean))[:MOST_TOLD]
+    if not largest_first:
+        return f"None of {len(alone)} factors clearly changes {found.score}."
+    largest = listed([f"{rather(one, found)} {change(one.estimate)}" for one in largest_first])
+    return f"{len(known)} of {len(alone)} factors clearly change {found.score}, most of all {largest}."
+
+
+def _means(main: Scored) -> str:
+    """The answer by means, if there are no effects."""
+    rows = main.table.body if main.table else ()
+    known = [row for row in rows if row.mean is not None]
+    if not known:
+        return f"There is no answer: no trial has the score {main.name}."
+    if len(known) == 1:
+        row, cases = known[0], counted(known[0].cases, "case")
+        mean = spread(main.points[0]) if main.points else "-"
+        return (
+            f"{main.name} is {mean} on {cases}."
+            if row.low is not None
+            else (f"{main.name} is {mean} on {cases}, which says nothing about other cases.")
+        )
+    low, high = min(r.mean or 0.0 for r in known), max(r.mean or 0.0 for r in known)
+    return (
+        f"{main.name} lies between {low:.3g} and {high:.3g} in {len(known)} groups; see the "
+        "table for intervals."
+    )

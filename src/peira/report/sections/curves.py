@@ -1,0 +1,152 @@
+"""The data of three plots: convergence, calibration, and the heat map of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from peira.analysis.compare.sides import Contexts
+from peira.analysis.results import Results
+from peira.analysis.table.measures import Measured
+from peira.report.labels import ConditionLabels
+from peira.report.value import Bin, Convergence, ConvergenceStep, HeatMap, PlotPoint
+from peira.results.trials import TrialResult
+from peira.stats.inputs import Floats
+from peira.stats.intervals.means import estimate
+from peira.stats.sequential.confidence_sequence import ConfidenceSequence
+
+STEPS, BINS, MOST_CASES, FEWEST = 60, 10, 400, 3
+
+
+# Convergence
+
+
+def convergence(
+    results: Results, measured: Measured, factor: str, levels: tuple[str, str], level: float
+) -> Convergence | None:
+    """The running mean by case, or the running difference between two levels of a factor.
+
+    None with fewer than three cases. The intervals are a confidence sequence for scores between 0 and 1, else
+    pointwise.
+    """
+    places = _places(results)
+    values = _by_case(measured, factor, levels, places)
+    if len(values) < FEWEST:
+        return None
+    label = f"{levels[1]} - {levels[0]}" if factor else measured.name
+    bounds = ((-1.0, 1.0) if factor else (0.0, 1.0)) if measured.ends else None
+    steps = _sequential_steps(values, bounds, level) if bounds else _pointwise_steps(values, level)
+    return Convergence(label, tuple(steps), bounds is not None, bool(places))
+
+
+def _places(results: Results) -> Mapping[str, int]:
+    """The position of each trial in the planned order; empty if unknown."""
+    known = results.background
+    return {id: place for place, id in enumerate(known.order())} if known else {}
+
+
+def _by_case(
+    measured: Measured, factor: str, levels: tuple[str, str], places: Mapping[str, int]
+) -> list[float]:
+    """One value per unit of evidence, in the order in which units first appear."""
+    labels = ConditionLabels([factor])
+    sides: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
+    first: dict[tuple[str, str], int] = {}
+    for one in measured.observations:
+        if one.value is None:
+            continue
+        side = int(bool(factor) and labels.levels(one.trial)[0] != levels[0])
+        sides.setdefault(one.trial.unit, ([], []))[side].append(one.value)
+        place = places.get(one.trial.id, len(first))
+        first[one.trial.unit] = min(place, first.get(one.trial.unit, place))
+    whole = [
+        unit
+        for unit in sorted(first, key=first.__getitem__)
+        if sides[unit][0] and (sides[unit][1] or not factor)
+    ]
+    return [_gap(*sides[unit]) if factor else float(np.mean(sides[unit][0])) for unit in whole]
+
+
+def _gap(first: Sequence[float], second: Sequence[float]) -> float:
+    """The difference of two means."""
+    return float(np.mean(second) - np.mean(first))
+
+
+def _marks(n: int) -> list[int]:
+    """The numbers of values at which to show the running mean, evenly spaced."""
+    return sorted({round(mark) for mark in np.linspace(min(FEWEST, n), n, min(STEPS, n))})
+
+
+def _sequential_steps(
+    values: Sequence[float], bounds: tuple[float, float], level: float
+) -> Iterator[ConvergenceStep]:
+    """The running mean with a confidence sequence."""
+    intervals, before = ConfidenceSequence(*bounds, level), 0
+    for mark in _marks(len(values)):
+        now = intervals.add(values[before:mark])
+        before = mark
+        yield ConvergenceStep(mark, float(np.mean(values[:mark])), now.low, now.high)
+
+
+def _pointwise_steps(values: Sequence[float], level: float) -> Iterator[ConvergenceStep]:
+    """The running mean with pointwise intervals."""
+    for mark in _marks(len(values)):
+        found = estimate(values[:mark], list(range(mark)), level)
+        yield ConvergenceStep(mark, found.mean, found.low, found.high)
+
+
+# Calibration
+
+
+def calibration(trials: Sequence[TrialResult], level: float) -> tuple[Bin, ...]:
+    """Stated confidence against the share of correct answers, for scores with both parts."""
+    seen: list[tuple[float, float, tuple[str, str]]] = []
+    for trial in trials:
+        for score in trial.scores.values():
+            parts = score.value
+            if isinstance(parts, Mapping) and parts.keys() >= {"confidence", "correct"}:
+                seen.append((float(parts["confidence"]), float(parts["correct"]), trial.unit))
+    groups: dict[int, list[tuple[float, float, tuple[str, str]]]] = {}
+    for one in seen:
+        groups.setdefault(min(BINS - 1, int(one[0] * BINS)), []).append(one)
+    return tuple(_bin(groups[at], level) for at in sorted(groups))
+
+
+def _bin(group: Sequence[tuple[float, float, tuple[str, str]]], level: float) -> Bin:
+    """One calibration bin."""
+    found = estimate([one[1] for one in group], [one[2] for one in group], level)
+    confidence = float(np.mean([one[0] for one in group]))
+    return Bin(confidence, PlotPoint("", found.mean, found.low, found.high, zero=False), len(group))
+
+
+# Heat map
+
+
+def heat_map(measured: Measured, labels: ConditionLabels) -> HeatMap | None:
+    """The means of cases by condition, hardest first; with very many cases, an even selection."""
+    context, names = Contexts(), dict[bytes, str]()
+    by_case: dict[str, dict[bytes, list[float]]] = {}
+    for one in measured.observations:
+        if one.value is not None:
+            key = context.of(one.trial)
+            if key not in names:
+                names[key] = labels.short(one.trial)
+            by_case.setdefault(one.trial.case_id, {}).setdefault(key, []).append(one.value)
+    if len(by_case) < 2:
+        return None
+    order = sorted(by_case, key=lambda case: _mean(by_case[case]))
+    kept = [order[round(at)] for at in np.linspace(0, len(order) - 1, min(len(order), MOST_CASES))]
+    values = tuple(tuple(_cell(by_case[case].get(key)) for key in names) for case in kept)
+    return HeatMap(tuple(kept), tuple(names.values()), values, len(order) - len(kept))
+
+
+def _mean(cells: Mapping[bytes, Sequence[float]]) -> float:
+    """The mean of a case's condition means."""
+    flat: Floats = np.array([np.mean(values) for values in cells.values()])
+    return float(flat.mean())
+
+
+def _cell(values: Sequence[float] | None) -> float | None:
+    """The mean of a cell; None if it is empty."""
+    return None if values is None else float(np.mean(values))

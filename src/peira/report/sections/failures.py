@@ -1,0 +1,83 @@
+"""Failures by kind and condition, and worst-case bounds of the main score's means."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from peira.analysis.results import Results
+from peira.analysis.table.means import Loss, remarks
+from peira.analysis.table.measures import Measured, Observation
+from peira.core.log.events import State
+from peira.core.text.words import counted
+from peira.report.labels import ConditionLabels
+from peira.report.value import FailureKind, Failures
+from peira.results.trials import FAILED, FailureRow, TrialResult
+
+MOST_KINDS, MOST_WHERE, MOST_MESSAGE = 12, 3, 300
+
+
+def failures(
+    results: Results,
+    trials: Sequence[TrialResult],
+    measured: Measured | None,
+    labels: ConditionLabels,
+    level: float,
+) -> Failures:
+    """The failures of the run; the means of `measured`, the main score, get worst-case bounds.
+
+    Bounds are by condition at the confidence level; without a main score there are none.
+    """
+    rows = results.failures
+    bounds = tuple(remarks(_losses(measured, labels), level)) if measured else ()
+    return Failures(_sentence(trials, rows), tuple(_kinds(rows, labels)), bounds)
+
+
+def _losses(measured: Measured, labels: ConditionLabels) -> list[Loss]:
+    """The observed and lost values of each condition."""
+    groups: dict[str, list[Observation]] = {}
+    for one in measured.observations:
+        groups.setdefault(labels.short(one.trial), []).append(one)
+    return [_loss(label if labels.by else "", group, measured.name) for label, group in groups.items()]
+
+
+def _loss(label: str, group: Sequence[Observation], score: str) -> Loss:
+    """The observed and lost values of one condition."""
+    known = [(one.value, one.trial.unit) for one in group if one.value is not None]
+    gone = [one.trial.unit for one in group if one.value is None]
+    names = (label,) if label else ()
+    return Loss(names, score, [value for value, _ in known], [unit for _, unit in known], gone)
+
+
+def _sentence(trials: Sequence[TrialResult], rows: Sequence[FailureRow]) -> str:
+    """The number of failures and unfinished trials, as one sentence."""
+    failed = sum(trial.state in FAILED for trial in trials)
+    left = sum(trial.state not in FAILED and trial.state is not State.succeeded for trial in trials)
+    total = counted(len(trials), "trial")
+    parts = [f"{failed:,} of {total} failed"] if failed else [f"None of {total} failed"]
+    scores = sum(bool(row.score) for row in rows)
+    parts += [f"{counted(scores, 'score')} of others failed"] if scores else []
+    parts += [f"{left:,} have not ended"] if left else []
+    return f"{', '.join(parts)}." if trials else "There are no trials."
+
+
+def _kinds(rows: Sequence[FailureRow], labels: ConditionLabels) -> list[FailureKind]:
+    """Failures grouped by stage and kind, most frequent first."""
+    groups: dict[tuple[str, str], list[FailureRow]] = {}
+    for row in rows:
+        kind = row.failure.type if row.failure else row.state.value
+        groups.setdefault((row.score or row.stage, kind), []).append(row)
+    often = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    shown = [_kind(stage, kind, found, labels) for (stage, kind), found in often[:MOST_KINDS]]
+    if rest := sum(len(found) for _, found in often[MOST_KINDS:]):
+        shown.append(FailureKind("", f"{len(often) - MOST_KINDS} other kinds", rest, "", ""))
+    return shown
+
+
+def _kind(stage: str, kind: str, found: Sequence[FailureRow], labels: ConditionLabels) -> FailureKind:
+    """One kind of failures."""
+    places = Counter(labels.full(row.trial) for row in found)
+    where = [f"{label} ({n:,})" for label, n in places.most_common(MOST_WHERE)] if labels.by else []
+    where += [f"{len(places) - MOST_WHERE} more"] if labels.by and len(places) > MOST_WHERE else []
+    message = next((row.failure.message for row in found if row.failure), "")
+    return FailureKind(stage, kind, len(found), message[:MOST_MESSAGE], "; ".join(where))

@@ -1,0 +1,1 @@
+"""Report formats: HTML, Markdown, LaTeX, PDF."""

@@ -1,0 +1,84 @@
+"""The outcomes, hypotheses and analysis plans that a study declared before it was run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from peira.core.ids import Json
+from peira.plan.conditions import LevelLabels
+from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
+from peira.spec.values import read_value
+
+
+@cache
+def alone() -> AnalysisPlan:
+    """The plan of a hypothesis without a plan; created lazily, since that builds a validator."""
+    return AnalysisPlan(name="(no plan)")
+
+
+@dataclass(frozen=True)
+class Aims:
+    """The outcomes, hypotheses and analysis plans that a study declared before it was run."""
+
+    outcomes: tuple[Outcome, ...] = ()
+    hypotheses: tuple[Hypothesis, ...] = ()
+    plans: tuple[AnalysisPlan, ...] = ()
+
+    @classmethod
+    def of(cls, snapshot: Json) -> Aims:
+        """Read the aims from the snapshot of a study that a run stores."""
+        stored: Mapping[str, Json] = snapshot if isinstance(snapshot, Mapping) else {}
+        labels = LevelLabels.kept(stored)
+        return cls(
+            tuple(read_value(Outcome, raw) for raw in stored.get("outcomes", ())),
+            tuple(_as_shown(read_value(Hypothesis, raw), labels) for raw in stored.get("hypotheses", ())),
+            tuple(read_value(AnalysisPlan, raw) for raw in stored.get("analysis_plans", ())),
+        )
+
+    def measure_of(self, outcome: str) -> str | None:
+        """The measure of an outcome; None means the only score there is."""
+        declared = {found.name: found for found in self.outcomes}
+        if not outcome:
+            first = [found for found in self.outcomes if found.primary] or list(self.outcomes)
+            return _measure_name(first[0]) if len(first) == 1 else None
+        return _measure_name(declared[outcome]) if outcome in declared else outcome
+
+    def families(self) -> list[tuple[AnalysisPlan, list[Hypothesis]]]:
+        """The hypotheses of each plan, then each hypothesis without a plan.
+
+        A plan that names no hypotheses has those of its outcomes.
+        """
+        found = [(plan, [h for h in self.hypotheses if plan.tests(h)]) for plan in self.plans]
+        planned = {h.id for _, family in found for h in family}
+        return [*found, *((alone(), [h]) for h in self.hypotheses if h.id not in planned)]
+
+    def declares(self, factor: str, score: str) -> bool:
+        """Whether some hypothesis is about this factor and this score."""
+        return any(h.factor == factor and self._is(h, score) for h in self.hypotheses)
+
+    def correction(self, factor: str, score: str | None) -> str:
+        """The correction of the first plan with a hypothesis about this factor and score.
+
+        Empty if none.
+        """
+        about = [h for h in self.hypotheses if h.factor == factor and (score is None or self._is(h, score))]
+        found = [plan.correction for plan in self.plans if any(plan.tests(h) for h in about)]
+        return found[0] if found else ""
+
+    def _is(self, hypothesis: Hypothesis, score: str) -> bool:
+        """Whether a hypothesis is about this score."""
+        return self.measure_of(hypothesis.outcome) in (None, score)
+
+
+def _as_shown(hypothesis: Hypothesis, labels: LevelLabels) -> Hypothesis:
+    """The hypothesis with its levels replaced by their labels, as in results."""
+    levels = tuple(labels.of_level(hypothesis.factor, level) for level in hypothesis.levels)
+    return hypothesis.model_copy(update={"levels": levels})
+
+
+def _measure_name(outcome: Outcome) -> str:
+    """The name of an outcome's measure."""
+    parts = (outcome.judged_by, outcome.metric)
+    return ".".join(part for part in parts if part)

@@ -1,0 +1,141 @@
+"""Reads the trials of a run from the store: the manifest lists them, the store has their results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from peira.core.codec import decode
+from peira.core.contracts import Store
+from peira.core.ids import Json
+from peira.core.log.events import Result, State
+from peira.core.log.state import Task
+from peira.core.transforms import from_json
+from peira.plan.conditions import LevelLabels
+from peira.plan.manifest import Manifest, layout_of
+from peira.plan.score_ids import ScoreIds
+from peira.plan.trials import Layout, Place
+from peira.results.trials import FAILED, FoundAnswer, Score, TrialResult
+
+CHUNK = 500
+"""The number of trials per read."""
+
+
+class ResultReader:
+    """Reads the trials of one manifest in the study's order, in chunks."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        store: Store,
+        run: str,
+        scored_by: Sequence[str] | None = None,
+        layout: Layout | None = None,
+    ) -> None:
+        """Prepare to read; `scored_by` names evaluators by digest, by default the manifest's own.
+
+        `layout` is read from the manifest if it is not given.
+        """
+        self._layout: Layout = layout or layout_of(manifest, store.get)
+        self._store, self._run = store, run
+        self._labels = LevelLabels.kept(manifest.snapshot)
+        self._names = {part.digest: part.name for part in manifest.evaluators}
+        common = manifest.common if scored_by is None else scored_by
+        transform = manifest.transform.digest if manifest.transform else ""
+        self._judging = ScoreIds(common, {part.digest: part.takes for part in manifest.evaluators}, transform)
+
+    def __iter__(self) -> Iterator[TrialResult]:
+        places = self._layout.places()
+        while chunk := list(islice(places, CHUNK)):
+            yield from self.of(chunk)
+
+    def of(self, places: Sequence[Place]) -> Iterator[TrialResult]:
+        """The trials at these places, in this order."""
+        ids = [self._layout.trial_id(place) for place in places]
+        tasks = self._store.find("task", ids)
+        done = {id: task for id, task in tasks.items() if task.state is State.succeeded}
+        answers = self._answers(done) if self._judging.transform else done
+        wanted = [self._scores(place, id, done, answers) for place, id in zip(places, ids, strict=True)]
+        scored = self._store.find("task", [score for scores in wanted for _, score in scores if score])
+        for place, id, scores in zip(places, ids, wanted, strict=True):
+            found = self._found(answers.get(id)) if id in done and self._judging.transform else None
+            given = {name: self._score(name, scored.get(score), found) for name, score in scores}
+            yield self._trial(place, id, tasks.get(id), found, given)
+
+    def _answers(self, done: Mapping[str, Task]) -> dict[str, Task]:
+        """The transform tasks of these trials, by trial id."""
+        ids = {trial: self._judging.answer(task.result) for trial, task in done.items()}
+        rows = self._store.find("task", list(dict.fromkeys(ids.values())))
+        return {trial: rows[id] for trial, id in ids.items() if id in rows}
+
+    def _scores(
+        self, place: Place, id: str, done: Mapping[str, Task], answers: Mapping[str, Task]
+    ) -> list[tuple[str, str]]:
+        """The name and task id of each score; the id is "" if there is no answer to score."""
+        if id not in done:
+            return []
+        answer = answers.get(id)
+        if answer is None or answer.state is not State.succeeded:
+            return [(self._names[judge], "") for judge in self._judging.judges(place.case)]
+        scores = self._judging.scores(place, id, done[id].result, answer.result)
+        return [(self._names[judge], score) for judge, score in scores]
+
+    def _found(self, task: Task | None) -> FoundAnswer:
+        """The result of the transform."""
+        if task is None:
+            return FoundAnswer(State.queued)
+        value = from_json(self._value(task.result)) if task.state is State.succeeded else None
+        return FoundAnswer(task.state, value, task.result.failure)
+
+    def _trial(
+        self,
+        place: Place,
+        id: str,
+        task: Task | None,
+        found: FoundAnswer | None,
+        scores: Mapping[str, Score],
+    ) -> TrialResult:
+        """The trial at a place with its result and scores; queued if it has no task."""
+        case, result = place.case, task.result if task else Result()
+        return TrialResult(
+            id=id,
+            agent=place.condition.agent,
+            condition=self._labels.shown(place.condition.shown),
+            case_id=case.id,
+            cluster=case.cluster,
+            slice=case.slice,
+            repeat=place.repeat,
+            state=task.state if task else State.queued,
+            output=self._value(result),
+            failure=result.failure,
+            found=found,
+            scores=scores,
+            metrics=result.metrics,
+            artifacts=result.artifacts,
+            about=result.about,
+            took=result.took,
+            attempts=task.attempts if task else 0,
+            reused=task is not None and task.run != self._run,
+            reused_from=task.reused_from if task else "",
+            metadata=case.metadata,
+            input=case.input,
+            expected=case.expected,
+            calls=result.calls,
+            anchor=place.number >= self._layout.anchored,
+            block=place.condition.block,
+            plot=place.condition.plot,
+        )
+
+    def _score(self, name: str, task: Task | None, found: FoundAnswer | None) -> Score:
+        """The score of a task; without a task it is blocked if the answer was lost, else queued."""
+        if task is None:  # without an answer there is nothing to score
+            lost = found is not None and found.state in FAILED
+            return Score(name, State.blocked if lost else State.queued)
+        result = task.result
+        return Score(name, task.state, self._value(result), result.failure, result.took, result.metrics)
+
+    def _value(self, result: Result) -> Json:
+        """The decoded output of a task, inline or from its blob."""
+        if result.blob:
+            return decode(self._store.get(result.blob))
+        return decode(bytes(result.output)) if bytes(result.output) else None

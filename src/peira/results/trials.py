@@ -1,0 +1,165 @@
+"""The trials of a run with their scores and failures, as immutable values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from peira.core.ids import Json
+from peira.core.log.events import TERMINAL, Artifact, Failure, State
+from peira.core.transforms import NoAnswer
+from peira.core.verdicts import NoVerdict, is_reason, no_verdict
+from peira.evaluators.scores import LARGEST
+
+FAILED = TERMINAL - {State.succeeded}
+"""Terminal states other than success; a state that is neither here nor succeeded is not terminal."""
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""An immutable empty mapping."""
+
+
+class Score(msgspec.Struct, frozen=True):
+    """The score of one output by one evaluator; `value` is a bool, number, text or a dict of these."""
+
+    name: str
+    state: State
+    value: Json = None
+    failure: Failure | None = None
+    took: float = 0.0
+    metrics: Mapping[str, float] = NOTHING
+
+    @property
+    def no_verdict(self) -> NoVerdict | None:
+        """The reason, if the evaluator reached no verdict: it then has no value, and did not fail."""
+        return no_verdict(self.value) if self.state == State.succeeded else None
+
+
+class FoundAnswer(msgspec.Struct, frozen=True):
+    """The result of the transform for an output: an answer, or a NoAnswer."""
+
+    state: State
+    value: Json | NoAnswer = None
+    failure: Failure | None = None
+
+
+class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One trial with its scores; conditions use the labels of levels, where they have one.
+
+    `reused` says that another run executed it; `reused_from` names the trial whose result was taken over when
+    a factor was added at its baseline. `found` is the result of the study's transform, None without one. An
+    `anchor` is a repetition of the study's first trial to detect drift and is in no mean. `block` and `plot`
+    are those of the design.
+    """
+
+    id: str
+    agent: str
+    case_id: str
+    state: State
+    condition: Mapping[str, Json] = NOTHING
+    cluster: str | None = None
+    slice: str | None = None
+    repeat: int = 0
+    output: Json = None
+    failure: Failure | None = None
+    scores: Mapping[str, Score] = NOTHING
+    metrics: Mapping[str, float] = NOTHING
+    artifacts: tuple[Artifact, ...] = ()
+    about: Mapping[str, str] = NOTHING
+    took: float = 0.0
+    attempts: int = 0
+    reused: bool = False
+    reused_from: str = ""
+    metadata: Mapping[str, Json] = NOTHING
+    input: Json = None
+    expected: Json = None
+    calls: tuple[str, ...] = ()
+    anchor: bool = False
+    block: str = ""
+    plot: str = ""
+    found: FoundAnswer | None = None
+
+    @property
+    def answer(self) -> Json | NoAnswer:
+        """What is scored: the transform's answer, or without a transform the output."""
+        return self.output if self.found is None else self.found.value
+
+    @property
+    def no_answer(self) -> str:
+        """Why the output has no answer; empty if it has one, or there is no transform result."""
+        return self.answer.reason if isinstance(self.answer, NoAnswer) else ""
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars for its calls when they were bought; None if a price is unknown."""
+        return self.metrics.get("cost") if self.metrics.get("calls") else 0.0
+
+    @property
+    def spent(self) -> float | None:
+        """US dollars for its calls in this run; 0 if the trial was reused."""
+        return 0.0 if self.reused or not self.metrics.get("calls") else self.metrics.get("spent")
+
+    @property
+    def unit(self) -> tuple[str, str]:
+        """The independent unit of evidence: the cluster, or else the case."""
+        return ("case", self.case_id) if self.cluster is None else ("cluster", self.cluster)
+
+
+class ScoreRow(msgspec.Struct, frozen=True):
+    """A score with its trial."""
+
+    trial: TrialResult
+    score: Score
+
+
+class FailureRow(msgspec.Struct, frozen=True):
+    """A failure of a trial (stage "generate"), its transform ("transform") or a score ("evaluate")."""
+
+    trial: TrialResult
+    stage: str
+    state: State
+    failure: Failure | None
+    score: str = ""
+
+
+def failures(trial: TrialResult) -> Iterator[FailureRow]:
+    """The trial's own failure or, if it succeeded, those of its transform or its scores."""
+    if trial.state in FAILED:
+        yield FailureRow(trial, "generate", trial.state, trial.failure)
+    elif trial.found is not None and trial.found.state in FAILED:
+        yield FailureRow(trial, "transform", trial.found.state, trial.found.failure)
+    elif trial.state == State.succeeded:
+        for score in trial.scores.values():
+            if score.state in FAILED:
+                yield FailureRow(trial, "evaluate", score.state, score.failure, score.name)
+
+
+def named(score: Score) -> dict[str, Json]:
+    """A score's values by name: "name" for a plain value, "name.key" for a dict.
+
+    Empty without verdict.
+    """
+    if score.state != State.succeeded or score.no_verdict:
+        return {}
+    if isinstance(score.value, Mapping):
+        return {f"{score.name}.{key}": value for key, value in score.value.items()}
+    return {score.name: score.value}
+
+
+def parts(score: Score) -> dict[str, float | str]:
+    """A score's values for analysis: bools become 0 and 1, texts stay, reasons are left out.
+
+    Numbers beyond the range that evaluators may return are left out as well.
+    """
+    values = {
+        name: value for name, value in named(score).items() if name == score.name or not is_reason(name)
+    }
+    found = {name: value if isinstance(value, str) else float(value) for name, value in values.items()}
+    return {name: value for name, value in found.items() if isinstance(value, str) or abs(value) < LARGEST}
+
+
+def numbers(score: Score) -> dict[str, float]:
+    """The numeric parts of a score; texts are categories and have no mean."""
+    return {name: value for name, value in parts(score).items() if not isinstance(value, str)}

@@ -1,0 +1,1 @@
+"""Confidence intervals: of means, proportions, quantiles, ratios, and by resampling."""

@@ -1,0 +1,299 @@
+"""Confidence intervals of a mean, cluster-robust standard errors, and bounds for missing scores.
+
+Where the standard error cannot be estimated, the interval is the whole range (proportions) or unknown (bounds
+of None), never a single point. The unit of evidence is the cluster: repeats of one case add information about
+that case and little about other cases.
+
+For missing scores, `bounds` reports the complete-case estimate beside two worst-case imputations: all missing
+scores at the worst possible value and all at the best. The mean over all cases lies between these, whatever
+the missingness mechanism.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from peira.stats.inputs import Codes, Floats, coded, flat, is_binary, is_rounding, sizes, totals, upper
+from peira.stats.intervals.proportions import Clusters, exact, wilson
+from peira.stats.student import Spread, around
+from peira.stats.values import Estimate
+
+# Cluster-robust standard errors
+
+
+def spread(data: Floats, codes: Codes) -> Spread:
+    """The cluster-robust standard error of the mean and its Satterthwaite degrees of freedom.
+
+    The variance is bias-reduced (each cluster's squared residual sum is divided by one minus the cluster's
+    share of the values), hence unbiased under homoscedastic clusters. The degrees of freedom assume an
+    exchangeable intra-cluster correlation estimated from the data; they are G - 1 for G clusters of equal
+    size and fewer for unequal sizes. Needs at least two clusters.
+    """
+    n, each = data.size, sizes(codes)
+    residuals = totals(codes, data - data.mean())
+    leverage = 1 / (1 - each / n)
+    error = math.sqrt(float(residuals**2 @ leverage)) / n
+    return Spread(error, _satterthwaite(each, leverage, _correlation(data, codes, each)))
+
+
+def _satterthwaite(each: Floats, weights: Floats, correlation: float) -> float:
+    """Degrees of freedom (E Q)^2 / (Var Q / 2) of the cluster-robust variance.
+
+    Q is the weighted sum of squared cluster sums of residuals.
+
+    The cluster sums of residuals have covariance diag(v) + a b' + b a' + s a a', in the names used below, so
+    that both moments are computed without forming the matrix.
+    """
+    n = float(each.sum())
+    v = each * (1 + (each - 1) * correlation)
+    a, b, s = each, -v / n, float(v.sum()) / n**2
+    rest = 2 * a * b + s * a * a
+    aa, ab, bb = (float(weights @ (x * y)) for x, y in ((a, a), (a, b), (b, b)))
+    low_rank = 2 * aa * bb + 2 * ab**2 + 4 * s * aa * ab + s**2 * aa**2
+    squares = float(weights**2 @ (v * v + 2 * v * rest)) + low_rank
+    return float(weights @ (v + rest)) ** 2 / squares
+
+
+def _correlation(data: Floats, codes: Codes, each: Floats) -> float:
+    """The intra-cluster correlation by one-way analysis of variance, clipped to [0, 1]."""
+    n, groups = data.size, each.size
+    if n == groups:
+        return 0.0
+    means = totals(codes, data) / each
+    within = float(((data - means[codes]) ** 2).sum()) / (n - groups)
+    between = float(each @ (means - data.mean()) ** 2) / (groups - 1)
+    typical = (n - float(each @ each) / n) / (groups - 1)
+    variance = max(0.0, (between - within) / typical)
+    return variance / (variance + within) if variance > 0 else 0.0
+
+
+def two_way(
+    values: ArrayLike, one: Iterable[Hashable], two: Iterable[Hashable], level: float = 0.95
+) -> Estimate:
+    """The mean with two-way clustered standard errors (Cameron, Gelbach and Miller).
+
+    For values that are correlated in two ways, such as within cases and within judges: the variance clustered
+    by `one`, plus that clustered by `two`, minus that clustered by both. Each has its factor G/(G-1), and the
+    t quantile uses the smaller number of clusters minus 1. The variance is never taken below either one-way
+    variance, since the difference can be too small or negative. Unknown with fewer than two clusters in
+    either way, or without variation.
+    """
+    data = flat(values)
+    upper(level)
+    (rows, n_rows), (columns, n_columns) = coded(one, data.size), coded(two, data.size)
+    mean, fewest = float(data.mean()), min(n_rows, n_columns)
+    if fewest < 2:
+        return Estimate(mean, None, None, data.size, "unknown")
+    either = [_variance(data, codes, n) for codes, n in ((rows, n_rows), (columns, n_columns))]
+    both = rows * n_columns + columns
+    _, cells = np.unique(both, return_inverse=True)
+    variance = sum(either) - _variance(data, cells, int(cells.max()) + 1)
+    error = math.sqrt(max(variance, *either))
+    if is_rounding(error, data):
+        return Estimate(mean, None, None, data.size, "unknown")
+    bounds = around(mean, Spread(error, fewest - 1), level)
+    return Estimate(mean, *bounds, data.size, "two-way clustered")
+
+
+def _variance(data: Floats, codes: Codes, groups: int) -> float:
+    """The one-way cluster-robust variance of the mean, with the factor G/(G-1)."""
+    residuals = totals(codes, data - data.mean())
+    return groups / (groups - 1) * float(residuals @ residuals) / data.size**2
+
+
+# Intervals
+
+FEW = 19
+"""With fewer units than this that differ from the most common value, skewness cannot be assessed."""
+
+__all__ = ["Estimate", "clustered", "estimate", "mean_t", "wilson"]
+
+
+def mean_t(values: ArrayLike, level: float = 0.95) -> Estimate:
+    """Student's t interval of the mean of independent values.
+
+    Bounds are unknown (None) for a single value and for constant values, whose standard error cannot be
+    estimated. The method is "t (skewed)" if the values are so skewed for their number that coverage falls
+    below the nominal level, and "t (few)" if there are too few to assess skewness.
+    """
+    data = flat(values)
+    found = _from_spread(data, data.size, level, "t")
+    return _with_skewness_remark(found, data, np.ones(data.size))
+
+
+def clustered(values: ArrayLike, clusters: Iterable[Hashable], level: float = 0.95) -> Estimate:
+    """The mean of values that come in clusters, such as repeats of a case.
+
+    One cluster: the whole range for 0/1 values, else unknown. 0/1 values: Wilson's score interval averaged
+    over the intra-cluster correlations compatible with the data ("wilson on clusters"). Other values: a t
+    interval with the bias-reduced cluster-robust standard error and Satterthwaite degrees of freedom. If that
+    standard error is zero because all cluster sums of residuals vanish, each cluster counts as one value ("t
+    on clusters"); the bounds are unknown if the single values do not vary either.
+    """
+    data = flat(values)
+    codes, groups = coded(clusters, data.size)
+    return _clustered(data, codes, groups, level)
+
+
+def estimate(values: ArrayLike, clusters: Iterable[Hashable], level: float = 0.95) -> Estimate:
+    """The mean with the interval method chosen by the kind of data.
+
+    - one cluster (hence also one value): the whole range [0, 1] for 0/1 values, else unknown;
+    - one value per cluster: exact (Blaker) for 0/1 values, else Student's t;
+    - several values in some cluster: see `clustered`.
+
+    Values count as a proportion if all are 0 or 1. Known bounds satisfy `low <= mean <= high` and `low <
+    high`. Raises ValueError for no values, values that are not finite, and unequal lengths.
+    """
+    data = flat(values)
+    codes, groups = coded(clusters, data.size)
+    if is_binary(data) and groups == data.size > 1:
+        return exact(int(data.sum()), data.size, level)
+    return _clustered(data, codes, groups, level)
+
+
+def graded(data: Floats, codes: Codes, groups: int, level: float) -> Estimate:
+    """The t interval of a mean, clustered if needed; 0/1 values are not treated as a proportion.
+
+    `codes` are the cluster codes of `data` and `groups` their number. Unknown with a single cluster.
+    """
+    if groups == data.size:
+        return mean_t(data, level)
+    if groups == 1:
+        return _unknown(data)
+    found, mean = spread(data, codes), float(data.mean())
+    if is_rounding(found.error, data):
+        return _from_spread(data, groups, level, "t on clusters")
+    bounds = around(mean, found, level)
+    each = sizes(codes)
+    return _with_skewness_remark(
+        Estimate(mean, *bounds, data.size, "clustered"), totals(codes, data) / each, each
+    )
+
+
+def _clustered(data: Floats, codes: Codes, groups: int, level: float) -> Estimate:
+    """`clustered` for prepared arrays: the proportion interval for 0/1 values, else the t interval."""
+    upper(level)
+    if not is_binary(data):
+        return graded(data, codes, groups, level)
+    mean = float(data.mean())
+    if groups == 1:
+        return Estimate(mean, 0.0, 1.0, data.size, "whole range")
+    bounds = Clusters(totals(codes, data), sizes(codes)).bounds(level)
+    return Estimate(mean, *bounds, data.size, "wilson on clusters")
+
+
+def _from_spread(data: Floats, units: int, level: float, method: str) -> Estimate:
+    """A t interval from the standard deviation of single values, with `units` as the sample size."""
+    upper(level)
+    deviation = float(data.std(ddof=1)) if units > 1 else 0.0
+    if is_rounding(deviation, data):
+        return _unknown(data)
+    mean, found = float(data.mean()), Spread(deviation / math.sqrt(units), units - 1.0)
+    return Estimate(mean, *around(mean, found, level), data.size, method)
+
+
+def _with_skewness_remark(found: Estimate, units: Floats, weights: Floats) -> Estimate:
+    """Append "skewed" or "few" to the method if a t interval of the weighted mean may undercover.
+
+    The threshold is twice Cochran's rule, that is 50 times the squared skewness, compared with the effective
+    number of units under unequal weights; skewness within two of its standard errors is ignored. With fewer
+    than `FEW` units that differ from the most common value, skewness cannot be assessed.
+    """
+    n, centred = units.size, units - units.mean()
+    scale = float(np.abs(centred).max())
+    if found.low is None or is_rounding(scale, units):
+        return found
+    if n < 3:
+        return _with_remark(found, "few")
+    scaled = centred / scale
+    skewness = abs(float((scaled**3).mean())) / float((scaled**2).mean()) ** 1.5
+    chance = math.sqrt(6 * n * (n - 1) / ((n - 2) * (n + 1) * (n + 3)))
+    effective = float((weights**2).sum()) ** 3 / float((weights**3).sum()) ** 2
+    if effective < 50 * skewness**2 and skewness > 2 * chance:
+        return _with_remark(found, "skewed")
+    differing = n - int(np.unique(units, return_counts=True)[1].max())
+    return _with_remark(found, "few") if differing < FEW else found
+
+
+def _with_remark(found: Estimate, what: str) -> Estimate:
+    """The same estimate with a remark in parentheses after its method."""
+    return Estimate(found.mean, found.low, found.high, found.n, f"{found.method} ({what})")
+
+
+def _unknown(data: Floats) -> Estimate:
+    """The mean with unknown bounds."""
+    return Estimate(float(data.mean()), None, None, data.size, "unknown")
+
+
+# Bounds for missing scores
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The mean over observed scores, and its range over all possible values of the missing ones.
+
+    `complete` is the complete-case estimate, None if everything is missing. `low` and `high` are the means
+    with every missing score at the worst and at the best value; None if the score has no such value. `lowest`
+    and `highest` are the outer confidence bounds of these two, which cover sampling error and missingness
+    together.
+    """
+
+    complete: Estimate | None
+    low: float | None
+    high: float | None
+    lowest: float | None
+    highest: float | None
+    missing: int
+
+
+def bounds(
+    values: ArrayLike,
+    clusters: Iterable[Hashable],
+    missing: Iterable[Hashable],
+    worst: float | None = 0.0,
+    best: float | None = 1.0,
+    level: float = 0.95,
+) -> Bounds:
+    """Worst-case bounds of a mean with missing scores.
+
+    `values` and `clusters` describe the observed scores, `missing` the clusters of the missing ones. `worst`
+    and `best` are the smallest and largest possible score, None for a score that is unbounded on that side.
+    Raises ValueError for values outside that range.
+    """
+    known, labels, lost = np.asarray(values, dtype=np.float64), list(clusters), list(missing)
+    if known.size != len(labels):
+        raise ValueError(f"{known.size} values, but {len(labels)} cluster labels")
+    if worst is not None and best is not None and not worst < best:
+        raise ValueError(f"the worst value must lie below the best, not {worst} and {best}")
+    if known.size and not _is_within(known, worst, best):
+        raise ValueError(f"every value must lie between {worst} and {best}")
+    complete = estimate(flat(known), labels, level) if known.size else None
+    ends = [_imputed(known, labels, lost, end, level) for end in (worst, best)]
+    low, high = (None if end is None else end.mean for end in ends)
+    lowest = None if ends[0] is None else ends[0].low
+    highest = None if ends[1] is None else ends[1].high
+    return Bounds(complete, low, high, lowest, highest, len(lost))
+
+
+def _imputed(
+    known: np.ndarray, labels: list[Hashable], lost: list[Hashable], end: float | None, level: float
+) -> Estimate | None:
+    """The estimate with every missing score imputed as `end`.
+
+    None if there is no such value or no data.
+    """
+    if (end is None and lost) or not (labels or lost):
+        return None
+    filled = np.concatenate([known, np.full(len(lost), end or 0.0)])
+    return estimate(filled, labels + lost, level)
+
+
+def _is_within(known: np.ndarray, worst: float | None, best: float | None) -> bool:
+    """Whether all values lie within the possible range."""
+    return (worst is None or float(known.min()) >= worst) and (best is None or float(known.max()) <= best)

@@ -1,0 +1,1 @@
+"""Fitted models: response surfaces, variance components, random effects, Bradley-Terry."""

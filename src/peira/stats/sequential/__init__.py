@@ -1,0 +1,1 @@
+"""Inference that stays valid under repeated interim looks."""

@@ -1,0 +1,1 @@
+"""Hypothesis tests, and corrections for several of them."""

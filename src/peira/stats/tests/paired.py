@@ -1,0 +1,130 @@
+"""Paired differences: the estimate, and tests of the null hypothesis of no difference.
+
+Equal positions of both sides belong to the same case; give one value per case and side (the mean over its
+repeats). `clusters` labels cases that are related.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from peira.stats.inputs import Floats, coded, is_binary, is_rounding, pairs, totals, upper
+from peira.stats.intervals.means import graded, spread
+from peira.stats.student import p_value
+from peira.stats.tests.mcnemar import tango
+from peira.stats.tests.permutation import ROUNDS, sign_flip
+from peira.stats.values import Alternative, Estimate, TestResult
+
+
+def difference(
+    one: ArrayLike, two: ArrayLike, clusters: Iterable[Hashable] | None = None, level: float = 0.95
+) -> Estimate:
+    """The mean of `one - two` with the interval method chosen by the kind of data.
+
+    0/1 values of unrelated cases: Tango's score interval. Everything else: a t interval of the differences,
+    cluster-robust where cases are related. If the differences do not vary: Tango's with each cluster as one
+    case for 0/1 values, unknown bounds for others.
+    """
+    first, second = pairs(one, two)
+    codes, groups = coded(clusters, first.size)
+    binary = is_binary(first) and is_binary(second)
+    if binary and groups == first.size:
+        return tango(int((first > second).sum()), int((first < second).sum()), first.size, level)
+    upper(level)
+    found = graded(first - second, codes, groups, level)
+    return _bounded(found, first - second, groups, level) if binary and groups > 1 else found
+
+
+def paired_t(
+    one: ArrayLike,
+    two: ArrayLike,
+    clusters: Iterable[Hashable] | None = None,
+    alternative: Alternative = "two-sided",
+) -> TestResult:
+    """The paired t test of a mean difference of 0; cluster-robust where cases are related.
+
+    Without variation p is 1 if every difference is 0, else unknown.
+    """
+    first, second = pairs(one, two)
+    codes, groups = coded(clusters, first.size)
+    data = first - second
+    method = "paired t" if groups == data.size else "paired t, clustered"
+    found = spread(data, codes) if groups > 1 else None
+    if found is None or is_rounding(found.error, np.concatenate([first, second])):
+        return _no_spread(data, method)
+    statistic = float(data.mean()) / found.error
+    return TestResult(p_value(statistic, found.df, alternative), statistic, data.size, method)
+
+
+def paired_permutation(
+    one: ArrayLike,
+    two: ArrayLike,
+    clusters: Iterable[Hashable] | None = None,
+    alternative: Alternative = "two-sided",
+    seed: int = 0,
+    rounds: int = ROUNDS,
+) -> TestResult:
+    """The paired permutation test: the sides are exchanged cluster by cluster (see `sign_flip`).
+
+    Exact for few clusters, otherwise `rounds` random sign flips from a seeded generator; the method says
+    which.
+    """
+    first, second = pairs(one, two)
+    codes, groups = coded(clusters, first.size)
+    p, statistic, exact = sign_flip(totals(codes, first - second), alternative, seed, rounds)
+    kind = "exact" if exact else f"{rounds:,} random flips"
+    of = "" if groups == first.size else ", clustered"
+    return TestResult(p, statistic / first.size, first.size, f"sign-flip permutation{of} ({kind})")
+
+
+def wilcoxon(one: ArrayLike, two: ArrayLike, alternative: Alternative = "two-sided") -> TestResult:
+    """Wilcoxon's signed-rank test of unrelated cases; zero differences are dropped.
+
+    Without other differences p is 1.
+    """
+    from scipy.stats import wilcoxon as scipy_wilcoxon
+
+    first, second = pairs(one, two)
+    data = first - second
+    data = data[data != 0]
+    if data.size == 0:
+        return TestResult(1.0, None, first.size, "wilcoxon, no differences")
+    found = scipy_wilcoxon(data, alternative=alternative)
+    return TestResult(float(found.pvalue), float(found.statistic), first.size, "wilcoxon signed rank")
+
+
+def sign_test(one: ArrayLike, two: ArrayLike, alternative: Alternative = "two-sided") -> TestResult:
+    """The exact sign test of unrelated cases; zero differences are dropped.
+
+    The statistic is the number of positive differences. Without other differences p is 1.
+    """
+    from scipy.stats import binomtest
+
+    first, second = pairs(one, two)
+    won, lost = int((first > second).sum()), int((first < second).sum())
+    if won + lost == 0:
+        return TestResult(1.0, None, first.size, "sign test, no differences")
+    p = float(binomtest(won, won + lost, alternative=alternative).pvalue)
+    return TestResult(p, float(won), first.size, "sign test")
+
+
+def _bounded(found: Estimate, data: Floats, groups: int, level: float) -> Estimate:
+    """Clip the interval of a difference of 0/1 values to [-1, 1].
+
+    Without variation, Tango's on clusters.
+    """
+    if found.low is not None and found.high is not None and found.method != "t on clusters":
+        return Estimate(found.mean, max(found.low, -1.0), min(found.high, 1.0), found.n, found.method)
+    won, lost = (round(groups * float((sign * data > 0).mean())) for sign in (1, -1))
+    clustered = tango(won, lost, groups, level)
+    return Estimate(found.mean, clustered.low, clustered.high, found.n, "tango on clusters")
+
+
+def _no_spread(data: Floats, method: str) -> TestResult:
+    """The result without variation: p is 1 if every difference is 0, else unknown."""
+    if bool((data == 0).all()):
+        return TestResult(1.0, None, data.size, f"{method}, no differences")
+    return TestResult(None, None, data.size, "unknown")

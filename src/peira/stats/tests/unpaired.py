@@ -1,0 +1,129 @@
+"""Unpaired differences: the estimate, and tests of the null hypothesis of no difference.
+
+The `clusters` of a side label values that belong together: repeats of a case, or related cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from numpy.typing import ArrayLike
+
+from peira.stats import student
+from peira.stats.inputs import Floats, coded, flat, is_binary, is_rounding, upper
+from peira.stats.intervals.means import estimate, spread
+from peira.stats.student import Spread
+from peira.stats.tests.permutation import ROUNDS, shuffle
+from peira.stats.tests.two_proportions import mover, newcombe
+from peira.stats.values import Alternative, Estimate, TestResult
+
+Labels = Iterable[Hashable] | None
+"""Cluster labels of one side; None if its values are independent."""
+
+
+def unpaired_difference(
+    one: ArrayLike,
+    two: ArrayLike,
+    clusters_one: Labels = None,
+    clusters_two: Labels = None,
+    level: float = 0.95,
+) -> Estimate:
+    """The difference of two independent means, with an interval that fits the data.
+
+    0/1 values: Newcombe's hybrid of the two single intervals. Everything else: Welch's t interval, from
+    cluster-robust errors where values are clustered. Unknown if a side has a single cluster, or neither
+    varies.
+    """
+    first, second = flat(one), flat(two)
+    if is_binary(first) and is_binary(second):
+        return _binary(first, second, clusters_one, clusters_two, level)
+    upper(level)
+    mean, n = float(first.mean() - second.mean()), first.size + second.size
+    found = _error(first, second, clusters_one, clusters_two)
+    if found is None:
+        return Estimate(mean, None, None, n, "unknown")
+    method = "welch" if clusters_one is None and clusters_two is None else "welch, clustered"
+    return Estimate(mean, *student.around(mean, found, level), n, method)
+
+
+def welch(
+    one: ArrayLike,
+    two: ArrayLike,
+    clusters_one: Labels = None,
+    clusters_two: Labels = None,
+    alternative: Alternative = "two-sided",
+) -> TestResult:
+    """Welch's t test of equal means; with clusters, from cluster-robust errors.
+
+    Unknown if a side has a single cluster, or neither side varies.
+    """
+    first, second = flat(one), flat(two)
+    n, found = first.size + second.size, _error(first, second, clusters_one, clusters_two)
+    if found is None:
+        return TestResult(None, None, n, "unknown")
+    statistic = float(first.mean() - second.mean()) / found.error
+    method = "welch" if clusters_one is None and clusters_two is None else "welch, clustered"
+    return TestResult(student.p_value(statistic, found.df, alternative), statistic, n, method)
+
+
+def permutation(
+    one: ArrayLike,
+    two: ArrayLike,
+    alternative: Alternative = "two-sided",
+    seed: int = 0,
+    rounds: int = ROUNDS,
+) -> TestResult:
+    """The permutation test of exchangeable group labels (see `shuffle`).
+
+    Exact for few values, otherwise `rounds` random shuffles from a seeded generator; the method says which.
+    """
+    first, second = flat(one), flat(two)
+    p, statistic, exact = shuffle(first, second, alternative, seed, rounds)
+    kind = "exact" if exact else f"{rounds:,} random shuffles"
+    return TestResult(p, statistic, first.size + second.size, f"permutation ({kind})")
+
+
+def mann_whitney(one: ArrayLike, two: ArrayLike, alternative: Alternative = "two-sided") -> TestResult:
+    """The Mann-Whitney U test: exact for few values without ties.
+
+    If all values are equal p is 1.
+    """
+    from scipy.stats import mannwhitneyu
+
+    first, second = flat(one), flat(two)
+    n = first.size + second.size
+    if first.min() == first.max() == second.min() == second.max():
+        return TestResult(1.0, None, n, "mann-whitney, no differences")
+    found = mannwhitneyu(first, second, alternative=alternative)
+    return TestResult(float(found.pvalue), float(found.statistic), n, "mann-whitney")
+
+
+def _binary(first: Floats, second: Floats, one: Labels, two: Labels, level: float) -> Estimate:
+    """The difference of two proportions: Newcombe's, or MOVER from clustered intervals."""
+    if one is None and two is None:
+        return newcombe(int(first.sum()), first.size, int(second.sum()), second.size, level)
+    return mover(
+        *(
+            estimate(data, range(data.size) if labels is None else labels, level)
+            for data, labels in ((first, one), (second, two))
+        )
+    )
+
+
+def _error(first: Floats, second: Floats, one: Labels, two: Labels) -> Spread | None:
+    """The standard error of the difference; None if a side has one cluster or neither side varies."""
+    found = [_spread(data, labels) for data, labels in ((first, one), (second, two))]
+    if found[0] is None or found[1] is None:
+        return None
+    if found[0].error == found[1].error == 0:
+        return None
+    return student.independent(found[0], found[1])
+
+
+def _spread(data: Floats, labels: Labels) -> Spread | None:
+    """The standard error of one side's mean: 0 without variation, None with a single cluster."""
+    codes, groups = coded(labels, data.size)
+    if groups < 2:
+        return None
+    found = spread(data, codes)
+    return Spread(0.0, found.df) if is_rounding(found.error, data) else found

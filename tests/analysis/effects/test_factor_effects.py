@@ -1,0 +1,261 @@
+"""Effects, analysis of variance and mixed models, against analyses written independently."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.formula.api import ols
+from statsmodels.stats.anova import anova_lm
+
+from peira.errors import Invalid, Unknown
+
+
+def correct(gsm8k):
+    """A row for each problem: small and large by plain, small and large by verified."""
+    found = {(t.case_id, t.condition["size"], t.condition["method"]): t.scores["match"].value for t in gsm8k}
+    cases = sorted({case for case, _, _ in found})
+    order = [("6b", "finetuning"), ("175b", "finetuning"), ("6b", "verification"), ("175b", "verification")]
+    return np.array([[found[case, *cell] for cell in order] for case in cases], dtype=float)
+
+
+def t_interval(differences):
+    found = stats.ttest_1samp(differences, 0)
+    return (differences.mean(), *found.confidence_interval(), found.pvalue)
+
+
+def shown(effects, term):
+    one = effects.effect(term)
+    return (one.estimate.mean, one.estimate.low, one.estimate.high, one.p)
+
+
+def test_a_published_factorial_agrees_with_a_reference_analysis(gsm8k):
+    table, found = correct(gsm8k), gsm8k.effects()
+    assert len(table) == 1319
+    small_plain, large_plain, small_verified, large_verified = table.T
+    expected = {
+        "size": (large_plain - small_plain + large_verified - small_verified) / 2,
+        "method": (small_verified - small_plain + large_verified - large_plain) / 2,
+        "size x method": (large_verified - small_verified) - (large_plain - small_plain),
+    }
+    for term, differences in expected.items():
+        assert shown(found, term) == pytest.approx(t_interval(differences), abs=1e-9), term
+    means = {(m.factor, m.level): m.estimate for m in found.means}
+    assert means["size", "175b"].mean == pytest.approx((large_plain.mean() + large_verified.mean()) / 2)
+    assert all(m.low < m.mean < m.high for m in means.values())
+    assert "size x method" in found.sentence
+
+
+def test_the_comparison_of_a_published_factorial_agrees_too(gsm8k):
+    table = correct(gsm8k)
+    found = gsm8k.compare("size").contrasts[0].difference
+    differences = (table[:, 1] - table[:, 0] + table[:, 3] - table[:, 2]) / 2
+    assert (found.mean, found.low, found.high) == pytest.approx(t_interval(differences)[:3], abs=1e-9)
+
+
+def noisy(trial, seed=0, lose=0):
+    """Three models by two styles on twenty cases, with effects, noise and a few cells lost."""
+    rng = np.random.default_rng(seed)
+    level = rng.normal(size=20)
+    trials = [
+        trial(c, float(level[c] + 0.5 * (m == "b") + 0.3 * s + rng.normal()), model=m, style=s)
+        for c in range(20)
+        for m in "abc"
+        for s in (0, 1)
+    ]
+    return [t for t in trials if t.id not in {t.id for t in rng.permutation(np.array(trials, object))[:lose]}]
+
+
+def frame(trials):
+    import pandas
+
+    rows = [{"case": t.case_id, **t.condition, "y": t.scores["match"].value} for t in trials]
+    return pandas.DataFrame(rows)
+
+
+@pytest.mark.parametrize("lose", [0, 9])
+@pytest.mark.parametrize("kind", [2, 3])
+def test_analysis_of_variance_agrees_with_statsmodels(trial, results, kind, lose):
+    trials = noisy(trial, lose=lose)
+    found = results(trials).anova(type=kind)
+    model = ols("y ~ C(case, Sum) + C(model, Sum) * C(style, Sum)", frame(trials)).fit()
+    reference = anova_lm(model, typ=kind)
+    names = ("C(model, Sum)", "C(style, Sum)", "C(model, Sum):C(style, Sum)")
+    for source, name in zip(found.sources, names, strict=True):
+        row = reference.loc[name]
+        assert (source.df, source.squares, source.f, source.p) == pytest.approx(
+            (row["df"], row["sum_sq"], row["F"], row["PR(>F)"]), rel=1e-7
+        )
+    residual = reference.loc["Residual"]
+    assert (found.error_df, found.error_squares) == pytest.approx((residual["df"], residual["sum_sq"]))
+
+
+def test_lost_cells_leave_the_effects_of_least_squares(trial, results):
+    trials = noisy(trial, lose=15)
+    found = results(trials).effects()
+    model = ols("y ~ C(case, Sum) + C(model, Sum) * C(style, Sum)", frame(trials)).fit()
+    assert found.effect("style").estimate.mean == pytest.approx(-2 * model.params["C(style, Sum)[S.0]"])
+    assert found.effect("model").estimate.mean == pytest.approx(model.params["C(model, Sum)[S.a]"])
+
+
+def test_hotelling_decides_about_a_factor_of_three_levels(trial, results):
+    trials = noisy(trial)
+    wide = frame(trials).groupby(["case", "model"])["y"].mean().unstack()
+    gaps = np.stack([wide["b"] - wide["a"], wide["c"] - wide["a"]], axis=1)
+    t2 = len(gaps) * gaps.mean(0) @ np.linalg.solve(np.cov(gaps.T), gaps.mean(0))
+    f = t2 * (len(gaps) - 2) / (2 * (len(gaps) - 1))
+    found = next(test for test in results(trials).effects().tests if test.term == "model")
+    assert (found.f, found.df_error) == pytest.approx((f, len(gaps) - 2))
+    assert found.p == pytest.approx(stats.f.sf(f, 2, len(gaps) - 2))
+
+
+def test_aliased_terms_are_named_and_not_estimated(trial, results):
+    rng = np.random.default_rng(1)
+    trials = [trial(c, rng.normal(), a=a, b=b, c=a * b) for c in range(8) for a in (-1, 1) for b in (-1, 1)]
+    found = results(trials).effects()
+    assert [one.term for one in found.effects] == ["a", "b", "c"]
+    assert "a x b cannot be told apart from c" in found.notes
+
+
+def test_the_linear_mixed_model_of_a_full_table_has_the_same_effects(trial, results):
+    trials = noisy(trial)
+    linear, plain = results(trials).mixed(), results(trials).effects()
+    for one, two in zip(linear.effects, plain.effects, strict=True):
+        assert (one.term, one.label) == (two.term, two.label)
+        assert one.estimate.mean == pytest.approx(two.estimate.mean, abs=1e-6)
+        assert one.estimate.low < one.estimate.mean < one.estimate.high
+
+
+def test_the_marginal_model_finds_the_odds_ratio_of_the_table(gsm8k):
+    found = gsm8k.mixed(kind="marginal")
+    share = correct(gsm8k).mean(axis=0)
+    odds = np.log(share / (1 - share))
+    interaction = (odds[3] - odds[2]) - (odds[1] - odds[0])
+    assert found.effect("size x method").estimate.mean == pytest.approx(interaction, abs=1e-6)
+    assert found.effect("size").estimate.mean == pytest.approx((odds[1] - odds[0] + odds[3] - odds[2]) / 2)
+
+
+def test_perfect_separation_has_no_finite_odds(trial, results):
+    found = results([trial(c, m == "b", model=m) for c in range(9) for m in "ab"]).mixed(kind="logistic")
+    assert found.effects == ()
+    assert found.sentence.startswith("No logistic mixed model: every answer with model=a is wrong")
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({}, "nothing can be said"),
+        ({(c, m): 0.5 * (m == "a") for c in range(12) for m in "ab"}, "nothing can be said"),
+        ({(c, m): None for c in range(5) for m in "ab"}, "No trial has a score"),
+        ({(c, "a"): 1 for c in range(5)}, "No factor varies"),
+    ],
+    ids=["nothing", "zero variance", "all failed", "one level"],
+)
+def test_degenerate_results_say_so(trial, results, values, sentence):
+    found = results([trial(c, value, model=m) for (c, m), value in values.items()]).effects()
+    assert sentence in str(found)
+    assert all(one.estimate.low is None and one.p is None for one in found.effects)
+    assert json.loads(found.to_json())["score"] == found.score
+    assert found.markdown()
+
+
+@pytest.mark.parametrize(("cases", "p"), [(1, 1), (5, 0.0625)])
+def test_yes_and_no_that_never_vary_are_judged_as_comparisons_judge_them(trial, results, cases, p):
+    found = results([trial(c, m == "a", model=m) for c in range(cases) for m in "ab"])
+    (effect,), (contrast,) = found.effects().effects, found.compare("model").contrasts
+    assert (effect.estimate, effect.p) == (contrast.difference, pytest.approx(p))
+    assert (effect.estimate.mean, effect.estimate.low) == (-1, -1)
+    assert "not clear" in found.effects().sentence
+
+
+def test_equal_scores_show_no_difference_and_no_made_up_certainty(trial, results):
+    one = results([trial(c, 0.5, model=m) for c in range(5) for m in "ab"]).effects().effects[0]
+    assert (one.estimate.mean, one.estimate.low, one.p) == (0, None, 1)
+
+
+def test_more_cases_or_more_repeats(trial, results):
+    rng = np.random.default_rng(2)
+    level = {(c, m): rng.normal() for c in range(40) for m in "ab"}
+
+    def said(noise):
+        trials = [
+            trial(c, level[c, m] + noise * rng.normal(), model=m, repeat=r)
+            for c in range(40)
+            for m in "ab"
+            for r in range(4)
+        ]
+        return results(trials).effects().variance
+
+    quiet, loud = said(0.1), said(10.0)
+    assert quiet.repeats < 0.02 < 0.2 < loud.repeats <= quiet.cases
+    assert "more cases buy more" in quiet.sentence
+    assert quiet.repeat == pytest.approx(0.01, rel=0.3)
+    assert math.isclose(quiet.cases, 1 - 0.5**0.5)
+
+
+def test_lost_trials_do_not_pass_for_noise_of_repeats(trial, results):
+    def right(case, model):
+        return None if (case, model) == (3, "b") else case % 3 == 0 or model == "b"
+
+    trials = [trial(c, right(c, m), model=m, repeat=r) for c in range(12) for m in "ab" for r in range(2)]
+    found = results(trials).effects().variance
+    assert (found.repeat, found.repeats) == (0, 0)
+    ragged = [t for t in trials if (t.case_id, t.condition["model"]) != ("1", "a") and int(t.case_id) < 2]
+    assert results(ragged).effects().variance.repeat == 0
+
+
+def test_bad_wishes_are_refused(trial, results):
+    found = results([trial(c, 1, model=m) for c in range(3) for m in "ab"])
+    with pytest.raises(Unknown, match="model"):
+        found.effects("modle")
+    with pytest.raises(Invalid, match="order"):
+        found.effects(order=0, level=2)
+    with pytest.raises(Invalid, match="type"):
+        found.anova(type=1)
+    with pytest.raises(Invalid, match="kind"):
+        found.mixed(kind="probit")
+
+
+SIRSTV = """
+196.3052 196.1240 196.1890 196.2569 196.3403
+196.3042 196.3825 196.1669 196.3257 196.0422
+196.1303 196.2005 196.2889 196.0343 196.1811
+196.2795 196.1748 196.1494 196.1485 195.9885
+196.2119 196.1051 196.1850 196.0052 196.2090
+"""
+
+
+def test_a_certified_analysis_of_variance(trial, results):
+    """NIST StRD, "SiRstv": resistivity of silicon wafers by five instruments, with certified values."""
+    rows = [[float(value) for value in line.split()] for line in SIRSTV.split("\n") if line]
+    made = [trial(f"{i} {j}", v, instrument=str(i)) for i, row in enumerate(rows) for j, v in enumerate(row)]
+    found = results(made).anova()
+    assert (found.sources[0].df, found.error_df) == (4, 20)
+    assert found.sources[0].squares == pytest.approx(5.11462616000000e-02, rel=1e-9)
+    assert found.error_squares == pytest.approx(2.16636560000000e-01, rel=1e-9)
+    assert found.sources[0].f == pytest.approx(1.18046237440255, rel=1e-9)
+
+
+def test_the_variance_of_conditions_is_shared_out_to_factors(trial, results):
+    """Known deviations: model 2, prompt 1, cases 3, repeats 0.5, no interaction of model and prompt."""
+    rng = np.random.default_rng(3)
+    models, prompts, cases = rng.normal(0, 2, 30), rng.normal(0, 1, 30), rng.normal(0, 3, 60)
+    trials = [
+        trial(c, models[m] + prompts[p] + cases[c] + 0.5 * rng.normal(), r, model=m, prompt=p)
+        for c in range(60)
+        for m in range(10)
+        for p in range(6)
+        for r in range(2)
+    ]
+    found = results(trials).effects("model", "prompt", order=1).variance
+    factors = dict(found.factors)
+    assert sum(factors.values()) == pytest.approx(found.condition)
+    assert factors["model"] == pytest.approx(models[:10].var(ddof=1), rel=0.2)
+    assert factors["prompt"] == pytest.approx(prompts[:6].var(ddof=1), rel=0.3)
+    assert factors["model x prompt"] < 0.01
+    assert found.repeat == pytest.approx(0.25, rel=0.1)
+    assert sum(found.shares.values()) == pytest.approx(1)
+    assert found.sources.startswith("variance: model 49%, case 48%")

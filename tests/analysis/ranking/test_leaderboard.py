@@ -1,0 +1,118 @@
+"""Leaderboards: ranks that may be held, letters for who cannot be told apart, and the front."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from peira.analysis.ranking.leaderboard import leaderboard
+from peira.core.log.events import State
+from peira.errors import Invalid, Unknown
+from peira.results.trials import Score, TrialResult
+
+
+def test_a_published_leaderboard(gsm8k):
+    found = gsm8k.leaderboard()
+    assert [(entry.label, entry.best, entry.worst, entry.letters) for entry in found.entries] == [
+        ("175b, verification", 1, 1, "a"),
+        ("6b, verification", 2, 2, "b"),
+        ("175b, finetuning", 3, 3, "c"),
+        ("6b, finetuning", 4, 4, "d"),
+    ]
+    assert found.sentence == "175b, verification is best on match."
+    right = {
+        (t.case_id, t.condition["size"], t.condition["method"]): t.scores["match"].value for t in gsm8k.trials
+    }
+    cases = {case for case, _, _ in right}
+    won = sum(right[c, "175b", "verification"] > right[c, "6b", "finetuning"] for c in cases)
+    assert found.wins[0][3] == won
+    assert str(won) in found.win_matrix()
+
+
+def test_what_cannot_be_told_apart_shares_a_letter(trial, results):
+    rng = np.random.default_rng(0)
+    means = {"a": 0, "b": 0.05, "c": 3}
+    found = results([trial(c, rng.normal(means[m]), model=m) for c in range(25) for m in means]).leaderboard()
+    assert found.entries[0].label == "c"
+    assert [(e.best, e.worst) for e in found.entries] == [(1, 1), (2, 3), (2, 3)]
+    assert [e.letters for e in found.entries] == ["a", "b", "b"]
+    lowest = results([trial(c, rng.normal(means[m]), model=m) for c in range(25) for m in means])
+    assert lowest.leaderboard(lowest_first=True).entries[-1].label == "c"
+
+
+def test_the_front_is_what_nothing_beats(trial, results):
+    quality, seconds = {"good": 0.9, "fast": 0.5, "bad": 0.3}, {"good": 9.0, "fast": 1.0, "bad": 5.0}
+    rng = np.random.default_rng(1)
+    trials = [
+        trial(c, quality[m] + rng.normal(0, 0.01), model=m, took=seconds[m] + rng.normal(0, 0.1))
+        for c in range(20)
+        for m in quality
+    ]
+    chances = {e.label: e.on_front for e in results(trials).leaderboard().entries}
+    assert chances == {"good": 1, "fast": 1, "bad": 0}
+
+
+def test_an_unknown_price_is_no_price(trial, results):
+    priced = {"calls": 1.0, "cost": 0.01}
+    trials = [trial(c, 1, model="a", metrics=priced) for c in range(5)]
+    trials += [trial(c, 0, model="b", metrics={"calls": 1.0}) for c in range(5)]
+    costs = {e.label: e.cost for e in results(trials).leaderboard().entries}
+    assert costs == {"a": pytest.approx(0.01), "b": None}
+
+
+def test_entries_without_a_score_come_last_and_hide_nobody(trial, results):
+    trials = [trial(c, c % 2 if m == "a" else 1, model=m) for c in range(20) for m in "ab"]
+    trials += [trial(c, None, model="broken") for c in range(20)]
+    found = results(trials).leaderboard()
+    assert [e.label for e in found.entries] == ["b", "a", "broken"]
+    assert found.entries[0].worst == 1
+    assert found.entries[-1].mean is None
+    assert "not in the means: 20 lost trials" in found.notes
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"a": [None]}, {"a": [1]}, {"a": [1], "b": [1]}, {"a": [0.5] * 4, "b": [0.5] * 4}]
+)
+def test_degenerate_results_say_so(trial, results, values):
+    found = results(
+        [trial(c, v, model=m) for m, vs in values.items() for c, v in enumerate(vs)]
+    ).leaderboard()
+    assert "cannot be told" in found.sentence or "nothing can be said" in found.sentence
+    assert json.loads(found.to_json())["sentence"] == found.sentence
+    assert found.markdown()
+    assert str(found)
+
+
+def test_bad_wishes_are_refused(trial, results):
+    found = results([trial(1, 1, model="a")])
+    with pytest.raises(Unknown, match="model"):
+        found.leaderboard("modle")
+    with pytest.raises(Invalid, match="level"):
+        found.leaderboard(level=0)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.lists(st.integers(0, 4), min_size=4, max_size=4), min_size=2, max_size=5))
+def test_ranks_hold_the_place_and_letters_agree_with_them(columns):
+    trials = [
+        TrialResult(
+            id=f"{m} {c}",
+            agent="x",
+            case_id=str(c),
+            condition={"model": m},
+            state=State.succeeded,
+            scores={"s": Score("s", State.succeeded, value)},
+        )
+        for m, column in enumerate(columns)
+        for c, value in enumerate(column)
+    ]
+    entries = leaderboard(trials).entries
+    for place, entry in enumerate(entries, 1):
+        assert entry.best <= place <= entry.worst
+    for one in entries:
+        apart = sum(not set(one.letters) & set(other.letters) for other in entries)
+        assert apart == len(entries) - 1 - (one.worst - one.best)

@@ -1,0 +1,204 @@
+"""Every value that analysis returns is text, Markdown, HTML and JSON, and says the same in all of them."""
+
+from __future__ import annotations
+
+import html
+import inspect
+import json
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, is_dataclass
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+import peira.analysis
+from peira.analysis.effects.split_plots import Strata, StratumError, StratumRow
+from peira.analysis.gates import Bound, judge
+from peira.analysis.power import PowerQuestion, plan_from
+from peira.analysis.ranking.tournament import Standings, StandingsRow
+from peira.analysis.results import Results
+from peira.analysis.table.value import COLUMNS, STATISTICS, TRACKED, Table, TableRow
+from peira.analysis.value import ResultValue, TextGrid
+from peira.core.text import grid as layout
+
+Make = Callable[..., Any]
+ODD, LARGE = "<b>small</b> *", "large & `wide`"
+FORMS = ("__str__", "markdown", "_repr_html_", "to_json")
+
+
+def made(trial: Make, results: Make) -> Results:
+    """Two models at three temperatures on twelve cases, labelled by people; names are markup."""
+    found = []
+    for case in range(12):
+        for model in (ODD, LARGE):
+            for temperature in (0.0, 0.5, 1.0):
+                lost = case == 3 and model == ODD and temperature == 1.0
+                right = (case * 5 + int(4 * temperature)) % 7 < (3 if model == ODD else 5)
+                found.append(
+                    trial(
+                        case,
+                        None if lost else right,
+                        model=model,
+                        temperature=temperature,
+                        slice=f"<i>{case % 3}",
+                        took=0.1 * case,
+                        output="w" * (case + 1),
+                        metadata={"human": float(case % 2)},
+                        metrics={"calls": 1.0, "cost": 0.01, "input_tokens": 3.0, "output_tokens": 1.0},
+                    )
+                )
+    whole: Results = results(found)
+    return whole
+
+
+WITHIN = StratumError("plots", 5, 1.0)
+STANDINGS = Standings(
+    "model",
+    0.95,
+    (
+        StandingsRow(ODD, 0.5, 0.1, 0.9, 3, 1, 0, 1, 1, "a"),
+        StandingsRow(LARGE, -0.5, None, None, 0, 1, 3, 2, 2, "b"),
+    ),
+    ((0, 3), (0, 0)),
+    ((0, 1), (1, 0)),
+    4,
+    0,
+    0,
+    "covariance",
+    ("4 games <each>",),
+)
+
+EXAMPLES: dict[str, Callable[[Results], ResultValue]] = {
+    "Agreement": lambda results: results.agreement("human"),
+    "Anova": lambda results: results.anova(),
+    "Biases": lambda results: results.biases(labels="human"),
+    "Bill": lambda results: results.cost,
+    "ComparisonTable": lambda results: results.compare("model"),
+    "Contrast": lambda results: results.compare("model").contrasts[0],
+    "Corrected": lambda results: results.corrected("human", "model"),
+    "Effects": lambda results: results.effects(),
+    "Findings": lambda results: results.hypotheses(),
+    "GateResult": lambda results: judge(results.trials, [Bound("match", 0.5, "min")]),
+    "Leaderboard": lambda results: results.leaderboard("model"),
+    "Planning": lambda results: plan_from(results.trials, "model", PowerQuestion(difference=0.1)),
+    "Quantiles": lambda results: results.quantiles("took", "model"),
+    "Ratios": lambda results: results.ratio("cost", "match", "model"),
+    "Reliability": lambda results: results.reliability("model"),
+    "Slices": lambda results: results.slices(),
+    "Standings": lambda results: STANDINGS,
+    "Strata": lambda results: Strata("match", (StratumRow("plots", ODD, 1, 2.0, 3.0, 4.0, 0.5),), (WITHIN,)),
+    "Surface": lambda results: results.surface("temperature"),
+    "Table": lambda results: results.table("model"),
+    "Variance": lambda results: results.effects().variance or pytest.fail("there is no variance"),
+}
+
+
+@pytest.fixture(params=EXAMPLES)
+def value(request: pytest.FixtureRequest, trial: Make, results: Make) -> ResultValue:
+    return EXAMPLES[request.param](made(trial, results))
+
+
+def _classes() -> Iterator[type]:
+    for module in pkgutil.walk_packages(peira.analysis.__path__, "peira.analysis."):
+        held = vars(import_module(module.name))
+        yield from (one for one in held.values() if isinstance(one, type))
+
+
+def test_every_result_value_has_an_example_here() -> None:
+    derived = {one.__name__ for one in _classes() if issubclass(one, ResultValue) and one is not ResultValue}
+    assert derived == set(EXAMPLES)
+
+
+def test_whatever_results_return_is_a_result_value() -> None:
+    """A value of analysis is a dataclass; trials and rows of them are records, and no result."""
+    shown = {one.__name__ for one in _classes() if issubclass(one, ResultValue)}
+    values = {one.__name__ for one in _classes() if is_dataclass(one)}
+    returned = set()
+    for name, method in vars(Results).items():
+        function = getattr(method, "fget", None) or getattr(method, "func", method)
+        if not name.startswith("_") and inspect.isfunction(function):
+            returned.add(function.__annotations__["return"])
+    assert returned & values <= shown
+    assert {"Table", "ComparisonTable", "Effects", "Bill", "Biases"} <= returned & shown
+
+
+def test_the_four_forms_are_those_of_the_base(value: ResultValue) -> None:
+    assert not set(FORMS) & set(vars(type(value)))
+
+
+def test_all_forms_say_the_same(value: ResultValue) -> None:
+    text, page, marked = str(value), value._repr_html_(), value.markdown()
+    for grid in value.grids():
+        for cell in (*grid.header, *(cell for row in grid.rows for cell in row)):
+            assert cell in text
+            assert f">{html.escape(cell)}</t" in page
+        assert layout.markdown(*grid) in marked
+    for line in filter(None, [value.title, *(value.sentence or "").split("\n"), *value.remarks]):
+        assert line in text.split("\n")
+        assert layout.html_line(line) in page
+        assert layout.prose(line) in marked.split("\n\n")
+    document = json.loads(value.to_json())
+    assert document.get("sentence", value.sentence) == value.sentence
+    assert text
+    assert page
+
+
+def test_no_name_becomes_markup(value: ResultValue) -> None:
+    page = value._repr_html_()
+    for tag in ("<b>", "<i>", "<each>"):
+        assert tag not in page
+        assert tag not in value.markdown()
+
+
+@dataclass(frozen=True)
+class Odd(ResultValue):
+    shown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    nothing = "there is nothing"
+
+    def grids(self) -> list[TextGrid]:
+        return [TextGrid(["a"], [[one] for one in self.shown])] if self.shown else []
+
+
+def test_a_value_of_ones_own_says_its_parts_and_has_all_forms() -> None:
+    assert str(Odd(("x",), ("note",))) == "a\nx\nnote"
+    assert Odd(("x",), ("note",)).markdown() == "| a |\n| --- |\n| x |\n\nnote"
+    assert str(Odd()) == Odd().markdown() == "there is nothing"
+    assert Odd()._repr_html_() == "<p>there is nothing</p>"
+    assert Odd(("x",)).to_json() == '{"shown":["x"],"notes":[]}'
+
+
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        ("a [0.1, 0.2] on exact_match", "a [0.1, 0.2] on exact_match"),
+        ("[see](there)", "[see]\\(there)"),
+        ("*a* _b_ `c` <d> & \\", "\\*a\\* \\_b\\_ \\`c\\` &lt;d> &amp; \\\\"),
+        ("# not a heading", "\\# not a heading"),
+        ("- not a list", "\\- not a list"),
+        ("-0.3 is a number", "-0.3 is a number"),
+    ],
+)
+def test_a_line_of_markdown_has_no_markup(line: str, written: str) -> None:
+    assert layout.prose(line) == written
+
+
+def test_a_column_is_declared_once() -> None:
+    """A row has every column but its labels, and whatever is shown or exported is one of them."""
+    assert set(STATISTICS) == set(TableRow.__dataclass_fields__) - {"labels"}
+    assert set(TRACKED) < set(STATISTICS)
+    assert len({column.place for column in COLUMNS if column.text}) == sum(bool(c.text) for c in COLUMNS)
+
+
+def test_columns_that_say_nothing_are_left_out_everywhere() -> None:
+    row = TableRow(("a",), "match", 0.5, 0.4, 0.6, 1200, 1, 0, 0, "exact")
+    plain = Table(("model",), 0.95, (row,))
+    more = Table(("model",), 0.95, (TableRow(("a",), "match", 0.5, 0.4, 0.6, 1200, 1, 0, 0, "exact", 2, 1),))
+    assert plain.grid().header == ["model", "score", "mean [95% interval]", "n", "failed"]
+    assert plain.report_grid().header == ["model", "mean [95% interval]", "trials", "cases", "failed"]
+    assert plain.report_grid().rows == [["a", "0.50 [0.40, 0.60]", "1,200", "1", "0"]]
+    assert more.grid().header[3:] == ["n", "no answer", "failed", "no verdict"]
+    assert more.report_grid().header[2:] == ["trials", "cases", "no answer", "failed", "no verdict"]
+    assert more.grid().rows[0][3:] == ["1200 (1 case)", "2", "0", "1"]

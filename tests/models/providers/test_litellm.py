@@ -1,0 +1,32 @@
+"""The bridge passes the same suite, where litellm is installed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+from peira.core.models import Model
+from peira.errors import Invalid
+from peira.models.providers.litellm import LitellmModel
+from peira.testing.models import ModelSuite
+
+INSTALLED = find_spec("litellm") is not None
+
+
+@pytest.mark.skipif(not INSTALLED, reason="not installed: litellm")
+@pytest.mark.filterwarnings("default")
+class TestLitellm(ModelSuite):
+    @pytest.fixture
+    def endpoint(self, endpoint):
+        return endpoint
+
+    @pytest.fixture
+    def model(self, endpoint) -> Model:
+        return LitellmModel(f"openai/{endpoint.model}", base_url=f"{endpoint.base}/v1")
+
+
+@pytest.mark.skipif(INSTALLED, reason="litellm is installed")
+def test_a_missing_litellm_is_named() -> None:
+    with pytest.raises(Invalid, match="pip install litellm"):
+        LitellmModel("vendor/m").check()

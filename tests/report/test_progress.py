@@ -1,0 +1,21 @@
+"""Progress in a line: what there is of it, and what the stopping rule sees."""
+
+from __future__ import annotations
+
+from peira.core.looks import Look, Standing
+from peira.engine.progress import Progress
+from peira.report.progress import describe
+
+HALF = Progress(total=20, done=10, reused=0, failed=0, running=2, scores=10, elapsed=5.0)
+
+
+def test_what_there_is_of_it() -> None:
+    assert describe(HALF) == "10/20 trials, 2 running, 2.0/s, 5 s left"
+
+
+def test_what_the_rule_sees() -> None:
+    standing = Standing("H1", "b", "a", 0.08, -0.01, 0.17)
+    progress = Progress(20, 10, 0, 0, 0, 10, 5.0, look=Look(3, 120, (standing,)))
+    assert describe(progress).endswith(" | after 120 cases: b - a +0.080 [-0.010, +0.170], undecided")
+    decided = Progress(20, 10, 0, 0, 0, 10, 5.0, look=Look(3, 120, (standing,), answer="H1 supported"))
+    assert describe(decided).endswith(", H1 supported")
