@@ -275,3 +275,35 @@ def test_it_never_ends_itself_or_its_ancestors(spawn: Spawn, label: str) -> None
     assert living([child]) == []
     assert survivor == root.pid
     assert living([survivor]) == [survivor]
+
+
+DYING_ANCESTORS = """
+import ctypes, os, sys, time
+
+from peira.sandbox.process_tree import end
+
+# The first is a subreaper that reaps at once. Below it is a chain of parents that end one by one, while
+# the last process of the chain ends a tree.
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+if os.fork() == 0:
+    for depth in range(40):
+        if os.fork():
+            time.sleep(0.01 + depth * 0.005)
+            os._exit(0)
+    for _ in range(40):
+        end(sys.argv[1])
+    os.write(1, b"ended")
+    os._exit(0)
+try:
+    while True:
+        os.wait()
+except ChildProcessError:
+    pass
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="subreapers are Linux's")
+def test_ancestors_may_end_meanwhile(label: str) -> None:
+    """As when the owner of a worker is killed, and reaped while the worker ends what it had started."""
+    ended = subprocess.run([sys.executable, "-c", DYING_ANCESTORS, label], capture_output=True, timeout=50)
+    assert (ended.stdout, ended.stderr) == (b"ended", b"")

@@ -50,8 +50,10 @@ def main() -> None:
 
 def _end(label: str) -> None:
     """Kill everything this process started, and itself: the owner is gone."""
-    tree.end(label, os.getpid())
-    os._exit(0)
+    try:
+        tree.end(label, os.getpid())
+    finally:
+        os._exit(0)
 
 
 def _adopt_orphans() -> None:

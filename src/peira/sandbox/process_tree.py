@@ -41,7 +41,7 @@ def end(label: str, root: int | None = None, grace: float = 0.0) -> int:
     ever: what could not be killed is not counted, and `members` still shows it. Reaps nothing: a child's exit
     status is left to the process that started it.
     """
-    spared = {psutil.Process(), *psutil.Process().parents()}
+    spared = {psutil.Process(), *_ancestors(psutil.Process())}
     known: set[psutil.Process] = set()
     if grace > 0:
         known = _freeze(label, root, known, spared)
@@ -125,12 +125,22 @@ def _process(pid: int) -> psutil.Process | None:
 def _root(pid: int | None) -> list[psutil.Process]:
     """The root of the tree, if it is this process or descends from it."""
     process = None if pid is None else _process(pid)
-    if process is None:
-        return []
-    try:
-        return [process] if psutil.Process() in (process, *process.parents()) else []
-    except _GONE:
-        return []
+    return [process] if process and psutil.Process() in (process, *_ancestors(process)) else []
+
+
+def _ancestors(process: psutil.Process) -> list[psutil.Process]:
+    """Its parent, that one's parent and so on; empty if the process is gone.
+
+    An ancestor may end meanwhile, and its children get another parent: then they are collected again.
+    """
+    while _alive(process):
+        try:
+            return process.parents()
+        except psutil.NoSuchProcess:
+            continue
+        except psutil.AccessDenied:
+            break
+    return []
 
 
 def _descendants(process: psutil.Process) -> list[psutil.Process]:
