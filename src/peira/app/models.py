@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import peira.app as rooms
+import peira.app as app
 import peira.engine.calls as model_calls
-import peira.models as shelf
+import peira.models as providers
 from peira.core.models import Model, ModelLimits, NamedModel
 from peira.core.registry import nearest, registry
 from peira.errors import Invalid, Unknown
@@ -30,26 +30,28 @@ def named(project: Project, name: str) -> NamedModel:
     limits, price = options.pop("limits", {}), options.pop("price", None)
     fallbacks = options.pop("fallbacks", ())
     provider, model = _parsed(project, name, str(options.pop("model", name)))
-    if provider == "replay" and rooms.is_store(Path(model)):
-        options["recording"] = rooms.recorded_answers(project, Path(model))
+    if provider == "replay" and app.is_store(Path(model)):
+        options["recording"] = app.recorded_answers(project, Path(model))
     made: Model = registry.make("model", provider, model=model, **options)
     most = model_calls.stated_output(options.get("parameters") or {})
     return NamedModel(
         name,
         made,
         _limits(name, limits),
-        shelf.price_of(provider, model, price),
+        providers.price_of(provider, model, price),
         _fallbacks(project, name, fallbacks),
         most,
     )
 
 
 def _described(project: Project, name: str) -> dict[str, Any]:
+    """The options of a model in the project file."""
     found = project.models.get(name, {})
     return dict(found) if isinstance(found, Mapping) else {"model": found}
 
 
 def _parsed(project: Project, name: str, full: str) -> tuple[str, str]:
+    """Provider and model of a full name; Invalid with the nearest name if it has no provider."""
     if ":" not in full:
         names = [*project.models, *(f"{provider}:..." for provider in registry.names("model"))]
         raise Invalid(f"model {name!r}: write provider:name, or a name of peira.toml{nearest(name, names)}")
@@ -57,6 +59,7 @@ def _parsed(project: Project, name: str, full: str) -> tuple[str, str]:
 
 
 def _limits(name: str, given: object) -> ModelLimits:
+    """The limits of a model; Invalid with all problems."""
     if not isinstance(given, Mapping):
         raise Invalid(f"model {name!r}: limits: must be a table of {', '.join(LIMITS)}, not {given!r}")
     problems = [
@@ -73,6 +76,7 @@ def _limits(name: str, given: object) -> ModelLimits:
 
 
 def _fallbacks(project: Project, name: str, given: object) -> tuple[str, ...]:
+    """The models to ask when this one fails; Invalid if one has no provider."""
     if not isinstance(given, (list, tuple)) or not all(isinstance(one, str) for one in given):
         raise Invalid(f"model {name!r}: fallbacks: must be a list of models, not {given!r}")
     for one in given:
@@ -81,11 +85,10 @@ def _fallbacks(project: Project, name: str, given: object) -> tuple[str, ...]:
 
 
 def problems_of(project: Project, names: Iterable[str]) -> list[str]:
-    """What stands in the way of asking these models and their fallbacks, and what is wrong with any that
-    the project file describes: every problem, one line each."""
+    """All problems with these models and their fallbacks, and with any model of the project file."""
     problems: list[str] = []
     asked = list(dict.fromkeys(names))
-    for name in asked:  # grows while it is walked
+    for name in asked:  # grows during iteration
         try:
             found = named(project, name)
             asked += [one for one in found.fallbacks if one not in asked]
@@ -101,7 +104,7 @@ def problems_of(project: Project, names: Iterable[str]) -> list[str]:
 
 
 def is_model(project: Project, value: object) -> bool:
-    """Whether a value looks like the name of a model here."""
+    """Whether a value is the name of a model of the project file, or of a known provider."""
     if not isinstance(value, str):
         return False
     provider, colon, model = value.partition(":")

@@ -149,8 +149,7 @@ def estimate_of(
 ) -> RunEstimate:
     """An estimate of a run of the plan, from a bounded number of reads of the store.
 
-    All trials are looked up only if `counts` are given, or if models are called: then accuracy is worth the
-    time.
+    All trials are looked up only if `counts` are given, or if models are called.
     """
     assumed = assumptions(assume)
     known = experience(plan, store)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import peira.app as rooms
+import peira.app as app
 import peira.engine as engine
 import peira.report.telemetry as telemetry
 from peira.analysis.results import Results
@@ -69,6 +69,7 @@ class RunOptions:
     whole: bool = False
 
     def problems(self) -> list[str]:
+        """Everything that is wrong with these options, one line each."""
         found = []
         if self.parallel is not None and self.parallel < 1:
             found.append(f"parallel: must be at least 1, not {self.parallel}")
@@ -85,9 +86,10 @@ class RunOptions:
         return found
 
 
-def policy_problems(said: Mapping[str, Any]) -> list[str]:
+def policy_problems(fields: Mapping[str, Any]) -> list[str]:
+    """What is wrong with a policy that is given by its fields."""
     try:
-        Policy(**said)
+        Policy(**fields)
     except Invalid as problem:
         return [f"policy.{line}" for line in problem.problems]
     return []
@@ -101,53 +103,55 @@ class RunOutcome:
     finished: RunEnd
 
 
-Begun = Callable[[str, Execution], None]
+OnBegin = Callable[[str, Execution], None]
+"""A callback that gets the id and the execution of a run, once the run is durable."""
 
 
-def execute(study: StudyLike, wishes: RunOptions, begun: Begun | None = None) -> RunOutcome:
-    """Run a study to its end. `begun` is told the run's id once it is durable."""
-    if problems := wishes.problems():
+def execute(study: StudyLike, options: RunOptions, on_begin: OnBegin | None = None) -> RunOutcome:
+    """Run a study to its end. Raises Invalid with all problems before anything is written."""
+    if problems := options.problems():
         raise Invalid(problems)
-    session = Session.find(wishes.store)
+    session = Session.find(options.store)
     project = session.project
     project.load_plugins()
     select: dict[str, Any] = {
-        "where": wishes.where,
-        "limit": wishes.limit,
-        "fresh": wishes.fresh,
-        "earlier": wishes.earlier,
-        "agents": GENERATE in wishes.stages,
+        "where": options.where,
+        "limit": options.limit,
+        "fresh": options.fresh,
+        "earlier": options.earlier,
+        "agents": GENERATE in options.stages,
     }
-    # Where there is no store yet, the plan comes first: what is refused makes none.
+    # Where there is no store yet, the plan is made first, so that a refused study creates no store.
     planned = None if session.exists else plan_of(study, None, project, **select)
     if planned is not None:
-        check_models(planned, project, None, wishes.stages, wishes.batch)
-        _subject_runner(planned, wishes.runner or project.runner, "")  # refuses what it cannot execute
+        check_models(planned, project, None, options.stages, options.batch)
+        _subject_runner(planned, options.runner or project.runner, "")  # refuses what it cannot execute
     watched = telemetry.telling(True) if project.telemetry == "otel" else nullcontext()
     compression = study.storage.compression if isinstance(study, Study) else "zstd"
-    with watched, session.owned(wishes.wait, compression) as store:
+    with watched, session.owned(options.wait, compression) as store:
         plan = planned or plan_of(study, store, project, **select)
         if planned is None:
-            check_models(plan, project, store, wishes.stages, wishes.batch)
+            check_models(plan, project, store, options.stages, options.batch)
         resumes = str(study) if is_run_id(study) else ""
-        with nullcontext() if wishes.log is None else engine.run_log.RunLog(wishes.log) as log:
-            run, finished = _conduct(plan, store, project, wishes, begun, resumes, log)
+        with nullcontext() if options.log is None else engine.run_log.RunLog(options.log) as log:
+            run, finished = _run(plan, store, project, options, on_begin, resumes, log)
         results = results_of(session, store, run)
     return RunOutcome(results, finished)
 
 
-def _conduct(
+def _run(
     plan: Plan,
     store: AnyStore,
     project: Project,
-    wishes: RunOptions,
-    begun: Begun | None,
+    options: RunOptions,
+    on_begin: OnBegin | None,
     resumes: str,
     log: engine.run_log.RunLog | None,
 ) -> tuple[str, RunEnd]:
-    workers = wishes.parallel or project.parallel or WORKERS
-    runners = _runners(plan, store, wishes.runner or project.runner, workers)
-    policy = _policy(plan.study, wishes)
+    """Record the run, execute its tasks and return its id and how it ended."""
+    workers = options.parallel or project.parallel or WORKERS
+    runners = _runners(plan, store, options.runner or project.runner, workers)
+    policy = _policy(plan.study, options)
     clock, number = SystemClock(), store.incarnation
     folder = store.folder("control")
     control = None if folder is None else ControlFolder(folder)
@@ -155,34 +159,34 @@ def _conduct(
         control.clear()
     work_root = store_folder(store, "work")
     shutil.rmtree(work_root, ignore_errors=True)
-    manifest = keep(plan, store.put, _otherwise(policy, plan.study.policy))
-    every = len(wishes.stages) == len(STAGES)
-    stops = every and plan.study.stop is not None and not wishes.whole
+    manifest = keep(plan, store.put, _changed_fields(policy, plan.study.policy))
+    every = len(options.stages) == len(STAGES)
+    stops = every and plan.study.stop is not None and not options.whole
     recorded = recorded_before(plan, manifest, store) if every and not stops else {}
-    how: dict[str, Any] = {"stages": wishes.stages, "batch": wishes.batch}
+    how: dict[str, Any] = {"stages": options.stages, "batch": options.batch}
     expected = None if recorded else estimate_of(plan, store, project, workers, **how)
     run = open_run(
-        plan, manifest, store, str(number), number, clock.now(), resumes, expected, wishes.evaluation
+        plan, manifest, store, str(number), number, clock.now(), resumes, expected, options.evaluation
     )
-    own = StudySource(plan, store, wishes.stages, wishes.resources, done=bool(recorded))
-    adaptive = rooms.source_with_rule(plan, read(manifest, store.get), own, store) if stops else None
+    source = StudySource(plan, store, options.stages, options.resources, done=bool(recorded))
+    adaptive = app.source_with_rule(plan, read(manifest, store.get), source, store) if stops else None
     context = RunContext(
         run, str(number), store, policy, clock, work_root=work_root, inline=plan.study.storage.inline
     )
     calls = CallSettings(
         models=models_of(project),
-        batch=wishes.batch,
+        batch=options.batch,
         budget=by_model(project, plan.study.budget),
         before=tuple(spent_before(plan, store, run)),
     )
-    execution = Execution(context, adaptive or own, calls, recorded, adaptive)
+    execution = Execution(context, adaptive or source, calls, recorded, adaptive)
     if log:
         log.follow(store, run)
-    if begun:
-        begun(run, execution)
+    if on_begin:
+        on_begin(run, execution)
     try:
-        with display(plan.study.name, _shown(wishes.progress, project)) as show:
-            conductor = RunDriver(
+        with display(plan.study.name, _shown(options.progress, project)) as show:
+            driver = RunDriver(
                 execution,
                 runners,
                 control=control,
@@ -190,32 +194,32 @@ def _conduct(
                 on_progress=show,
                 on_notice=show.notice,
             )
-            return run, conductor.conduct()
+            return run, driver.conduct()
     finally:
         shutil.rmtree(work_root, ignore_errors=True)
 
 
 def _shown(wanted: bool | None, project: Project) -> bool | None:
+    """Whether progress is shown; None leaves it to the terminal."""
     return False if wanted is None and project.progress == "none" else wanted
 
 
-def _policy(study: Study, wishes: RunOptions) -> Policy:
-    """The study's policy, with what the caller says instead."""
-    if wishes.policy is None:
+def _policy(study: Study, options: RunOptions) -> Policy:
+    """The study's policy, with the fields that the caller replaces."""
+    if options.policy is None:
         return study.policy
-    said = (
-        wishes.policy if isinstance(wishes.policy, Mapping) else wishes.policy.model_dump(exclude_unset=True)
-    )
-    return Policy(**{**study.policy.model_dump(exclude_unset=True), **said})
+    given = options.policy
+    fields = given if isinstance(given, Mapping) else given.model_dump(exclude_unset=True)
+    return Policy(**{**study.policy.model_dump(exclude_unset=True), **fields})
 
 
-def _otherwise(policy: Policy, own: Policy) -> dict[str, Any]:
-    """What a policy says otherwise than the study's own."""
-    return {key: value for key, value in policy.model_dump().items() if value != getattr(own, key)}
+def _changed_fields(policy: Policy, study: Policy) -> dict[str, Any]:
+    """The fields in which a policy differs from the study's."""
+    return {key: value for key, value in policy.model_dump().items() if value != getattr(study, key)}
 
 
 def _runners(plan: Plan, store: AnyStore, name: str, workers: int) -> dict[str, tuple[Runner, int]]:
-    """Who executes each class of work. Evaluators run here, whatever the agents run in."""
+    """The runner and the number of workers of each queue class; evaluators always run in this process."""
     awaiting = all(agent.asynchronous for agent in plan.agents.values())
     subject = _subject_runner(plan, name, label(store, store.incarnation))
     runners: dict[str, tuple[Runner, int]] = {class_of(GENERATE, awaiting): (subject, workers)}
@@ -243,30 +247,31 @@ def _subject_runner(plan: Plan, name: str, label: str) -> Runner:
 
 
 def local_runner(asynchronous: bool) -> Runner:
+    """A runner in this process: an event loop for coroutine functions, else threads."""
     runner: Runner = registry.make("runner", LOCAL, asynchronous=asynchronous)
     return runner
 
 
 class Handle:
-    """A run under way in the background of this process."""
+    """A run in a background thread of this process."""
 
-    def __init__(self, study: StudyLike, wishes: RunOptions) -> None:
+    def __init__(self, study: StudyLike, options: RunOptions) -> None:
         self._began = threading.Event()
         self._over = threading.Event()
         self._outcome: RunOutcome | None = None
         self._problem: BaseException | None = None
         self._thread = threading.Thread(
-            target=self._serve, args=(study, wishes), name="peira-run", daemon=True
+            target=self._serve, args=(study, options), name="peira-run", daemon=True
         )
         self._thread.start()
         self._began.wait()
         if self._problem is not None:
             raise self._problem
 
-    def _serve(self, study: StudyLike, wishes: RunOptions) -> None:
+    def _serve(self, study: StudyLike, options: RunOptions) -> None:
         try:
-            self._outcome = execute(study, wishes, self._begin)
-        except BaseException as problem:  # handed to whoever waits
+            self._outcome = execute(study, options, self._begin)
+        except BaseException as problem:  # raised in the thread that waits
             self._problem = problem
         finally:
             self._over.set()
@@ -277,14 +282,15 @@ class Handle:
         self._began.set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether it is over, waiting at most so long; 0 only looks."""
+        """Wait until the run has ended, at most `timeout` seconds (0: only look); whether it has."""
         return self._over.wait(timeout)
 
     def progress(self) -> Progress:
+        """How many tasks are done, running and left."""
         return self._execution.progress()
 
     def cancel(self) -> bool:
-        """Stop now, running trials too; returns once that is done. False if it was over already."""
+        """Cancel the run with its running trials and wait for its end; False if it had ended already."""
         if self._over.is_set():
             return False
         self._execution.request(StopRequest.cancelled("its handle"))
@@ -292,7 +298,7 @@ class Handle:
         return True
 
     def result(self, timeout: float | None = None) -> Results:
-        """The results, once it is over; TimeoutError if that takes longer. Raises what the run raised."""
+        """Wait for the end and return the results; raises TimeoutError, or the exception of the run."""
         if not self._over.wait(timeout):
             raise TimeoutError(f"run {self.run_id[:12]} is not over after {timeout} s")
         if self._problem is not None:
@@ -302,24 +308,24 @@ class Handle:
 
 
 OUTPUTS, ANSWERS, SCORES = (GENERATE,), (TRANSFORM,), (TRANSFORM, EVALUATE)
-"""The stages of verbs that are less than `run`."""
+"""The stages that `generate`, `transform` and `evaluate` execute."""
 
 
-def executed_results(study: StudyLike, wishes: RunOptions) -> Results:
-    """The results of the study, executed to its end."""
-    outcome = execute(study, wishes)
+def executed_results(study: StudyLike, options: RunOptions) -> Results:
+    """Run a study to its end and return its results; KeyboardInterrupt if it was interrupted."""
+    outcome = execute(study, options)
     if outcome.finished.status is Status.interrupted:
         raise KeyboardInterrupt("the run was interrupted; run it again to go on where it stopped")
     return outcome.results
 
 
 def rescored_results(
-    study: StudyLike | Results, evaluators: Sequence[Any] | None, transform: Any, wishes: RunOptions
+    study: StudyLike | Results, evaluators: Sequence[Any] | None, transform: Any, options: RunOptions
 ) -> Results:
-    """The results of what is there already, judged by its own or by these."""
+    """Score stored outputs, with the study's own evaluators and transform or with those given."""
     if isinstance(study, Results):
-        wishes = replace(wishes, store=study.store if wishes.store is None else wishes.store)
+        options = replace(options, store=study.store if options.store is None else options.store)
         study = study.run_id
     if evaluators is None and transform is None:
-        return executed_results(study, wishes)
-    return executed_results(rooms.judged_by(study, evaluators, transform, wishes.store), wishes)
+        return executed_results(study, options)
+    return executed_results(app.judged_by(study, evaluators, transform, options.store), options)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from peira.app.run import Begun
+from peira.app.run import OnBegin
 from peira.app.store.access import store_folder
 from peira.cli.output import CommandOutput
 from peira.cli.run_summary import next_command
@@ -58,7 +58,7 @@ def _report(begun: dict[str, Any], store: str | None, out: CommandOutput) -> int
     return 0
 
 
-def announced(pipe: int) -> Begun:
+def announced(pipe: int) -> OnBegin:
     """The callback of the detached process: redirect output to the log, and announce the run.
 
     `pipe` is the file descriptor to write to.

@@ -1,7 +1,7 @@
-"""Where commands write: results on standard output, words about them on standard error.
+"""Output of commands: results on standard output, notes on standard error.
 
-With --json standard output carries one document and nothing else: whatever the user's code, or a process
-it starts, prints there goes to standard error.
+With --json, standard output gets one document and nothing else: what the user's code, or a process that it
+starts, prints there is redirected to standard error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
-import peira.analysis as rooms
+import peira.analysis as analysis
 from peira.core.text.terminal import printable, printable_json
 from peira.models.secrets import without_keys
 
@@ -28,30 +28,32 @@ _documents: list[TextIO] = []
 
 
 class CommandOutput:
+    """Writes the result of a command, as text or as a JSON document."""
+
     def __init__(self, as_json: bool = False) -> None:
         self.json = as_json
-        self._document: TextIO | None = _given_away() if as_json else None
+        self._document: TextIO | None = _take_standard_output() if as_json else None
 
     def text(self, text: str) -> None:
-        """A result, for people; not with --json."""
+        """Print a result as text; nothing with --json."""
         if not self.json:
             print(printable(without_keys(text)), flush=True)
 
     def document(self, value: object) -> None:
-        """The result, for programs; only with --json."""
+        """Print the result as a JSON document; only with --json."""
         if self._document:
             self._document.write(printable_json(without_keys(encoded(value))) + "\n")
             self._document.flush()
 
     def raw(self, text: str) -> None:
-        """A piece of a document that is written as it comes about."""
+        """Print a piece of a document that is written incrementally."""
         if self._document:
             self._document.write(printable_json(without_keys(text)))
             self._document.flush()
 
 
-def _given_away() -> TextIO:
-    """Standard output for us alone; everybody else's now leads to standard error."""
+def _take_standard_output() -> TextIO:
+    """A stream to standard output; whatever others print there goes to standard error from now on."""
     sys.stdout.flush()
     ours = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -62,7 +64,7 @@ def _given_away() -> TextIO:
 
 @contextmanager
 def standard_output_kept() -> Iterator[None]:
-    """Put standard output back at the end, for a caller that lives on."""
+    """Restore standard output at the end, for a caller that goes on in this process."""
     stream, descriptor = sys.stdout, os.dup(1)
     try:
         yield
@@ -75,12 +77,13 @@ def standard_output_kept() -> Iterator[None]:
 
 
 def note(text: str) -> None:
-    """Words beside the result."""
+    """Print a note on standard error."""
     sys.stdout.flush()
     print(printable(without_keys(text)), file=sys.stderr, flush=True)
 
 
 def encoded(value: object, indent: int = 2) -> str:
+    """A value as JSON text."""
     import msgspec  # slow, and help encodes nothing
 
     plain = msgspec.json.encode(value, enc_hook=_plain)
@@ -94,26 +97,28 @@ def _plain(value: object) -> object:
 
 
 def grid(header: Sequence[str], rows: Iterable[Sequence[Json]], width: int | None = None) -> str:
-    """Columns. In a terminal (or with a `width`) long cells are folded to fit; elsewhere they are whole."""
-    cells = [[rooms.grid.cell(value) for value in row] for row in rows]
-    text = rooms.grid.plain(header, cells)
-    room = width or _room()
-    if room is None or max(map(len, text.splitlines())) <= room:
+    """A table as text. Long cells are folded to fit a terminal (or `width`), and are whole elsewhere."""
+    cells = [[analysis.grid.cell(value) for value in row] for row in rows]
+    text = analysis.grid.plain(header, cells)
+    columns = width or _columns()
+    if columns is None or max(map(len, text.splitlines())) <= columns:
         return text
-    return _folded(header, cells, room)
+    return _folded(header, cells, columns)
 
 
 def fitted(line: str) -> str:
-    """A line that a terminal does not break; elsewhere it is whole."""
-    room = _room()
-    return line if room is None or len(line) <= room else f"{line[: room - 1]}…"
+    """The line, cut to the width of a terminal; whole elsewhere."""
+    columns = _columns()
+    return line if columns is None or len(line) <= columns else f"{line[: columns - 1]}…"
 
 
-def _room() -> int | None:
+def _columns() -> int | None:
+    """The width of the terminal; None if standard output is not one."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _folded(header: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> str:
+    """A table in which long cells are folded to the width."""
     from rich.console import Console
     from rich.table import Table as Folding
     from rich.text import Text
@@ -130,12 +135,12 @@ def _folded(header: Sequence[str], cells: Sequence[Sequence[str]], width: int) -
 
 
 def means(table: Table, width: int | None = None) -> str:
-    """A table of means, each with its interval, and all that must be said beside it."""
+    """A table of means with their intervals, and its notes."""
     if not table.body:
         return str(table)
     return "\n".join([grid(*table.grid(), width), *table.notes])
 
 
 def moment(at: float) -> str:
-    """A time as people read it, here."""
+    """A time stamp in local time."""
     return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S") if at else "-"

@@ -1,4 +1,4 @@
-"""From what people write to the parts of a study: every accepted form, and every problem at once."""
+"""Reads the fields of a study, in every accepted form, and reports all problems at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 from pydantic import BaseModel
 
-import peira.spec as rooms
+import peira.spec as spec
 from peira.core.ids import Json
 from peira.core.registry import nearest, registry
 from peira.errors import Invalid
@@ -29,18 +29,18 @@ T = TypeVar("T")
 
 
 class StudyReader:
-    """Reads one study. `lenient` puts a placeholder for code that cannot be had, instead of a problem."""
+    """Reads one study. With `lenient`, code that cannot be loaded becomes a placeholder, not a problem."""
 
     def __init__(self, folders: Sequence[Path], lenient: bool = False) -> None:
         self.folders = folders
         self.lenient = lenient
         self.problems: list[str] = []
         self.broken: set[str] = set()
-        self.sources: dict[str, Path | rooms.Query] = {}
+        self.sources: dict[str, Path | spec.Query] = {}
         self.data: dict[str, Json] = {}
 
     def read(self, raw: Mapping[str, Any], study: type[BaseModel]) -> dict[str, Any]:
-        """The fields of a study of this class, those that could be read."""
+        """The fields of a study of this class that could be read; problems are collected."""
         keys = keys_of(study)
         unknown = [key for key in raw if key not in keys]
         self.problems += [f"{key}: is not a part of a study{nearest(str(key), keys)}" for key in unknown]
@@ -65,7 +65,7 @@ class StudyReader:
         return {key: value for key, value in fields.items() if value is not None or key not in parts}
 
     def attempt(self, path: str, make: Callable[..., T], *args: Any) -> T | None:
-        """What `make` makes; None, and a problem at the path, if it refuses."""
+        """The value of `make(*args)`; None if it raises Invalid, whose problems are noted at the path."""
         try:
             return make(*args)
         except Invalid as error:
@@ -75,10 +75,11 @@ class StudyReader:
     # Cases
 
     def case_sets(self, raw: Any) -> dict[str, tuple[Case, ...]]:
+        """The sets of cases by label; a sole set has the label ""."""
         if raw is None:
             self.problems.append("cases: is missing")
             return {}
-        if not isinstance(raw, Mapping) or rooms.is_query(raw):
+        if not isinstance(raw, Mapping) or spec.is_query(raw):
             return {"": self.case_set("", raw, "cases")}
         if "input" in raw:
             self.problems.append("cases: this is one case; write a list of cases")
@@ -88,14 +89,15 @@ class StudyReader:
         }
 
     def case_set(self, label: str, raw: Any, path: str) -> tuple[Case, ...]:
+        """One set of cases: from a list, a file or a query."""
         before = len(self.problems)
         if isinstance(raw, (str, Path)):
             cases = self.attempt(path, self._from_file, label, raw) or ()
-        elif not isinstance(raw, (list, tuple)) and rooms.is_query(raw):
+        elif not isinstance(raw, (list, tuple)) and spec.is_query(raw):
             cases = self.attempt(path, self._from_data, label, raw) or ()
         elif isinstance(raw, Iterable) and not isinstance(raw, (Mapping, bytes)):
             cases, problems = as_cases(raw, lambda i: f"{path}[{i}]")
-            self.problems += rooms.shortened(problems) if problems else ()
+            self.problems += spec.shortened(problems) if problems else ()
         else:
             self.problems.append(f"{path}: must be a list of cases, or the name of a file, not {raw!r}")
             cases = ()
@@ -104,20 +106,23 @@ class StudyReader:
         return tuple(self._with_functions(case, path) for case in cases) if _judged(cases) else cases
 
     def _from_file(self, label: str, name: str | Path) -> tuple[Case, ...]:
+        """The cases of a file."""
         path = locate(name, self.folders).resolve()
-        cases = rooms.read_cases(path)
+        cases = spec.read_cases(path)
         self.sources[label] = path
         return cases
 
     def _from_data(self, label: str, raw: Any) -> tuple[Case, ...]:
-        query: rooms.Query = read_value(rooms.Query, raw)
-        found = rooms.ask_for(query, self.folders)
+        """The cases that a query selects."""
+        query: spec.Query = read_value(spec.Query, raw)
+        found = spec.ask_for(query, self.folders)
         if query.rows is None:
             self.sources[label] = _placed(query, self.folders)
         self.data[label] = found.origin
         return found.cases
 
     def _with_functions(self, case: Case, path: str) -> Case:
+        """The case, with evaluators that are named as file.py:name replaced by their functions."""
         if not any(isinstance(e, str) and is_reference(e) for e in case.evaluators):
             return case
         return msgspec.structs.replace(
@@ -127,6 +132,7 @@ class StudyReader:
     # Code
 
     def agents(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """The agents by label, and whether the labels were given."""
         given = [key for key in ("agent", "agents") if raw.get(key) is not None]
         if len(given) != 1:
             self.problems.append(
@@ -140,13 +146,14 @@ class StudyReader:
         return {"agents": {} if fn is None else {name_of(fn): fn}, "labelled": False}
 
     def _labelled(self, value: Mapping[str, Any], path: str) -> dict[str, Any]:
+        """Several agents by label."""
         if not value:
             self.problems.append(f"{path}: there are none")
         made = {str(k): self.attempt(f"{path}.{k}", self._agent, v) for k, v in value.items()}
         return {label: fn for label, fn in made.items() if fn is not None}
 
     def _agent(self, value: Any) -> Any:
-        """A function, or the kind that a table or a name of one word names."""
+        """An agent: a function, or a registered kind that is given by its table or its name."""
         if isinstance(value, AgentKind):
             value = value.written()
         elif isinstance(value, str) and value in registry.names("agent"):
@@ -154,6 +161,7 @@ class StudyReader:
         return self._kind(value) if is_kind(value) else self._function(value)
 
     def _kind(self, value: Mapping[str, Any]) -> Any:
+        """An agent of a registered kind."""
         try:
             return read_kind(value)
         except Invalid as error:
@@ -162,6 +170,7 @@ class StudyReader:
             return Missing(str(value["kind"]), str(error))
 
     def _function(self, value: Any) -> Any:
+        """A function under test, also that of a decorated study."""
         value = self._code(value)
         if isinstance(value, Decorated):
             if value.function is None:
@@ -172,7 +181,7 @@ class StudyReader:
         raise Invalid(f"must be a function or its name as file.py:name, not {value!r}")
 
     def _code(self, value: Any) -> Any:
-        """The function that a text names; what a snapshot could not name; anything else as it is."""
+        """The function that a string names, a placeholder for one that a snapshot lacks, else the value."""
         if isinstance(value, str):
             return self.resolve(value)
         if self._is_missing(value):
@@ -180,10 +189,11 @@ class StudyReader:
         return value
 
     def _is_missing(self, value: Any) -> bool:
+        """Whether it stands for code that a snapshot could not name."""
         return self.lenient and isinstance(value, Mapping) and set(value) == {"missing"}
 
     def resolve(self, text: str) -> Any:
-        """What file.py:name names, in the first folder that has the file."""
+        """The object named by file.py:name, from the first folder that has the file."""
         try:
             if not is_reference(text):
                 raise Invalid(f"{text!r} does not have the form file.py:name")
@@ -195,6 +205,7 @@ class StudyReader:
             return Missing(re.split(r"[:.]", text)[-1], str(error))
 
     def evaluators(self, raw: Any, path: str) -> tuple[Any, ...]:
+        """One evaluator, or a list of them."""
         given = () if raw is None else raw if isinstance(raw, (list, tuple)) else (raw,)
         made = [self.attempt(f"{path}[{i}]", self._evaluator, e) for i, e in enumerate(given)]
         return tuple(e for e in made if e is not None)
@@ -233,6 +244,7 @@ class StudyReader:
         return made
 
     def several(self, raw: Any, path: str, kind: type[Value]) -> tuple[Any, ...]:
+        """A list of values of one kind, or a single one."""
         if not isinstance(raw, (list, tuple)):
             raw = (raw,)
         made = [self.attempt(f"{path}[{i}]", read_value, kind, item) for i, item in enumerate(raw)]
@@ -240,6 +252,7 @@ class StudyReader:
         return tuple(value for value in made if value is not None)
 
     def constraints(self, raw: Any, path: str) -> tuple[Any, ...]:
+        """Constraints: expressions, functions or tables."""
         given = raw if isinstance(raw, (list, tuple)) else (raw,)
         made = [self.attempt(f"{path}[{i}]", self._constraint, item) for i, item in enumerate(given)]
         return tuple(c for c in made if c is not None)
@@ -255,6 +268,7 @@ class StudyReader:
         return made
 
     def design(self, raw: Any, path: str) -> Design | None:
+        """The design: a name, or a table of its name and parameters."""
         if isinstance(raw, str):
             return self.attempt(path, Design, raw)
         if isinstance(raw, Mapping) and "name" in raw:
@@ -263,8 +277,8 @@ class StudyReader:
         return self.attempt(path, read_value, Design, raw)
 
 
-def _placed(query: rooms.Query, folders: Sequence[Path]) -> rooms.Query:
-    """The query with its files and folders where they were found."""
+def _placed(query: spec.Query, folders: Sequence[Path]) -> spec.Query:
+    """The query with absolute paths of its files and folder."""
     files = tuple(str(locate(name, folders).resolve()) for name in query.file)
     folder = str(locate(query.folder, folders).resolve()) if query.folder else ""
     places = {"file": files} if files else {"folder": folder} if folder else {}
@@ -294,6 +308,6 @@ _PARTS: dict[str, Callable[[StudyReader, Any, str], Any]] = {
     "design": StudyReader.design,
     "stop": lambda reader, raw, path: reader.attempt(path, read_stop, raw),
 }
-"""Parts that are written in shapes of their own."""
+"""Fields with readers of their own."""
 _OWN = {*_PARTS, "agents", "data", "transform", "evaluators"}
-"""Those, and what is code or comes with the cases."""
+"""Those, and fields that hold code or come with the cases."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypedDict, Unpack, overload
 
 from pydantic import BaseModel, Field, SkipValidation, ValidationError
 
-import peira.spec as rooms
+import peira.spec as spec
 from peira.core.contracts import Evaluator
 from peira.core.transforms import Transform
 from peira.errors import Invalid
@@ -99,17 +99,18 @@ class Study(Value, Decorated):
     def _fill(
         self, raw: Mapping[str, Any], folders: Sequence[Path], module: str, lenient: bool = False
     ) -> None:
+        """Read the fields; raises Invalid with every problem."""
         reader = StudyReader(folders, lenient)
         fields = reader.read(raw, type(self))
         problems = [*reader.problems, *self._validate(fields)]
-        self._wear(module, reader.sources)
+        self._resemble_function(module, reader.sources)
         if not lenient:
             problems += broken_rules(self, reader.broken)
         if problems:
             raise Invalid(dict.fromkeys(problems))
 
     def _validate(self, fields: dict[str, Any]) -> list[str]:
-        """Take the fields; those that are wrong are told, and left at their defaults."""
+        """Set the fields and return the problems; wrong fields keep their defaults."""
         try:
             BaseModel.__init__(self, **fields)
         except ValidationError as error:
@@ -118,9 +119,9 @@ class Study(Value, Decorated):
             return translate(error, keys_of(type(self)))
         return []
 
-    def _wear(self, module: str, sources: Mapping[str, Path | rooms.Query]) -> None:
-        """Look like the function under test, and remember what cases were read from."""
-        worn: dict[str, Any] = {
+    def _resemble_function(self, module: str, sources: Mapping[str, Path | spec.Query]) -> None:
+        """Take over name, module and docstring of the function under test; keep the sources of cases."""
+        attributes: dict[str, Any] = {
             "__module__": module,
             "__name__": self.name,
             "__qualname__": "",
@@ -128,8 +129,10 @@ class Study(Value, Decorated):
         }
         if (fn := self.function) is not None:
             names = ("__module__", "__name__", "__qualname__", "__doc__")
-            worn |= {name: getattr(fn, name) for name in names if hasattr(fn, name)} | {"__wrapped__": fn}
-        for name, value in worn.items():
+            attributes |= {name: getattr(fn, name) for name in names if hasattr(fn, name)} | {
+                "__wrapped__": fn
+            }
+        for name, value in attributes.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -154,7 +157,7 @@ class Study(Value, Decorated):
         return "cases" if self.stop is not None else self.order
 
     @property
-    def sources(self) -> Mapping[str, Path | rooms.Query]:
+    def sources(self) -> Mapping[str, Path | spec.Query]:
         """The files that case sets were read from, or the queries that found them, by label."""
         return dict(self.__dict__.get("_sources", {}))
 
@@ -211,7 +214,7 @@ class StudyFields(TypedDict, total=False):
 
 
 class StudyDecorator:
-    """A study that waits for its function."""
+    """The decorator that `study(...)` returns: makes a study of a function."""
 
     def __init__(self, fields: StudyFields, folders: list[Path], module: str) -> None:
         self._fields, self._folders, self._module = fields, folders, module

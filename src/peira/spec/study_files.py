@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import peira.spec as rooms
+import peira.spec as spec
 from peira.core.ids import Json, normalise
 from peira.core.registry import nearest
 from peira.errors import Invalid
@@ -102,7 +102,7 @@ class StudyWriter:
                 sets[label] = [self._case(case) for case in found] if cases else []
         return sets[""] if set(sets) == {""} else sets
 
-    def _source(self, source: Path | rooms.Query) -> Json:
+    def _source(self, source: Path | spec.Query) -> Json:
         if isinstance(source, Path):
             return self._file(source)
         said = source.model_dump(exclude_unset=True, exclude={"rows"})
@@ -171,7 +171,7 @@ def load(ref: str | Path, base: Path | None = None) -> Study:
         return _sole(load_file(path), path.name)
     if path.suffix in FORMATS:
         return _from_document(path)
-    if (meant := rooms.find_benchmark(text)) is not None:
+    if (meant := spec.find_benchmark(text)) is not None:
         return meant.compile()
     raise Invalid(f"{text!r} is no study; use file.py, file.py:name, or one of {', '.join(FORMATS)}")
 
@@ -180,7 +180,7 @@ def _named(text: str, base: Path) -> Study:
     found = resolve_reference(text, base)
     if isinstance(found, Study):
         return found
-    if isinstance(found, rooms.Benchmark):
+    if isinstance(found, spec.Benchmark):
         return found.compile()
     file, _, name = text.rpartition(":")
     studies = _studies(load_file(base / file))

@@ -90,9 +90,9 @@ def _find_answers(study: StudyLike, where: str, limit: int | None, session: Sess
 
 
 @contextmanager
-def _stored(study: Any, *wishes: Any) -> Iterator[tuple[str, Any]]:
+def _stored(study: Any, *options: Any) -> Iterator[tuple[str, Any]]:
     """A stored run's plan needs only to be read."""
-    *_, session = wishes
+    *_, session = options
     with session.reading() as opened:
         yield find_run(opened, str(study)).manifest, opened
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import peira.analysis as analysis
-import peira.app as rooms
+import peira.app as app
 from peira.analysis.results import Results
 from peira.app.session import Session
 from peira.app.store.access import AnyStore
@@ -39,6 +39,8 @@ _answer = msgspec.json.Decoder(Answer).decode
 
 
 def background_of(session: Session, run: Run, manifest: Manifest, standing: Sequence[str]) -> Background:
+    """How a run came about: its plan, provenance, order of trials and calls, read when they are asked for."""
+
     def order() -> Iterator[str]:
         with session.reading() as opened:
             layout = layout_of(manifest, opened.get)
@@ -54,30 +56,33 @@ def background_of(session: Session, run: Run, manifest: Manifest, standing: Sequ
 
 
 def _exchanges(store: Any, keys: Sequence[str]) -> Iterator[tuple[str, CallSummary]]:
+    """The calls of these keys, each with its request and the text of its answer."""
     for at in range(0, len(keys), CHUNK):
         found = store.find("call", keys[at : at + CHUNK])
         calls = [call for call in found.values() if call.request]
-        for call, told in zip(calls, rooms.model_calls(store, calls), strict=True):
-            asked = msgspec.json.decode(store.get(call.request))
-            known = (call.key, call.model, told.status, asked, _said(call, store))
-            yield call.key, analysis.background.CallSummary(*known, told.input, told.output, told.cost)
+        for call, summary in zip(calls, app.model_calls(store, calls), strict=True):
+            request = msgspec.json.decode(store.get(call.request))
+            known = (call.key, call.model, summary.status, request, _answer_text(call, store))
+            yield (
+                call.key,
+                analysis.background.CallSummary(*known, summary.input, summary.output, summary.cost),
+            )
 
 
-def _said(call: Call, store: Any) -> str:
-    """The text of the reply; of an answer that nobody here can read, the answer as it was received. A key
-    that stands in it is not shown."""
+def _answer_text(call: Call, store: Any) -> str:
+    """The text of the reply, or the raw answer if it is unreadable; keys in it are masked."""
     raw = store.get(call.blob) if call.blob else bytes(call.value)
     if not raw:
         return call.why
-    reply, answer = rooms.reply_of(call, store), _answer(raw)
-    said = reply.text if reply is not None else answer.body.decode("utf-8", "replace")
+    reply, answer = app.reply_of(call, store), _answer(raw)
+    text = reply.text if reply is not None else answer.body.decode("utf-8", "replace")
     for start, end in answer.exposed:
-        said = said.replace(answer.body[start:end].decode("utf-8", "replace"), HIDDEN)
-    return said
+        text = text.replace(answer.body[start:end].decode("utf-8", "replace"), HIDDEN)
+    return text
 
 
 def results_of(session: Session, store: AnyStore, run_id: str) -> Results:
-    """The results of a run; they are read from the store again when they are looked at."""
+    """The results of a run; trials are read from the store whenever they are asked for."""
     run = with_current_status(store.find("run", [run_id])[run_id], store)
     manifest = manifest_of(store, run)
     kept = frozen_plan(store, run.study, run.planned)
@@ -89,7 +94,7 @@ def results_of(session: Session, store: AnyStore, run_id: str) -> Results:
     def load() -> Iterator[TrialResult]:
         with session.reading() as opened:
             trials = analysis.reader.ResultReader(manifest, opened, run_id)
-            # What was not needed has no result, and is no loss.
+            # A trial that the stopping rule spared has no result, and is not lost.
             yield from (one for one in trials if one.state in TERMINAL) if spared else trials
 
     @contextmanager
@@ -115,15 +120,16 @@ def results_of(session: Session, store: AnyStore, run_id: str) -> Results:
 
 
 def manifest_of(store: AnyStore, run: Run) -> Manifest:
+    """The manifest of a run."""
     return read(run.manifest, store.get)
 
 
 def imported(store: AnyStore, study: str) -> list[str]:
-    """Where results of this study come from that were not made here, oldest first."""
-    said: dict[str, None] = {}
+    """Notes on where imported results of this study come from, oldest first."""
+    notes: dict[str, None] = {}
     for run in reversed(store.runs(RunQuery(study=study, tag=IMPORTED, limit=100))):
         for record in store.events(run.id, limit=3):
             event = record.event
             if isinstance(event, RunNoted) and event.text.startswith(f"{IMPORTED} from "):
-                said[event.text] = None
-    return list(said)
+                notes[event.text] = None
+    return list(notes)

@@ -9,7 +9,7 @@ import typer
 
 import peira.app as app
 from peira.app.batches import open_batches
-from peira.app.run import Begun, RunOptions, RunOutcome, execute
+from peira.app.run import OnBegin, RunOptions, RunOutcome, execute
 from peira.app.session import Session
 from peira.app.studies import StudyLike, judged_by
 from peira.cli import background_run, errors, run_summary
@@ -200,7 +200,7 @@ def _stages(only: str | None) -> tuple[str, ...]:
     return (TRANSFORM, EVALUATE) if only == EVALUATE else (only,)
 
 
-def _announce(progress: bool | None) -> Begun | None:
+def _announce(progress: bool | None) -> OnBegin | None:
     """A callback that prints the run's id once it is durable; None with --quiet."""
     if progress is False:
         return None
