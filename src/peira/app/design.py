@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from peira.app.session import Session, SessionLike
-from peira.app.store.runs import is_run_id
+from peira.app.store.runs import names_run
 from peira.app.studies import StudyLike, plan_of
 from peira.core.contracts import Agent
 from peira.core.ids import Json
@@ -145,8 +145,8 @@ def _study(study: StudyLike, session: Session) -> Study:
     """The study itself, from a file, a stored run or a plan."""
     if isinstance(study, Plan):
         return study.study
-    if is_run_id(study):
-        with session.reading() as opened:
+    with session.reading_if_any() as opened:
+        if names_run(study, opened):
             return plan_of(study, opened, session.project).study
     return session.project.apply(study if isinstance(study, Study) else load(study))
 

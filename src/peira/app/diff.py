@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from peira.app.session import Session, SessionLike
-from peira.app.store.runs import find_run, is_run_id
+from peira.app.store.runs import find_run, names_run
 from peira.app.studies import StudyLike, plan_of
 from peira.core.ids import short
 from peira.core.log.events import State
@@ -53,7 +53,7 @@ class _Side:
 
 def _side(study: StudyLike, store: Any, project: Project) -> _Side:
     """A version; a stored plan is read from the store and needs none of the study's code."""
-    if not is_run_id(study):
+    if not names_run(study, store):
         return _Side(_name(study), version_of(plan_of(study, store, project)))
     if store is None:
         raise Unknown(f"no run {study!r}: there is no store")

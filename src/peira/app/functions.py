@@ -30,6 +30,8 @@ def run(
     earlier: peira.Results | str | None = None,
     batch: bool = False,
     whole: bool = False,
+    name: str = "",
+    tags: Sequence[str] = (),
 ) -> peira.Results:
     """Run a study through all its stages and return its results.
 
@@ -42,7 +44,8 @@ def run(
     `log` is a file to which each event is appended as a line of JSON. With an `earlier` run (its results or
     its id), `where` may refer to its findings for the same case and levels: the mean `score.NAME`, and the
     counts `earlier.trials` and `earlier.failed`. With `batch`, calls are submitted as batches: answered
-    later, at half the price. `whole` runs the whole plan, whatever the stopping rule says.
+    later, at half the price. `whole` runs the whole plan, whatever the stopping rule says. The run can be
+    found again by its `name`, which no other run of the store may have, and listed by its `tags`.
     """
     refuse_while_loading()
     options = app.RunOptions(
@@ -59,6 +62,8 @@ def run(
         earlier=earlier,
         batch=batch,
         whole=whole,
+        name=name,
+        tags=tags,
     )
     return app.executed_results(study, options)
 

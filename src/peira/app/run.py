@@ -20,7 +20,7 @@ from peira.app.preflight import check_models, estimate_of
 from peira.app.session import Session, SessionLike
 from peira.app.store.access import AnyStore, label, store_folder
 from peira.app.store.results import results_of
-from peira.app.store.runs import is_run_id
+from peira.app.store.runs import find_run, name_problem, names_run, refuse_taken
 from peira.app.studies import StudyLike, plan_of
 from peira.core.clock import SystemClock
 from peira.core.contracts import Runner
@@ -67,6 +67,8 @@ class RunOptions:
     earlier: Results | str | None = None
     evaluation: str = ""
     whole: bool = False
+    name: str = ""
+    tags: Sequence[str] = ()
 
     def problems(self) -> list[str]:
         """Everything that is wrong with these options, one line each."""
@@ -79,6 +81,10 @@ class RunOptions:
             found.append("resources: cannot be handed to other processes; use runner='local'")
         if self.evaluation and not NAME.fullmatch(self.evaluation):
             found.append(f"name: {self.evaluation!r} does not name an evaluation: letters, digits, . - and _")
+        if self.name and (problem := name_problem(self.name)):
+            found.append(f"name: {problem}")
+        if isinstance(self.tags, str) or not all(self.tags):
+            found.append(f"tags: must be a list of words, not {self.tags!r}")
         if isinstance(self.policy, Mapping):
             found += policy_problems(self.policy)
         if self.log is not None:
@@ -129,10 +135,11 @@ def execute(study: StudyLike, options: RunOptions, on_begin: OnBegin | None = No
     watched = telemetry.telling(True) if project.telemetry == "otel" else nullcontext()
     compression = study.storage.compression if isinstance(study, Study) else "zstd"
     with watched, session.owned(options.wait, compression) as store:
+        refuse_taken(options.name, store)
         plan = planned or plan_of(study, store, project, **select)
         if planned is None:
             check_models(plan, project, store, options.stages, options.batch)
-        resumes = str(study) if is_run_id(study) else ""
+        resumes = find_run(store, str(study)).id if names_run(study, store) else ""
         with nullcontext() if options.log is None else engine.run_log.RunLog(options.log) as log:
             run, finished = _run(plan, store, project, options, on_begin, resumes, log)
         results = results_of(session, store, run)
@@ -166,7 +173,17 @@ def _run(
     how: dict[str, Any] = {"stages": options.stages, "batch": options.batch}
     expected = None if recorded else estimate_of(plan, store, project, workers, **how)
     run = open_run(
-        plan, manifest, store, str(number), number, clock.now(), resumes, expected, options.evaluation
+        plan,
+        manifest,
+        store,
+        str(number),
+        number,
+        clock.now(),
+        resumes,
+        expected,
+        options.evaluation,
+        name=options.name,
+        tags=tuple(options.tags),
     )
     source = StudySource(plan, store, options.stages, options.resources, done=bool(recorded))
     adaptive = app.source_with_rule(plan, read(manifest, store.get), source, store) if stops else None

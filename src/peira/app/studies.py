@@ -11,7 +11,7 @@ import peira.app as app
 from peira.analysis.results import Results
 from peira.app.session import Session, SessionLike
 from peira.app.store.access import store_folder
-from peira.app.store.runs import find_run, is_run_id
+from peira.app.store.runs import find_run, is_run_id, names_run
 from peira.core.ids import short
 from peira.errors import Invalid, Unknown
 from peira.plan.diff.history import generation
@@ -25,7 +25,7 @@ from peira.spec.study import Study
 from peira.spec.study_files import load
 
 StudyLike = Study | Plan | str | Path
-"""A study, the file that defines one, the id of a stored run, or a plan."""
+"""A study, the file that defines one, the id or name of a stored run, or a plan."""
 
 
 def plan_of(
@@ -52,9 +52,9 @@ def plan_of(
     if isinstance(study, Plan):
         return study
     past = _earlier(earlier, store)
-    if is_run_id(study):
-        if store is None:
-            raise Unknown(f"no run {study!r}: there is no store")
+    if store is None and is_run_id(study):
+        raise Unknown(f"no run {study!r}: there is no store")
+    if names_run(study, store):
         return _of_run(str(study), store, where, limit, fresh, agents, past)
     live = project.apply(study if isinstance(study, Study) else load(study))
     number = generation(live.name, store, fresh)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from peira.app.session import Session
-from peira.app.store.runs import is_run_id
+from peira.app.store.runs import is_run_id, names_run
 from peira.app.store.view import Opened
 from peira.core.expressions import Expression
 from peira.core.registry import nearest
@@ -80,11 +80,14 @@ StudyName = Annotated[
     str,
     typer.Argument(
         metavar="STUDY",
-        help="file.py, file.py:name, a .toml, .yaml or .json file, a run id, or a benchmark.",
+        help="file.py, file.py:name, a .toml, .yaml or .json file, a run, or a benchmark.",
     ),
 ]
 RunName = Annotated[
-    str, typer.Argument(metavar="[RUN]", help="The first digits of a run's id; without it, the newest run.")
+    str,
+    typer.Argument(
+        metavar="[RUN]", help="A run's name, or first digits of its id; without it, the newest run."
+    ),
 ]
 Store = Annotated[
     str | None,
@@ -138,9 +141,12 @@ Power = Annotated[float, typer.Option("--power", metavar="P", help="The chance t
 
 
 def chosen(study: str, session: Session) -> str:
-    """The study argument, checked to exist before anything is opened for writing."""
+    """The study argument, checked to exist before anything is opened for writing; a run by its id."""
     if is_run_id(study):
         return stored(study, session)
+    with session.reading_if_any() as opened:
+        if names_run(study, opened):
+            return stored(study, session)
     file = Path(study.rpartition(":")[0] if ".py:" in study else study)
     if file.suffix and not file.exists():
         siblings = (

@@ -38,6 +38,7 @@ def run_document(run: Run) -> dict[str, Any]:
     """A run as plain values."""
     return {
         "run": run.id,
+        "name": run.name or None,
         "study": run.study,
         "status": run.status.value,
         "reason": run.reason,
@@ -71,7 +72,7 @@ def status_text(follower: Follower, size: int, account: RunAccount, store: str |
     progress, run = follower.look(), follower.run
     why = f" ({run.reason})" if run.reason and run.reason != run.status else ""
     facts = {
-        "run": short(run.id),
+        "run": f"{short(run.id)} ({run.name})" if run.name else short(run.id),
         "study": run.study,
         "status": f"{run.status}{why}",
         "trials": tally(readable_counts(run.counts or follower.counts()))

@@ -45,10 +45,12 @@ def open_run(
     resumes: str = "",
     estimate: RunEstimate | None = None,
     evaluation: str = "",
+    name: str = "",
+    tags: tuple[str, ...] = (),
 ) -> str:
     """Write the opening events, durably; returns the new run's id."""
     run = compose("run", manifest, uuid.uuid4().hex)
-    planned = planned_on(manifest, len(plan), store, now, resumes, estimate, evaluation)
+    planned = planned_on(manifest, len(plan), store, now, resumes, estimate, evaluation, tags, name)
     store.commit([Op(run, (planned,)), Op(run, (RunStarted(owner, incarnation),))]).result()
     reach("engine.after_plan")
     return run
@@ -63,9 +65,9 @@ def planned_on(
     estimate: RunEstimate | None = None,
     evaluation: str = "",
     tags: tuple[str, ...] = (),
+    name: str = "",
 ) -> RunPlanned:
-    """The event that opens a run on a manifest; where it comes from is kept with it. `tags` are beside those
-    of the study."""
+    """The event that opens a run on a manifest, with its provenance; `tags` are added to the study's."""
     plan = read(manifest, store.get)
     study, own = digest_bytes(encode(plan.snapshot)), plan.snapshot.get("tags", ())
     origin = provenance(study, manifest, plan.seed, plan.generation, Path.cwd(), now, estimate)
@@ -78,6 +80,7 @@ def planned_on(
         resumes=resumes,
         generation=plan.generation,
         evaluation=evaluation,
+        name=name,
     )
 
 

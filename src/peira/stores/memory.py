@@ -176,7 +176,8 @@ def matches(run: Run, query: RunQuery) -> bool:
     return (
         query.study in ("", run.study)
         and query.status in ("", run.status)
-        and (run.status is not Status.frozen or bool(query.status or query.prefix))
+        and (run.status is not Status.frozen or bool(query.status or query.prefix or query.name))
+        and query.name in ("", run.name)
         and (not query.tag or query.tag in run.tags)
         and run.planned >= query.since
         and (not query.until or run.planned <= query.until)

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from peira.app.imports.intake import ImportProgress, file_digest
 from peira.app.run import RunOptions, execute
 from peira.app.session import Session, SessionLike
-from peira.app.store.runs import find_run, is_run_id
+from peira.app.store.runs import find_run, names_run
 from peira.app.studies import StudyLike, plan_of
 from peira.core.clock import SystemClock
 from peira.core.contracts import Op
@@ -62,7 +62,9 @@ def bundle_export(
     session.project.load_plugins()
     if stage == EVALUATE:
         _find_answers(study, where, limit, session)
-    opening = _stored if is_run_id(study) and not (where or limit) else _planned
+    with session.reading_if_any() as there:
+        stored = names_run(study, there) and not (where or limit)
+    opening = _stored if stored else _planned
     with opening(study, stage, where, limit, session) as (manifest, opened):
         of = read(manifest, opened.get)
         pending, seal = Pending(of, opened, stage), Seal()

@@ -11,7 +11,7 @@ import msgspec
 
 from peira.app.session import Session, SessionLike
 from peira.app.store.access import AnyStore
-from peira.app.store.runs import UNDER_WAY, find_run, with_current_status
+from peira.app.store.runs import UNDER_WAY, find_run, is_run_id, names_run, with_current_status
 from peira.core.contracts import CallQuery, CallTotals, Op, RunQuery
 from peira.core.ids import Json, resolve, short
 from peira.core.log.events import TERMINAL, CallIntended, CallSettled, Record, RunReopened, Status
@@ -115,7 +115,9 @@ def find_call(store: Any, prefix: str) -> Call:
 
 
 def find_run_or_call(store: Any, prefix: str) -> Run | Call:
-    """The run or call whose id has this prefix."""
+    """The run of this name, or the run or call whose id has this prefix."""
+    if not is_run_id(prefix) and names_run(prefix, store):
+        return find_run(store, prefix)
     known: dict[str, Run | Call] = {**_with_prefix(store, prefix)}
     known.update((run.id, run) for run in store.runs(RunQuery(prefix=prefix, limit=10)))
     return _found(prefix, known, "run or call", store)

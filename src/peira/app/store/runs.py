@@ -1,8 +1,9 @@
-"""Runs in a store: find one by a prefix of its id, the status to show, and its counts."""
+"""Runs in a store: find one by its name or a prefix of its id, the status to show, and its counts."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from peira.app.store.access import AnyStore
@@ -13,11 +14,15 @@ from peira.core.log.state import Run, replace
 from peira.core.registry import nearest
 from peira.engine.kinds import BATCH, EVALUATE, GENERATE, TRANSFORM
 from peira.engine.progress import KEPT, LEFT, REUSED, SPARED
-from peira.errors import Unknown
+from peira.errors import Invalid, Unknown
 
 MOST_RUNS = 10_000
 RUN_ID = re.compile(r"[0-9a-f]{4,64}(@[\w.-]+)?")
 """Four or more digits of a run's id, perhaps with @NAME of an evaluation."""
+
+
+RUN_NAME = re.compile(r"[A-Za-z][\w.-]{0,99}")
+"""The name of a run: a letter, then letters, digits, `.`, `-` and `_`."""
 
 
 def is_run_id(text: object) -> bool:
@@ -25,14 +30,57 @@ def is_run_id(text: object) -> bool:
     return isinstance(text, str) and RUN_ID.fullmatch(text) is not None
 
 
+def names_run(text: object, store: Any) -> bool:
+    """Whether a value means a stored run: it looks like an id, or is the name of a run and of no file.
+
+    `store` is None if there is none.
+    """
+    if is_run_id(text):
+        return True
+    name = text.partition("@")[0] if isinstance(text, str) else ""
+    named = store is not None and RUN_NAME.fullmatch(name) and not Path(name).exists()
+    return bool(named and store.runs(RunQuery(name=name, limit=1)))
+
+
+def name_problem(name: str) -> str:
+    """What is wrong with a name for a run; "" if nothing is."""
+    if is_run_id(name):
+        return f"{name!r} looks like the id of a run; use other letters than a to f, or a hyphen"
+    if not RUN_NAME.fullmatch(name):
+        return f"{name!r} is not a name for a run: a letter, then letters, digits, . - and _ (at most 100)"
+    return ""
+
+
+def refuse_taken(name: str, store: Any) -> None:
+    """Raise Invalid if another run of the store has this name."""
+    for run in store.runs(RunQuery(name=name, limit=1)) if name else ():
+        raise Invalid(f"name: {name!r} is the name of run {run.id[:12]} of {run.study}; choose another")
+
+
 def find_run(store: Any, prefix: str) -> Run:
-    """The run whose id has this prefix; with @NAME, the newest evaluation of that name of its study."""
-    if not is_run_id(prefix):
-        raise Unknown(f"{prefix!r} is not a run id: use four or more of its digits (see `peira runs`)")
-    prefix, _, name = prefix.partition("@")
-    runs = {run.id: run for run in store.runs(RunQuery(prefix=prefix, limit=10))}
-    found: Run = runs[resolve(prefix, runs, "run")]
-    return _evaluation(store, found, name) if name else found
+    """The run of this name, or whose id has this prefix.
+
+    With @NAME it is the newest evaluation of that name of the run's study. Unknown if there is none.
+    """
+    run, _, evaluation = prefix.partition("@")
+    found = _by_id(store, run) if is_run_id(run) else _by_name(store, run)
+    return _evaluation(store, found, evaluation) if evaluation else found
+
+
+def _by_id(store: Any, prefix: str) -> Run:
+    """The run whose id has this prefix."""
+    runs: dict[str, Run] = {run.id: run for run in store.runs(RunQuery(prefix=prefix, limit=10))}
+    return runs[resolve(prefix, runs, "run")]
+
+
+def _by_name(store: Any, name: str) -> Run:
+    """The run of this name."""
+    if RUN_NAME.fullmatch(name):
+        for run in store.runs(RunQuery(name=name, limit=1)):
+            return run  # type: ignore[no-any-return]
+    names = {run.name for run in store.runs(RunQuery(limit=MOST_RUNS)) if run.name}
+    hint = nearest(name, names) or ": use four or more digits of an id, or a name (see `peira runs`)"
+    raise Unknown(f"{name!r} is no run{hint}")
 
 
 def _evaluation(store: Any, run: Run, name: str) -> Run:

@@ -43,7 +43,7 @@ def calls(
         str,
         typer.Argument(
             metavar="[RUN|CALL]",
-            help="The first digits of a run's id: the calls it sent; or of a call's: all there is about it.",
+            help="A run, by its name or id: the calls it sent; or a call's id: all there is about it.",
         ),
     ] = "",
     model: OfModel = "",

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from peira.app.session import Session
-from peira.app.store.runs import is_run_id
+from peira.app.store.runs import names_run
 from peira.app.store.view import Opened
 from peira.cli.options import Json, Store, chosen, stored
 from peira.cli.output import CommandOutput, encoded, fitted, grid
@@ -118,7 +118,9 @@ def _cases(
         return read(Query(folder=name, **fields), [Path()]).cases
     if name.lower().endswith(DATA_FILES) and (fields or not _is_study(path)):
         return read(Query(file=name, **fields), [Path()]).cases
-    if is_run_id(name):
+    with session.reading_if_any() as opened:
+        of_run = names_run(name, opened)
+    if of_run:
         return _of_run(stored(name, session), session)
     if not (path.suffix or ".py:" in name):
         raise Invalid(f"{name!r} is no benchmark, file or run{nearest(name, registry.names('benchmark'))}")

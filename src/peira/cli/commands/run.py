@@ -83,6 +83,12 @@ def run(
     whole: Annotated[
         bool, typer.Option("--whole", help="Run the whole plan, whatever its stopping rule says.")
     ] = False,
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="A name for this run, to find it again by.")
+    ] = "",
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag of this run; may be repeated.")
+    ] = None,
     unconfined: Unconfined = False,
     wait: Wait = False,
     log: Log = None,
@@ -102,6 +108,7 @@ def run(
       peira run capitals.py --where model=small --limit 20
       peira run harder.py --from 3f2a91 --where "score.match < 1"
       peira run capitals.py --detach
+      peira run capitals.py --name gpt5-first --tag paper
       peira run gsm8k --model openai:gpt-5-mini --limit 20
       peira run 3f2a91 --no-retry-failed
     """
@@ -125,6 +132,8 @@ def run(
         batch=batch,
         whole=whole,
         stages=_stages(stage),
+        name=name,
+        tags=tuple(tag or ()),
     )
     with Session.find(store) as session:
         study_or_id = study_argument(study, session, model, variant, data)

@@ -60,15 +60,17 @@ def runs(
     with looking(store) as opened:
         found = opened.runs(query)
     out.document({"runs": [run_document(run) for run in found]})
-    out.text(
-        grid(["run", "study", "status", "trials", "begun", "took"], map(_row, found)) if found else "no runs"
-    )
+    names = ["name"] if any(run.name for run in found) else []
+    rows = [(short(run.id), *(run.name for _ in names), *_row(run)) for run in found]
+    header = ["run", *names, "study", "status", "trials", "begun", "took"]
+    out.text(grid(header, rows) if found else "no runs")
 
 
 def _row(run: Run) -> tuple[str, ...]:
+    """The cells of a run, after its id and name."""
     took = lasting(run.finished - run.started) if run.finished and run.started else "-"
     study = f"{run.study}@{run.evaluation}" if run.evaluation else run.study
-    return short(run.id), study, run.status.value, f"{run.trials:,}", moment(run.planned), took
+    return study, run.status.value, f"{run.trials:,}", moment(run.planned), took
 
 
 def _since(text: str) -> float:

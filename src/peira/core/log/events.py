@@ -161,8 +161,8 @@ class RunPlanned(Event, frozen=True, tag="run.planned", gc=False):
 
     `trials` is the number of planned trials, `provenance` the blob that records where and with what it was
     planned, `resumes` the id of the run that it continues. `generation` is raised by runs that start afresh;
-    `evaluation` is the name of the evaluation if it scores stored outputs; `version` is that of the event
-    format.
+    `evaluation` is the name of the evaluation if it scores stored outputs; `name` is the name that a person
+    gave the run, unique in its store; `version` is that of the event format.
     """
 
     manifest: str
@@ -174,6 +174,7 @@ class RunPlanned(Event, frozen=True, tag="run.planned", gc=False):
     version: int = VERSION
     generation: int = 0
     evaluation: str = ""
+    name: str = ""
 
 
 class RunStarted(Event, frozen=True, tag="run.started", gc=False):

@@ -73,6 +73,7 @@ class Run(msgspec.Struct, frozen=True):
     reopened: bool = False
     evaluation: str = ""
     look: Look | None = None
+    name: str = ""
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
@@ -107,7 +108,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
 
 class RunQuery(msgspec.Struct, frozen=True):
-    """Which runs to list, newest first; frozen plans only if their status or an id is given."""
+    """Which runs to list, newest first; frozen plans only if their status, an id or a name is given."""
 
     study: str = ""
     status: str = ""
@@ -116,6 +117,7 @@ class RunQuery(msgspec.Struct, frozen=True):
     until: float = 0.0
     prefix: str = ""
     limit: int = 50
+    name: str = ""
 
 
 CALL_STATES = ("answered", "in_doubt", "intended", "lost", "void")

@@ -107,6 +107,7 @@ def _(event: ev.RunPlanned, view: View, record: Record) -> None:
         resumes=event.resumes,
         generation=event.generation,
         evaluation=event.evaluation,
+        name=event.name,
     )
 
 

@@ -187,8 +187,9 @@ def listing(db: apsw.Connection, query: RunQuery) -> list[Run]:
     where = {
         "study = ?": query.study,
         "status = ?": query.status,
-        "status <> ?": "" if query.status or query.prefix else Status.frozen.value,
+        "status <> ?": "" if query.status or query.prefix or query.name else Status.frozen.value,
         "tag = ?": query.tag,
+        "name = ?": query.name,
         f"{at} >= ?": query.since,
         f"{at} <= ?": query.until,
         "id >= ?": query.prefix,

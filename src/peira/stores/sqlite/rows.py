@@ -34,7 +34,7 @@ TASK = (
     "reused_from, rest, result"
 )
 PLAIN = "n, id, kind, class, state, epoch, owner, attempts, run, result"
-RUN = "n, id, manifest, study, trials, status, planned, next_seq, owner, incarnation, rest"
+RUN = "n, id, manifest, study, trials, status, planned, next_seq, owner, incarnation, rest, name"
 CALL = "n, key, task, name, state, value, blob, rest, asked, model, input, output, cost"
 
 
@@ -201,6 +201,7 @@ def run_row(run: Run, n: int) -> tuple[Any, ...]:
         run.owner,
         run.incarnation,
         encode(rest),
+        run.name or None,
     )
 
 
@@ -214,7 +215,17 @@ def run_value(row: tuple[Any, ...]) -> Run:
 
 def unreadable_run(row: tuple[Any, ...], problem: StoreDamaged) -> Run:
     """What stands for a run whose row is damaged, for those who look: interrupted, and why."""
-    return Run(row[1], row[2], row[3], row[4], Status.interrupted, row[6], row[7], reason=str(problem))
+    return Run(
+        row[1],
+        row[2],
+        row[3],
+        row[4],
+        Status.interrupted,
+        row[6],
+        row[7],
+        reason=str(problem),
+        name=row[11] or "",
+    )
 
 
 def _run_value(row: tuple[Any, ...]) -> Run:
@@ -229,6 +240,7 @@ def _run_value(row: tuple[Any, ...]) -> Run:
         row[7],
         owner=row[8],
         incarnation=row[9],
+        name=row[11] or "",
         **rest,
     )
 

@@ -175,11 +175,22 @@ def runs_in_order(db: apsw.Connection) -> None:
     )
 
 
+def runs_have_names(db: apsw.Connection) -> None:
+    """Add the names that people give to runs, each at most once."""
+    db.execute(
+        """
+        ALTER TABLE run ADD COLUMN name TEXT;
+        CREATE UNIQUE INDEX run_name ON run(name) WHERE name IS NOT NULL;
+        """
+    )
+
+
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     first_tables,
     calls_can_be_listed,
     calls_in_order,
     runs_in_order,
+    runs_have_names,
 )
 
 

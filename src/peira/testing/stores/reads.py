@@ -115,6 +115,17 @@ class ReadChecks:
         assert [found.id for found in store.runs(RunQuery(study="a", status=Status.frozen))] == [kept]
         assert [found.id for found in store.runs(RunQuery(prefix=kept[:20]))] == [kept]
 
+    def test_runs_are_found_by_name(self, store: AnyStore) -> None:
+        runs = {name: plan_only(store, name=name) for name in ("one", "two", "ones")}
+        plan_only(store)
+        for name, run in runs.items():
+            accept(store, run, ev.RunStarted("owner", 1))
+            assert [(found.id, found.name) for found in store.runs(RunQuery(name=name))] == [(run, name)]
+        accept(store, runs["two"], ev.RunFinished(Status.frozen))
+        assert [found.id for found in store.runs(RunQuery(name="two"))] == [runs["two"]]
+        assert store.runs(RunQuery(name="on")) == []
+        assert len(store.runs(RunQuery())) == 3
+
     def test_runs_are_listed_by_prefix(self, store: AnyStore) -> None:
         runs = [plan_only(store) for _ in range(40)]
         for prefix in {run[:1] for run in runs} | {runs[0], runs[7][:10]}:
