@@ -60,6 +60,8 @@ def aged(path: Path) -> None:
         DROP INDEX run_of_status;
         DROP INDEX run_of_study_status;
         DROP INDEX run_tag_run;
+        DROP INDEX run_name;
+        ALTER TABLE run DROP COLUMN name;
         """
     )
     for key, model, rest in rows:
