@@ -94,6 +94,7 @@ COMMANDS = {
     "watch": ("runs", "Follow a run live, from any terminal, until it ends."),
     "cancel": ("store", "Stop a run, wherever it is running, and say what was stopped."),
     "verify": ("store", "Check a store: replay its events, check every digest."),
+    "backup": ("store", "Copy a store to a file, also while a run is writing it."),
     "doctor": ("store", "Check that peira can work here."),
     "demo": ("demo", "See it work: a small factorial study of a real model."),
 }

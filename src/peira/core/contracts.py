@@ -183,6 +183,19 @@ class OpenStore(Store, Catalogue, Inspectable, Ownership, Protocol):
 
 
 @runtime_checkable
+class Backups(Protocol):
+    """A store that can be copied to a file; not every store can."""
+
+    def backup(self, target: Path) -> None:
+        """Copy the store, as it is at one moment, to a new store at this path; durable when it returns.
+
+        The store may be open for reading, and written by another process meanwhile. The copy has no owner.
+        Raises Invalid if there is something at the path. A copy that was cut off is no store.
+        """
+        ...
+
+
+@runtime_checkable
 class StoreScheme(Protocol):
     """How stores of one kind are found and opened: the plug-in of kind `store`.
 

@@ -16,6 +16,8 @@ NAMES = (
     "store.after_acknowledge",
     "blob.before_rename",
     "blob.after_rename",
+    "backup.before_blobs",
+    "backup.before_rename",
     "engine.after_plan",
     "engine.after_claim",
     "engine.before_end",

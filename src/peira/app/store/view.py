@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import peira.app as app
 from peira.app.session import Session, SessionLike
 from peira.app.store.runs import UNDER_WAY, find_run, with_current_status
-from peira.core.contracts import CallQuery, CallTotals, RunQuery
+from peira.core.contracts import Backups, CallQuery, CallTotals, RunQuery
 from peira.core.log.events import Record, Status
 from peira.core.log.state import Run, replace
-from peira.errors import Unknown
+from peira.errors import Invalid, Unknown
 
 if TYPE_CHECKING:
     from peira.analysis.results import Results
@@ -102,6 +103,18 @@ class Opened:
         """The bytes held by a run, or by the whole store."""
         with self.session.reading() as store:
             return int(store.size(find_run(store, run).id if run else ""))
+
+    def backup(self, path: str | Path) -> Path:
+        """Copy the whole store to a new file, also while a run is writing it; returns the file's path.
+
+        Raises Invalid if there is something at the path, or if this kind of store cannot be copied so.
+        """
+        target = Path(path).resolve()
+        with self.session.reading() as store:
+            if not isinstance(store, Backups):
+                raise Invalid("backup: this kind of store cannot be copied to a file; use its own tools")
+            store.backup(target)
+        return target
 
 
 @contextmanager

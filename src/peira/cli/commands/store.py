@@ -1,10 +1,11 @@
-"""`peira cancel`, `verify` and `doctor`: stop a run, check a store, check the installation."""
+"""`peira cancel`, `verify`, `backup`, `doctor`: stop a run, check or copy a store, check the installation."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import platform
+import shlex
 import shutil
 import sys
 import tempfile
@@ -21,9 +22,11 @@ from peira.app.control import Cancellation
 from peira.app.control import cancel as stop
 from peira.app.session import Session
 from peira.app.store.access import StoreLike, exists, locate, owner
+from peira.app.store.runs import MOST_RUNS
+from peira.app.store.view import Opened, looking
 from peira.cli import errors
 from peira.cli.options import Json, Store
-from peira.cli.output import CommandOutput
+from peira.cli.output import CommandOutput, note
 from peira.cli.render import run_document
 from peira.cli.run_summary import next_command
 from peira.core.ids import short
@@ -92,6 +95,32 @@ def verify(store: Store = None, as_json: Json = False) -> int:
         out.text(problem)
     out.text(f"{path}: {counted(len(problems), 'problem') if problems else 'sound'}")
     return int(bool(problems))
+
+
+def backup(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to copy it; it must not exist yet.")],
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Copy a store to a file, also while a run is writing it.
+
+    The copy is the store as it is at one moment, with everything that is recorded, and is used like any
+    store. Large payloads are beside it, in the folder FILE.blobs. Nothing is replaced; a copy that is cut off
+    is no store, and the same command completes it.
+
+    \b
+    Examples:
+      peira backup capitals-2026-08.db
+      peira runs --store capitals-2026-08.db
+    """
+    out = CommandOutput(as_json)
+    with looking(store) as opened:
+        target = opened.backup(file)
+    copied = Opened(target)
+    size, runs = copied.size(), len(copied.runs(limit=MOST_RUNS))
+    out.document({"store": str(target), "runs": runs, "bytes": size})
+    out.text(f"{file}: {counted(runs, 'run')}, {size / 1024**2:,.1f} MiB")
+    note(f"to check it: {shlex.join(['peira', 'verify', '--store', file])}")
 
 
 OLDEST_SQLITE = (3, 51, 3)

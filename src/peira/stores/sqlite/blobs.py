@@ -36,7 +36,7 @@ class BlobFolder:
         with self._writing:
             target = self._found(digest) or self._new(digest, data)
             for folder in (target.parent, self.folder, self.folder.parent):
-                _sync_folder(folder)
+                sync_folder(folder)
 
     def _new(self, digest: str, data: bytes) -> Path:
         """Write a new blob by way of a draft, and return its path."""
@@ -89,7 +89,7 @@ def _write_synced(path: Path, data: bytes) -> None:
         os.close(file)
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
     """Sync a folder, so that renames in it are durable."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

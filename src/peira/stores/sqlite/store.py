@@ -31,6 +31,7 @@ from peira.core.log.events import Record
 from peira.core.log.state import Call, Run, Task
 from peira.errors import Invalid, StoreDamaged, StoreFault, StoreInUse, Unknown
 from peira.stores.sqlite import reads, schema
+from peira.stores.sqlite.backup import copy_store
 from peira.stores.sqlite.blobs import LARGE, BlobFolder
 from peira.stores.sqlite.lock import (
     POLL,
@@ -403,6 +404,13 @@ class SqliteStore:
             return sum(file.stat().st_size for file in beside if file.exists()) + self._files.size()
         with self._reading():
             return reads.size(self._reader, run)
+
+    def backup(self, target: Path) -> None:
+        source = self._connect(create=False)
+        try:
+            copy_store(source, self._files, target)
+        finally:
+            source.close()
 
     def close(self) -> None:
         """Finish what is queued, fold the log into the file, free the lock."""
