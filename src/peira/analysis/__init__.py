@@ -34,3 +34,4 @@ with lazy_imports(__name__):
     from peira.results import background as background
     from peira.results import reader as reader
     from peira.results import rows as rows
+    from peira.results import snapshot as snapshot

@@ -41,9 +41,9 @@ class Presentable(Protocol):
     def to_json(self) -> str: ...
 
 
-def results_of(opened: Opened, run: str, reduce: str = "") -> Results:
+def results_of(opened: Opened, run: str, reduce: str = "", latest: bool = False) -> Results:
     """The results of a run (by default the newest), with repeats reduced if `reduce` is given."""
-    results = opened.results(run)
+    results = opened.results(run, latest)
     return results.reduced(reduce) if reduce else results
 
 

@@ -89,6 +89,9 @@ RunName = Annotated[
         metavar="[RUN]", help="A run's name, or first digits of its id; without it, the newest run."
     ),
 ]
+Latest = Annotated[
+    bool, typer.Option("--latest", help="With what later runs did to its trials, not as the run ended.")
+]
 Store = Annotated[
     str | None,
     typer.Option("--store", metavar="PATH", help="Where the work is kept; else as peira.toml says."),

@@ -93,6 +93,17 @@ class Catalogue(Protocol):
         """Totals of all calls that match the query, whatever its limit."""
         ...
 
+    def about(self, tasks: Sequence[str], until: str = "") -> list[Record]:
+        """Every record about these tasks, in commit order, of all runs that began no later than `until`.
+
+        Without `until`, of all runs. It scans all events, so use it rarely.
+        """
+        ...
+
+    def changed_since(self, run: str) -> list[str]:
+        """The ids of tasks that were there when runs after this one changed them."""
+        ...
+
     def active(self) -> list[Task]:
         """Every task that is running, waiting or cancelling."""
         ...

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any, Literal, Protocol
 
 from peira.core.codec import decode
-from peira.core.contracts import Store
 from peira.core.ids import Json
 from peira.core.log.events import Result, State
 from peira.core.log.state import Task
@@ -21,13 +21,25 @@ CHUNK = 500
 """The number of trials per read."""
 
 
+class ResultStore(Protocol):
+    """What is read of a store to show results."""
+
+    def find(self, kind: Literal["task", "call", "run"], keys: Sequence[str]) -> dict[str, Any]:
+        """As `Store.find`."""
+        ...
+
+    def get(self, digest: str) -> bytes:
+        """As `Store.get`."""
+        ...
+
+
 class ResultReader:
     """Reads the trials of one manifest in the study's order, in chunks."""
 
     def __init__(
         self,
         manifest: Manifest,
-        store: Store,
+        store: ResultStore,
         run: str,
         scored_by: Sequence[str] | None = None,
         layout: Layout | None = None,

@@ -13,7 +13,7 @@ from peira.core.clock import Clock, SystemClock
 from peira.core.contracts import CallQuery, CallTotals, Op, Outcome, RunQuery
 from peira.core.ids import digest_bytes
 from peira.core.log.events import CallIntended, Record, State, Status, TasksClaimed
-from peira.core.log.state import Call, Run, Task
+from peira.core.log.state import Call, Run, Task, touched
 from peira.errors import Unknown
 from peira.stores.fold import RowView, fold
 
@@ -94,6 +94,10 @@ class MemoryStore:
             newest = list(self._rows.runs.values())[::-1]
             if query.since or query.until:
                 newest.sort(key=lambda run: run.planned, reverse=True)
+            if query.after in self._rows.runs:
+                began = list(self._rows.runs)
+                later = set(began[began.index(query.after) + 1 :])
+                newest = [run for run in newest if run.id in later]
             return [run for run in newest if matches(run, query)][: query.limit]
 
     def calls(self, query: CallQuery) -> list[Call]:
@@ -118,6 +122,18 @@ class MemoryStore:
         asked = {key: (number[record.run], record.seq) for record, key in intents}
         calls = (self._rows.calls[key] for key in sorted(asked, key=asked.__getitem__, reverse=True))
         return [call for call in calls if meant(call, query)]
+
+    def about(self, tasks: Sequence[str], until: str = "") -> list[Record]:
+        wanted = set(tasks)
+        with self._lock:
+            runs = list(self._rows.runs)
+            counted = set(runs[: runs.index(until) + 1] if until in runs else runs)
+            return [r for r in self._log if r.run in counted and not wanted.isdisjoint(touched(r.event))]
+
+    def changed_since(self, run: str) -> list[str]:
+        with self._lock:
+            later = list(self._rows.runs)[list(self._rows.runs).index(run) + 1 :]
+            return [t.id for t in self._rows.tasks.values() if t.run in later and was_there(t)]
 
     def active(self) -> list[Task]:
         with self._lock:
@@ -169,6 +185,11 @@ class MemoryStore:
 
     def close(self) -> None:
         pass
+
+
+def was_there(task: Task) -> bool:
+    """Whether the last run that changed the task may have found it there."""
+    return task.epoch > 1 or bool(task.reused_from)
 
 
 def matches(run: Run, query: RunQuery) -> bool:

@@ -26,6 +26,7 @@ from peira.core.log.state import Run
 from peira.engine.kinds import EVALUATE, GENERATE
 from peira.engine.progress import LEFT, Progress
 from peira.plan.manifest import layout_of, read
+from peira.results.snapshot import as_of
 
 CHUNK = 1000
 
@@ -116,9 +117,9 @@ class Follower:
 
 def _done_before(store: Any, run: Run) -> int:
     """The number of the run's trials that other runs finished: reuse is computed, not recorded."""
-    layout = layout_of(read(run.manifest, store.get), store.get)
+    layout, rows = layout_of(read(run.manifest, store.get), store.get), as_of(store, run.id)
     places, reused = layout.places(), 0
     while ids := [layout.trial_id(place) for place in islice(places, CHUNK)]:
-        found = store.find("task", ids).values()
+        found = rows.find("task", ids).values()
         reused += sum(task.state is State.succeeded and task.run != run.id for task in found)
     return reused

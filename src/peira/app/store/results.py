@@ -17,7 +17,7 @@ from peira.app.store.access import AnyStore
 from peira.app.store.runs import readable_counts, with_current_status
 from peira.app.store.table_cache import table_cache_of
 from peira.core.contracts import RunQuery
-from peira.core.log.events import TERMINAL, RunNoted
+from peira.core.log.events import TERMINAL, RunNoted, Status
 from peira.core.log.state import Call, Run
 from peira.core.models import Answer
 from peira.core.text.words import HIDDEN
@@ -81,8 +81,11 @@ def _answer_text(call: Call, store: Any) -> str:
     return text
 
 
-def results_of(session: Session, store: AnyStore, run_id: str) -> Results:
-    """The results of a run; trials are read from the store whenever they are asked for."""
+def results_of(session: Session, store: AnyStore, run_id: str, latest: bool = False) -> Results:
+    """The results of a run as they were when it ended; trials are read from the store when needed.
+
+    With `latest`, what later runs did counts, too.
+    """
     run = with_current_status(store.find("run", [run_id])[run_id], store)
     manifest = manifest_of(store, run)
     kept = frozen_plan(store, run.study, run.planned)
@@ -93,7 +96,8 @@ def results_of(session: Session, store: AnyStore, run_id: str) -> Results:
 
     def load() -> Iterator[TrialResult]:
         with session.reading() as opened:
-            trials = analysis.reader.ResultReader(manifest, opened, run_id)
+            rows = opened if latest else analysis.snapshot.as_of(opened, run_id)
+            trials = analysis.reader.ResultReader(manifest, rows, run_id)
             # A trial that the stopping rule spared has no result, and is not lost.
             yield from (one for one in trials if one.state in TERMINAL) if spared else trials
 
@@ -107,16 +111,21 @@ def results_of(session: Session, store: AnyStore, run_id: str) -> Results:
         run_id=run_id,
         study=run.study,
         status=run.status.value,
-        counts=readable_counts(run.counts),
+        counts=readable_counts(run.counts or _counted(session, run)),
         notes=(*manifest.notes, *imported(store, run.study), *deviations, *stopped),
         store=session.store,
         spent=run.spent,
         aims=Aims.of(manifest.snapshot),
         origin=origin,
-        memory=table_cache_of(session, run_id, run.trials),
+        memory=table_cache_of(session, f"{run_id} latest" if latest else run_id, run.trials),
         look=run.look,
         background=partial(background_of, session, run, manifest, deviations),
     )
+
+
+def _counted(session: Session, run: Run) -> dict[str, int]:
+    """The counts of a run that was cut off, which recorded none, from its events."""
+    return app.Follower(session, run.id).counts() if run.status is Status.interrupted else {}
 
 
 def manifest_of(store: AnyStore, run: Run) -> Manifest:

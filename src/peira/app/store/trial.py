@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from peira.app.session import Session, SessionLike
-from peira.app.store.results import results_of
+from peira.app.store.results import manifest_of
 from peira.app.store.runs import find_run
 from peira.core.ids import resolve, seed_of
 from peira.core.log.events import Observed, Record, StepRecorded, TaskFinished, TaskRetried
-from peira.core.log.state import touched
 from peira.errors import Unknown
+from peira.plan.manifest import layout_of
+from peira.results.reader import ResultReader
+from peira.results.snapshot import as_of
 from peira.results.trials import TrialResult
-
-CHUNK = 5000
 
 
 @dataclass(frozen=True)
@@ -51,27 +50,24 @@ class TrialRecord:
         return self.of(TaskRetried, TaskFinished)
 
 
-def trial(run: str, prefix: str, store: SessionLike = None) -> TrialRecord:
-    """The trial of this run whose id has this prefix; Unknown if there is none, or several."""
+def trial(run: str, prefix: str, store: SessionLike = None, latest: bool = False) -> TrialRecord:
+    """The trial of this run whose id has this prefix, as it was when the run ended; with `latest`, as it is.
+
+    Unknown if there is none, or several.
+    """
     if len(prefix) < 4:
         raise Unknown(
             f"{prefix!r} is not a trial id: use four or more of its digits (see `peira show --trials`)"
         )
-    session = Session.find(store)
-    with session.reading() as opened:
-        run_id = find_run(opened, run).id
-        found = {one.id: one for one in results_of(session, opened, run_id) if one.id.startswith(prefix)}
-        result = found[resolve(prefix, found, "trial")]
-        task = opened.find("task", [result.id]).get(result.id)
+    with Session.find(store).reading() as opened:
+        found = find_run(opened, run)
+        manifest, rows = manifest_of(opened, found), opened if latest else as_of(opened, found.id)
+        layout = layout_of(manifest, opened.get)
+        places = {id: place for place in layout.places() if (id := layout.trial_id(place)).startswith(prefix)}
+        id = resolve(prefix, places, "trial")
+        [result] = ResultReader(manifest, rows, found.id, layout=layout).of([places[id]])
+        task = rows.find("task", [id]).get(id)
         executed_by = task.run if task else ""
-        return TrialRecord(run_id, result, executed_by, tuple(_records(opened, executed_by, result.id)))
-
-
-def _records(store: Any, run: str, trial: str) -> list[Record]:
-    """The events of a run about one trial."""
-    found: list[Record] = []
-    after = 0
-    while run and (records := store.events(run, after, CHUNK)):
-        after = records[-1].seq
-        found += [record for record in records if trial in touched(record.event)]
-    return found
+        records = opened.about([id]) if executed_by else []
+        own = tuple(record for record in records if record.run == executed_by)
+        return TrialRecord(found.id, result, executed_by, own)

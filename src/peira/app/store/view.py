@@ -55,10 +55,10 @@ class Opened:
             raise Unknown("there are no runs in this store yet")
         return newest[0]
 
-    def results(self, run: str = "") -> Results:
-        """The results of a run (by default the newest)."""
+    def results(self, run: str = "", latest: bool = False) -> Results:
+        """The results of a run (by default the newest) as it ended; with `latest`, as its trials are now."""
         with self.session.reading() as store:
-            return app.results_of(self.session, store, self._find(store, run).id)
+            return app.results_of(self.session, store, self._find(store, run).id, latest)
 
     def manifest(self, run: str = "") -> Manifest:
         """The manifest of a run (by default the newest)."""

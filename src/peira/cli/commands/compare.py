@@ -22,7 +22,7 @@ from peira.cli.analysis_options import (
     results_of,
     show,
 )
-from peira.cli.options import Json, RunName, Store
+from peira.cli.options import Json, Latest, RunName, Store
 from peira.cli.output import CommandOutput
 from peira.core.registry import nearest
 from peira.errors import Invalid
@@ -60,6 +60,7 @@ def compare(
         str, typer.Option("--interval", metavar="NAME", help="bootstrap; else what fits.")
     ] = "",
     level: Level = 0.95,
+    latest: Latest = False,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -75,11 +76,11 @@ def compare(
       peira compare --by style --margin 0.02 --json
     """
     with looking(store) as opened:
-        results = results_of(opened, a, reduce)
+        results = results_of(opened, a, reduce, latest)
         if b and (by or first or second or baseline):
             raise Invalid("B: two runs are compared whole; leave out --by, --first, --second and --baseline")
         found = results.compare(
-            results_of(opened, b, reduce) if b else by or only_factor(results),
+            results_of(opened, b, reduce, latest) if b else by or only_factor(results),
             first,
             second,
             score=score,
@@ -179,6 +180,7 @@ def leaderboard(
     ] = False,
     elo: Annotated[bool, typer.Option("--elo", help="Of a contest: also Elo's ratings.")] = False,
     level: Level = 0.95,
+    latest: Latest = False,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -194,7 +196,7 @@ def leaderboard(
       peira leaderboard 8d01c4 --elo
     """
     with looking(store) as opened:
-        results = results_of(opened, run, reduce)
+        results = results_of(opened, run, reduce, latest)
         found: Leaderboard | Standings
         if is_contest(results.trials):
             if by or score or lowest_first or reduce:

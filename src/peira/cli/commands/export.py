@@ -9,7 +9,7 @@ import typer
 
 from peira.analysis.export_formats import guessed
 from peira.app.store.view import looking
-from peira.cli.options import Json, RunName, Store
+from peira.cli.options import Json, Latest, RunName, Store
 from peira.cli.output import CommandOutput, note
 from peira.core.ids import short
 from peira.errors import Invalid
@@ -32,6 +32,7 @@ def export(
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite also what is not an earlier export.")
     ] = False,
+    latest: Latest = False,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -60,7 +61,7 @@ def export(
     if not path:
         raise Invalid("-o: say where to write, as in: peira export -o results.csv")
     with looking(store) as opened:
-        results = opened.results(run)
+        results = opened.results(run, latest)
         format = format or guessed(Path(path))
         results.export(path, format, force=force)
         out.document({"run": results.run_id, "study": results.study, "format": format, "path": path})

@@ -11,7 +11,7 @@ import typer
 from peira.analysis.gates import Bound, NoWorse, judge
 from peira.app.store.view import Opened, looking
 from peira.cli.analysis_options import Level, show
-from peira.cli.options import Json, RunName, Store
+from peira.cli.options import Json, Latest, RunName, Store
 from peira.errors import Invalid
 from peira.spec.files import write_whole
 
@@ -38,6 +38,7 @@ def gate(
         Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML there.")
     ] = None,
     level: Level = 0.95,
+    latest: Latest = False,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -60,7 +61,7 @@ def gate(
             raise Invalid("name at least one demand: --min, --max or --no-worse-than")
         if not 0.5 < level < 1:
             raise Invalid(f"--level: must lie between 0.5 and 1, not {level:g}")
-        results = opened.results(run)
+        results = opened.results(run, latest)
         found = judge(results.trials, demands, level)
         if junit is not None:
             write_whole(junit, found.junit(results.study).encode())

@@ -13,7 +13,7 @@ import typer
 
 from peira.app.store.view import looking
 from peira.cli.analysis_options import Level
-from peira.cli.options import Json, RunName, Store
+from peira.cli.options import Json, Latest, RunName, Store
 from peira.cli.output import CommandOutput, note
 from peira.core.ids import short
 from peira.core.registry import registry
@@ -34,6 +34,7 @@ def report(
         int, typer.Option("--trials", metavar="N", help="How many trials are shown whole (200).")
     ] = 200,
     level: Level = 0.95,
+    latest: Latest = False,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -51,7 +52,7 @@ def report(
     out = CommandOutput(as_json)
     with looking(store) as opened:
         opened.session.project.load_plugins()
-        results = opened.results(run)
+        results = opened.results(run, latest)
         file = output or Path(f"{results.study}-{short(results.run_id)}.html")
         ending = file.suffix[1:].lower()
         if ending not in registry.names("report"):

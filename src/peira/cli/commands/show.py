@@ -16,7 +16,7 @@ from peira.app.store.trial import TrialRecord
 from peira.app.store.trial import trial as find_trial
 from peira.app.store.view import looking
 from peira.cli.analysis_options import Level, Reduce, Score, results_of
-from peira.cli.options import Json, RunName, Store
+from peira.cli.options import Json, Latest, RunName, Store
 from peira.cli.output import CommandOutput, grid, means, moment
 from peira.cli.render import pairs, scored, shown
 from peira.cli.run_summary import headline, results_table, summary, tabled
@@ -135,6 +135,7 @@ def show(
     ] = False,
     failures: Annotated[bool, typer.Option("--failures", help="What failed, and why.")] = False,
     reduce: Reduce = "",
+    latest: Latest = False,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -157,10 +158,10 @@ def show(
                 "TRIAL: one trial is shown whole; leave out --by, --trials, --failures and the like"
             )
         with Session.find(store) as session:
-            show_trial(find_trial(run, trial, session), out)
+            show_trial(find_trial(run, trial, session, latest), out)
         return
     with looking(store) as opened:
-        results = results_of(opened, run, reduce)
+        results = results_of(opened, run, reduce, latest)
         query: dict[str, Any] = {"score": score, "interval": interval, "across": across, "level": level}
         table = results.table(*by, **query) if by else results_table(results, **query)
         account = app.account_of(opened.session, results.run_id)

@@ -108,7 +108,10 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
 
 class RunQuery(msgspec.Struct, frozen=True):
-    """Which runs to list, newest first; frozen plans only if their status, an id or a name is given."""
+    """Which runs to list, newest first; frozen plans only if their status, an id or a name is given.
+
+    `after` is the id of a run: only those that began after it.
+    """
 
     study: str = ""
     status: str = ""
@@ -118,6 +121,7 @@ class RunQuery(msgspec.Struct, frozen=True):
     prefix: str = ""
     limit: int = 50
     name: str = ""
+    after: str = ""
 
 
 CALL_STATES = ("answered", "in_doubt", "intended", "lost", "void")

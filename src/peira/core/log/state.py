@@ -6,7 +6,8 @@ come first, then tasks, then steps and calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Protocol, get_args
 
@@ -84,6 +85,47 @@ def effect(view: View, record: Record) -> None:
     if record.run not in view.runs and type(record.event) is not ev.RunPlanned:
         raise Fenced(f"run {record.run} was never planned")
     _MEANING[type(record.event)](record.event, view, record)
+
+
+def replayed(records: Iterable[Record], tasks: Collection[str]) -> dict[str, Task]:
+    """The rows of these tasks after these records, which must be all those about them, in order.
+
+    A task that took over another's result is replayed together with that one. Raises Fenced if the records
+    are not complete.
+    """
+    view = _Rows({}, {}, {})
+    for record in records:
+        event = _narrowed(record.event, tasks)
+        if isinstance(event, ev.CallSettled):  # which asks for its call's row
+            view.calls[event.key] = Call(event.key, event.task, "", "answered")
+        if event is not None:
+            _MEANING[type(event)](event, view, record)
+    return {task: row for task, row in view.tasks.items() if task in tasks}
+
+
+@dataclass
+class _Rows:
+    """Rows in memory."""
+
+    tasks: dict[str, Task]
+    calls: dict[str, Call]
+    runs: dict[str, Run]
+
+
+def _narrowed(event: ev.AnyEvent, tasks: Collection[str]) -> ev.AnyEvent | None:
+    """The part of an event that changes the rows of these tasks; None if it changes none."""
+    if isinstance(event, (ev.TaskRetried, ev.TaskFinished, ev.TaskReused)):
+        return event if not set(touched(event)).isdisjoint(tasks) else None
+    if isinstance(event, ev.TasksQueued):
+        return ev.TasksQueued(tuple(spec for spec in event.tasks if spec.id in tasks))
+    if isinstance(event, (ev.TasksClaimed, ev.TasksReleased, ev.TasksInterrupted)):
+        chosen = [i for i, task in enumerate(event.tasks) if task in tasks]
+        lists = ("tasks", "epochs", "scopes")
+        given = {name: values for name in lists if (values := getattr(event, name, ()))}
+        return replace(event, **{name: tuple(values[i] for i in chosen) for name, values in given.items()})
+    if isinstance(event, ev.CallSettled) and event.how == "discard":
+        return replace(event, others=tuple(task for task in event.others if task in tasks))
+    return None
 
 
 def advance(view: View, run: str, next_seq: int) -> None:

@@ -14,7 +14,7 @@ from peira.core.contracts import CallQuery, CallTotals, RunQuery
 from peira.core.ids import short
 from peira.core.log.events import Record, State, Status, Unreadable
 from peira.core.log.rows import CALL_STATES
-from peira.core.log.state import Call, Run, Task
+from peira.core.log.state import Call, Run, Task, touched
 from peira.errors import StoreDamaged
 from peira.stores.sqlite.rows import (
     CALL,
@@ -34,6 +34,8 @@ ROOMS = (8, 32, 128, 500)
 CHUNK = ROOMS[-1]
 AT_ONCE = 100
 """Calls that are looked for in one pass over all results."""
+FEW = 20
+"""Tasks whose events are found by SQLite; for more of them, all events are decoded."""
 
 
 def _in(db: apsw.Connection, sql: str, keys: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
@@ -116,6 +118,37 @@ def records(db: apsw.Connection, run: str, after: int, limit: int) -> list[Recor
     return [Record(run, at - place(n, 0), when, decode_event(body)) for at, when, body in rows]
 
 
+def about(db: apsw.Connection, tasks: Sequence[str], until: str) -> list[Record]:
+    """The records about these tasks, in commit order.
+
+    No index leads to them: for a few tasks SQLite looks for their ids in the events as bytes, and only events
+    that hold one are decoded.
+    """
+    last = db.execute("SELECT n FROM run WHERE id = ?", (until,)).get if until else None
+    values: list[Any] = [] if last is None else [place(last + 1, 0)]
+    where = "1" if last is None else "place < ?"
+    if len(tasks) <= FEW:
+        where += f" AND ({' OR '.join(['instr(body, ?)'] * len(tasks)) or '0'})"
+        values += [task.encode() for task in tasks]
+    wanted, run_id, found = set(tasks), _run_ids(db), list[Record]()
+    for at, when, body in db.execute(f"SELECT place, at, body FROM event WHERE {where} ORDER BY n", values):
+        event = decode_event(body)
+        if not wanted.isdisjoint(touched(event)):
+            run = at >> SEQ_BITS
+            found.append(Record(run_id(run), at - place(run, 0), when, event))
+    return found
+
+
+def changed_since(db: apsw.Connection, run: str) -> list[str]:
+    """The tasks that runs after this one changed and did not create: those were claimed, or had a result."""
+    rows = db.execute(
+        "SELECT id FROM task WHERE run > (SELECT n FROM run WHERE id = ?) "
+        "AND (epoch > 1 OR reused_from IS NOT NULL)",
+        (run,),
+    )
+    return [id.hex() for (id,) in rows]
+
+
 def unreadable(db: apsw.Connection) -> Iterator[str]:
     """Every event and every row whose bytes are not what was written, one line each."""
     run_id = _run_ids(db)
@@ -190,6 +223,7 @@ def listing(db: apsw.Connection, query: RunQuery) -> list[Run]:
         "status <> ?": "" if query.status or query.prefix or query.name else Status.frozen.value,
         "tag = ?": query.tag,
         "name = ?": query.name,
+        "run.n > (SELECT n FROM run WHERE id = ?)": query.after,
         f"{at} >= ?": query.since,
         f"{at} <= ?": query.until,
         "id >= ?": query.prefix,

@@ -343,6 +343,14 @@ class SqliteStore:
         with self._reading():
             return reads.queued(self._reader, cls)
 
+    def about(self, tasks: Sequence[str], until: str = "") -> list[Record]:
+        with self._reading():
+            return reads.about(self._reader, tasks, until)
+
+    def changed_since(self, run: str) -> list[str]:
+        with self._reading():
+            return reads.changed_since(self._reader, run)
+
     def using(self, calls: Sequence[str]) -> list[Task]:
         with self._reading():
             return reads.using(self._reader, calls)

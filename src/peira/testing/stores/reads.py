@@ -8,9 +8,11 @@ from peira.core.contracts import Op, RunQuery
 from peira.core.ids import digest, digest_bytes
 from peira.core.log import events as ev
 from peira.core.log.events import State, Status
-from peira.core.log.state import Call, Run, Task
+from peira.core.log.state import Call, Run, Task, replayed
 from peira.errors import Unknown
 from peira.testing.stores.actions import (
+    CLS,
+    KIND,
     AnyStore,
     accept,
     claimed,
@@ -20,6 +22,7 @@ from peira.testing.stores.actions import (
     plan_run,
     queued,
     recorded,
+    retried,
     spec,
 )
 
@@ -125,6 +128,34 @@ class ReadChecks:
         assert [found.id for found in store.runs(RunQuery(name="two"))] == [runs["two"]]
         assert store.runs(RunQuery(name="on")) == []
         assert len(store.runs(RunQuery())) == 3
+
+    def test_runs_are_listed_after_another(self, store: AnyStore) -> None:
+        runs = [plan_only(store) for _ in range(4)]
+        for i, run in enumerate(runs):
+            assert [found.id for found in store.runs(RunQuery(after=run))] == runs[:i:-1]
+
+    def test_the_records_about_a_task_tell_its_row(self, store: AnyStore) -> None:
+        """Whatever happened to it, in whichever runs, and whoever was named in the same events."""
+        first, second = plan_run(store), plan_run(store)
+        accept(store, first, claimed("a", "b", "c", "d"), finished("a", state=State.failed), finished("c"))
+        accept(store, first, ev.TasksReleased((digest("b"),), (1,)), claimed("b", epoch=2), retried("b", 2))
+        accept(store, first, ev.TasksInterrupted((digest("d"),)))
+        before = {task: store.find("task", [digest(task)]).get(digest(task)) for task in "abcd"}
+        accept(store, second, claimed("a", "d", epoch=2), claimed("e"), finished("a", epoch=2))
+        accept(store, second, ev.TaskReused(digest("f"), digest("c"), KIND, CLS, "added"))
+        for task in "abcde":
+            id = digest(task)
+            assert replayed(store.about([id]), {id}) == store.find("task", [id])
+            then = replayed(store.about([id], first), {id})
+            assert then == ({id: before[task]} if task in before else {})
+        both = {digest("c"), digest("f")}
+        assert replayed(store.about(sorted(both)), both) == store.find("task", sorted(both))
+        assert set(store.changed_since(first)) >= {digest("a"), digest("d")}
+        assert set(store.changed_since(first)) <= {digest(task) for task in "adef"}
+        assert store.changed_since(second) == []
+        many = [digest(f"none {n}") for n in range(40)] + [digest("a")]
+        assert store.about(many) == store.about([digest("a")])
+        assert store.about([]) == []
 
     def test_runs_are_listed_by_prefix(self, store: AnyStore) -> None:
         runs = [plan_only(store) for _ in range(40)]

@@ -1,0 +1,75 @@
+"""A store as it was when a run ended: what later runs did is left out of what that run shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+from peira.core.contracts import OpenStore, RunQuery
+from peira.core.log.events import Record, TaskReused
+from peira.core.log.state import Task, replayed, touched
+from peira.errors import Fenced
+
+ALL = 2**31
+
+
+def as_of(store: OpenStore, run: str) -> OpenStore | Snapshot:
+    """The store as it was at the end of this run; the store itself if there is no later run."""
+    later = store.runs(RunQuery(after=run, limit=ALL))
+    return Snapshot(store, run, {one.id for one in later}) if later else store
+
+
+class Snapshot:
+    """Reads tasks as they were at the end of a run; calls, runs and blobs as they are.
+
+    A task that a later run changed is replayed from its events. One that a later run created is missing.
+    """
+
+    def __init__(self, store: OpenStore, run: str, later: set[str]) -> None:
+        self._store, self._run, self._later = store, run, later
+
+    def find(self, kind: Literal["task", "call", "run"], keys: Sequence[str]) -> dict[str, Any]:
+        """The rows of those keys that existed then."""
+        rows = self._store.find(kind, keys)
+        if kind != "task":
+            return rows
+        past = ((id, self._at_end(row) if row.run in self._later else row) for id, row in rows.items())
+        return {id: row for id, row in past if row is not None}
+
+    def get(self, digest: str) -> bytes:
+        """The bytes of a blob."""
+        return self._store.get(digest)
+
+    def _at_end(self, row: Task) -> Task | None:
+        """The row of then; None if there was none, and the row of now if its events cannot be replayed."""
+        records = self._records.get(row.id, {})
+        tasks = {row.id}
+        for record in records.values():
+            if isinstance(record.event, TaskReused):
+                tasks.add(record.event.source)
+        for source in tasks - {row.id}:
+            records = records | self._records.get(source, {})
+        try:
+            return replayed((records[position] for position in sorted(records)), tasks).get(row.id)
+        except Fenced:
+            return row
+
+    @cached_property
+    def _records(self) -> dict[str, dict[int, Record]]:
+        """The records about each task that later runs changed, until the end of the run, by position.
+
+        With those about the tasks whose results they took over.
+        """
+        changed = set(self._store.changed_since(self._run))
+        found = self._store.about(sorted(changed), self._run)
+        sources = {record.event.source for record in found if isinstance(record.event, TaskReused)}
+        if sources - changed:
+            changed |= sources
+            found = self._store.about(sorted(changed), self._run)
+        records: dict[str, dict[int, Record]] = {}
+        for position, record in enumerate(found):
+            for task in touched(record.event):
+                if task in changed:
+                    records.setdefault(task, {})[position] = record
+        return records
