@@ -39,6 +39,8 @@ with lazy_imports(__name__):
     from peira.app.store.follower import Follower as Follower
     from peira.app.store.results import manifest_of as manifest_of
     from peira.app.store.results import results_of as results_of
+    from peira.app.store.retention import collect as collect
+    from peira.app.store.retention import delete as delete
     from peira.app.store.spending import account_of as account_of
     from peira.app.store.table_files import CachedTable as CachedTable
     from peira.app.store.table_files import read_cached_table as read_cached_table

@@ -143,6 +143,8 @@ def execute(study: StudyLike, options: RunOptions, on_begin: OnBegin | None = No
         with nullcontext() if options.log is None else engine.run_log.RunLog(options.log) as log:
             run, finished = _run(plan, store, project, options, on_begin, resumes, log)
         results = results_of(session, store, run)
+    if project.keep.after_runs and project.keep.bounded:
+        app.collect(project.keep, session)
     return RunOutcome(results, finished)
 
 

@@ -94,6 +94,8 @@ COMMANDS = {
     "watch": ("runs", "Follow a run live, from any terminal, until it ends."),
     "cancel": ("store", "Stop a run, wherever it is running, and say what was stopped."),
     "verify": ("store", "Check a store: replay its events, check every digest."),
+    "gc": ("retention", "Delete runs that are not kept, and make the store smaller."),
+    "delete": ("retention", "Delete runs. What other runs need of them is kept."),
     "backup": ("store", "Copy a store to a file, also while a run is writing it."),
     "doctor": ("store", "Check that peira can work here."),
     "demo": ("demo", "See it work: a small factorial study of a real model."),

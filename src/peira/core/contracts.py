@@ -6,7 +6,7 @@ of execution (`Offer` to `Runner`), and where tasks and conditions come from (`S
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -202,6 +202,27 @@ class Backups(Protocol):
 
         The store may be open for reading, and written by another process meanwhile. The copy has no owner.
         Raises Invalid if there is something at the path. A copy that was cut off is no store.
+        """
+        ...
+
+
+class Retained(msgspec.Struct, frozen=True):
+    """What is kept when runs are deleted: of their `tasks` and `calls`, other runs need these."""
+
+    deleted: Mapping[str, Run]
+    tasks: Collection[str]
+    calls: Collection[str]
+
+
+@runtime_checkable
+class Deletes(Protocol):
+    """A store whose runs can be deleted; not every store can."""
+
+    def retain(self, retained: Retained) -> None:
+        """Delete the events of these runs, and the tasks, calls and blobs that nothing else needs.
+
+        What is kept of them stays as rows, and the store stays sound (see `stores.retention`). All or
+        nothing, whenever the process is killed. The store must be opened for writing and is closed by this.
         """
         ...
 

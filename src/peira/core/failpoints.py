@@ -18,6 +18,8 @@ NAMES = (
     "blob.after_rename",
     "backup.before_blobs",
     "backup.before_rename",
+    "retention.before_replace",
+    "retention.after_replace",
     "engine.after_plan",
     "engine.after_claim",
     "engine.before_end",

@@ -116,7 +116,12 @@ def spent_before(plan: Plan, store: Readable, run: str) -> list[Spent]:
     budget = plan.study.budget
     if not budget.bounded and not any(allowance.bounded for allowance in budget.per_model.values()):
         return []
-    earlier = store.runs(RunQuery(study=plan.study.name, limit=MOST_RUNS))
+    statuses = ("", Status.deleted.value)  # what a deleted run spent was spent
+    earlier = [
+        one
+        for status in statuses
+        for one in store.runs(RunQuery(study=plan.study.name, status=status, limit=MOST_RUNS))
+    ]
     ours = [one for one in earlier if one.id != run and one.generation == plan.layout.generation]
     spent = [spent for one in ours for spent in _spent(store, one)]
     return [*spent, *_handed_in(store, {one.id for one in ours})]

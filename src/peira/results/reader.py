@@ -74,6 +74,19 @@ class ResultReader:
             given = {name: self._score(name, scored.get(score), found) for name, score in scores}
             yield self._trial(place, id, tasks.get(id), found, given)
 
+    def task_ids(self) -> Iterator[str]:
+        """The ids of all tasks that the results rest on: trials, answers and scores."""
+        places = self._layout.places()
+        while chunk := list(islice(places, CHUNK)):
+            ids = [self._layout.trial_id(place) for place in chunk]
+            yield from ids
+            tasks = self._store.find("task", ids)
+            done = {id: task for id, task in tasks.items() if task.state is State.succeeded}
+            answers = self._answers(done) if self._judging.transform else done
+            yield from (answer.id for answer in answers.values())
+            for place, id in zip(chunk, ids, strict=True):
+                yield from (score for _, score in self._scores(place, id, done, answers) if score)
+
     def _answers(self, done: Mapping[str, Task]) -> dict[str, Task]:
         """The transform tasks of these trials, by trial id."""
         ids = {trial: self._judging.answer(task.result) for trial, task in done.items()}

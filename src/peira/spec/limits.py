@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -100,6 +101,40 @@ class Policy(Value):
     in_doubt: Literal["resend", "hold"] = "resend"
     call_tries: int = Field(default=6, ge=1)
     redraw: bool = False
+
+
+SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
+
+
+def byte_count(value: Any) -> int | None:
+    """A number of bytes, read from 1000000, "500MB", "2 GiB"; Invalid if it is not one."""
+    if value is None or (type(value) is int and value >= 0):
+        return value
+    found = SIZE.fullmatch(value) if isinstance(value, str) else None
+    if not found:
+        raise Invalid(f"{value!r} is not a size; write bytes, or 500MB, 2GB, 1.5GiB")
+    unit = 1024 if found[3] else 1000
+    return int(float(found[1]) * unit ** " kmgt".index(found[2].lower() or " "))
+
+
+class Keep(Value):
+    """Which runs are kept when a store is cleaned up; the others are deleted (`peira gc`).
+
+    Runs that are older than `age` are deleted, those of each study beyond its newest `count`, and the oldest
+    ones until the store has about `size` bytes; of one `study`, or of all. Runs with a name are always kept.
+    With `after_runs` this is done after every run.
+    """
+
+    age: Duration | None = Field(default=None, ge=0)
+    count: int | None = Field(default=None, ge=0)
+    size: Annotated[int | None, BeforeValidator(byte_count, json_schema_input_type=int | str)] = None
+    study: str = ""
+    after_runs: bool = False
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it deletes anything."""
+        return not (self.age is None and self.count is None and self.size is None)
 
 
 class Storage(Value):

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from peira.core.registry import Registry, nearest, plugin_function, registry
 from peira.errors import Invalid
 from peira.spec.documents import read_document
-from peira.spec.limits import Policy
+from peira.spec.limits import Keep, Policy
 from peira.spec.values import MAX_SEED, Name, Table, Texts, Value, join, read_value
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class Project(Value):
     """The settings of a project; `folder` is the folder of its file, or else the working folder.
 
     `models` are aliases of models, kept as they are written. `plugins` are functions, as module:function,
-    that are called with the registry. `telemetry` "otel" sends spans of every run to OpenTelemetry.
+    that are called with the registry. `keep` says which runs `peira gc` keeps.
+    `telemetry` "otel" sends spans of every run to OpenTelemetry.
     """
 
     folder: Path = Field(default_factory=Path.cwd)
@@ -51,6 +52,7 @@ class Project(Value):
     policy: Annotated[Policy, BeforeValidator(lambda raw: read_value(Policy, raw))] = Field(
         default_factory=Policy
     )
+    keep: Annotated[Keep, BeforeValidator(lambda raw: read_value(Keep, raw))] = Field(default_factory=Keep)
     models: Table = Field(default_factory=dict)
     plugins: Texts = ()
 

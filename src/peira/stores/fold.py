@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from peira.core.codec import check_event
 from peira.core.contracts import Op, Outcome
 from peira.core.log.events import AnyEvent, Record
-from peira.core.log.state import Call, Run, Task, advance, effect, touched, touched_call
+from peira.core.log.state import Call, Run, Task, advance, effect, touched, touched_calls
 from peira.errors import Fenced
 
 
@@ -29,7 +29,7 @@ def touching(ops: Iterable[Op]) -> tuple[dict[str, None], dict[str, None]]:
         for event in op.events:
             for task in touched(event):
                 tasks[task] = None
-            if key := touched_call(event):
+            for key in touched_calls(event):
                 calls[key] = None
     return tasks, calls
 
@@ -79,8 +79,7 @@ def _remember(view: RowView, run: str, event: AnyEvent) -> Memory:
     """The rows that an event may replace, for a rollback."""
     memory: Memory = [(view.runs, run, view.runs.get(run))]  # type: ignore[list-item]
     memory += [(view.tasks, task, view.tasks.get(task)) for task in touched(event)]  # type: ignore[misc]
-    if key := touched_call(event):
-        memory.append((view.calls, key, view.calls.get(key)))  # type: ignore[arg-type]
+    memory += [(view.calls, key, view.calls.get(key)) for key in touched_calls(event)]  # type: ignore[misc]
     return memory
 
 

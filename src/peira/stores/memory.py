@@ -17,6 +17,7 @@ from peira.core.log.state import Call, Run, Task, touched
 from peira.errors import Unknown
 from peira.stores.fold import RowView, fold
 
+UNLISTED = (Status.frozen, Status.deleted)
 ACTIVE = (State.running, State.waiting, State.cancelling)
 
 
@@ -197,7 +198,7 @@ def matches(run: Run, query: RunQuery) -> bool:
     return (
         query.study in ("", run.study)
         and query.status in ("", run.status)
-        and (run.status is not Status.frozen or bool(query.status or query.prefix or query.name))
+        and (run.status not in UNLISTED or bool(query.status or query.prefix or query.name or query.after))
         and query.name in ("", run.name)
         and (not query.tag or query.tag in run.tags)
         and run.planned >= query.since

@@ -7,7 +7,7 @@ a store without a writer: otherwise rows and events would be read at different m
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import msgspec
@@ -16,7 +16,7 @@ from peira.core.contracts import Inspectable, Store
 from peira.core.ids import short
 from peira.core.log import events as ev
 from peira.core.log.events import TERMINAL, Record, Result
-from peira.core.log.state import Call, Run, Task, apply
+from peira.core.log.state import Call, Run, Task, apply, rows_of
 from peira.errors import Fenced, StoreDamaged, Unknown
 from peira.stores.fold import RowView
 
@@ -59,7 +59,8 @@ class _Replay:
             return
         self.named.update((digest, _place(record)) for digest in _referenced_blobs(event))
         if isinstance(event, ev.RunPlanned):
-            self.manifests.setdefault(event.manifest, _place(record))
+            if event.manifest:  # a deleted run has none
+                self.manifests.setdefault(event.manifest, _place(record))
         elif isinstance(event, (ev.TaskFinished, ev.TaskReused)):
             self._end(record, event)
         elif isinstance(event, ev.RunFinished):
@@ -114,12 +115,28 @@ def _place(record: Record) -> str:
     return f"run {short(record.run)}, event {record.seq}"
 
 
+def blobs_of(store: Verifiable, get: Callable[[str], bytes]) -> set[str]:
+    """The digests of all blobs that the events of a store refer to, with those that manifests name.
+
+    `get` reads manifests, which may be in another store.
+    """
+    found: set[str] = set()
+    manifests: set[str] = set()
+    for record in store.history():
+        found.update(_referenced_blobs(record.event))
+        if isinstance(record.event, ev.RunPlanned) and record.event.manifest:
+            manifests.add(record.event.manifest)
+    for manifest in manifests:
+        parts = msgspec.json.decode(get(manifest), type=_Manifest)
+        found.update((*parts.case_sets.values(), *parts.sources.values()))
+    return found
+
+
 def _referenced_blobs(event: ev.AnyEvent) -> Iterator[str]:
     """The blobs that an event refers to."""
     result = getattr(event, "result", None)
     if isinstance(result, Result):
-        yield from (artifact.digest for artifact in result.artifacts)
-        yield from filter(None, [result.blob])
+        yield from _blobs_of_result(result)
     if isinstance(event, ev.RunPlanned):
         yield from filter(None, [event.manifest, event.provenance])
     elif isinstance(event, (ev.StepRecorded, ev.CallAnswered)):
@@ -128,6 +145,19 @@ def _referenced_blobs(event: ev.AnyEvent) -> Iterator[str]:
         yield event.request
     elif isinstance(event, ev.Attached):
         yield event.artifact.digest
+    elif isinstance(event, ev.RowsKept):
+        tasks, calls = rows_of(event)
+        for task in tasks:
+            yield from filter(None, [task.payload])
+            yield from _blobs_of_result(task.result)
+        for call in calls:
+            yield from filter(None, [call.request, call.blob])
+
+
+def _blobs_of_result(result: Result) -> Iterator[str]:
+    """The blobs that a result refers to."""
+    yield from (artifact.digest for artifact in result.artifacts)
+    yield from filter(None, [result.blob])
 
 
 def _projections(store: Verifiable, view: RowView) -> Iterator[str]:

@@ -16,7 +16,7 @@ from peira.core.contracts import CallQuery, CallTotals, Op, RunQuery
 from peira.core.ids import Json, resolve, short
 from peira.core.log.events import TERMINAL, CallIntended, CallSettled, Record, RunReopened, Status
 from peira.core.log.rows import CALL_STATES
-from peira.core.log.state import Call, Run, Task, replace, touched_call
+from peira.core.log.state import Call, Run, Task, replace, touched_calls
 from peira.core.models import Answer
 from peira.core.registry import nearest
 from peira.engine.batch.batcher import in_batch
@@ -199,7 +199,7 @@ def _events_of_call(store: Any, run: str, key: str) -> Iterator[Record]:
     after = 0
     while records := store.events(run, after, CHUNK):
         after = records[-1].seq
-        yield from (record for record in records if touched_call(record.event) == key)
+        yield from (record for record in records if key in touched_calls(record.event))
 
 
 RESEND, DISCARD = "resend", "discard"

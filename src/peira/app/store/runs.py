@@ -64,6 +64,8 @@ def find_run(store: Any, prefix: str) -> Run:
     """
     run, _, evaluation = prefix.partition("@")
     found = _by_id(store, run) if is_run_id(run) else _by_name(store, run)
+    if found.status is Status.deleted:
+        raise Unknown(f"run {run} was deleted")
     return _evaluation(store, found, evaluation) if evaluation else found
 
 

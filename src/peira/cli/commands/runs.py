@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -42,6 +43,7 @@ def runs(
     since: Annotated[
         str, typer.Option("--since", metavar="TIME", help="Only runs begun since: 2h, 7d, or a date.")
     ] = "",
+    size: Annotated[bool, typer.Option("--size", help="Also how much each run and study takes.")] = False,
     limit: Most = 50,
     store: Store = None,
     as_json: Json = False,
@@ -59,11 +61,38 @@ def runs(
         raise Invalid(f"limit: must be at least 1, not {limit}")
     with looking(store) as opened:
         found = opened.runs(query)
-    out.document({"runs": [run_document(run) for run in found]})
-    names = ["name"] if any(run.name for run in found) else []
-    rows = [(short(run.id), *(run.name for _ in names), *_row(run)) for run in found]
-    header = ["run", *names, "study", "status", "trials", "begun", "took"]
+        sizes = {run.id: opened.size(run.id) for run in found} if size else {}
+        whole = opened.size() if size else 0
+    document: dict[str, Any] = {"runs": [{**run_document(run), **_bytes(run, sizes)} for run in found]}
+    out.document({**document, "bytes": whole} if size else document)
+    names, bytes_ = ["name"] if any(run.name for run in found) else [], ["MB"] if size else []
+    rows = [
+        (short(run.id), *(run.name for _ in names), *_row(run), *(_megabytes(sizes[run.id]) for _ in bytes_))
+        for run in found
+    ]
+    header = ["run", *names, "study", "status", "trials", "begun", "took", *bytes_]
     out.text(grid(header, rows) if found else "no runs")
+    if size and found:
+        out.text(f"\n{grid(['study', 'runs', 'MB'], _studies(found, sizes))}")
+        out.text(f"the whole store: {_megabytes(whole)} MB, with results and payloads that runs share")
+
+
+def _bytes(run: Run, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The size of a run, if it was asked for."""
+    return {"bytes": sizes[run.id]} if sizes else {}
+
+
+def _studies(runs: Sequence[Run], sizes: Mapping[str, int]) -> list[tuple[str, str, str]]:
+    """The number of runs and the size of each study, largest first."""
+    total: Counter[str] = Counter()
+    count = Counter(run.study for run in runs)
+    for run in runs:
+        total[run.study] += sizes[run.id]
+    return [(study, f"{count[study]:,}", _megabytes(size)) for study, size in total.most_common()]
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1000**2:,.2f}"
 
 
 def _row(run: Run) -> tuple[str, ...]:

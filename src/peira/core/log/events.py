@@ -36,7 +36,10 @@ class State(StrEnum):
 
 
 class Status(StrEnum):
-    """The status of a run; `frozen` is a plan that was stored and is never started."""
+    """The status of a run.
+
+    `frozen` is a plan that was stored and is never started; of a `deleted` run only what others need is left.
+    """
 
     planned = "planned"
     running = "running"
@@ -46,6 +49,7 @@ class Status(StrEnum):
     cancelled = "cancelled"
     interrupted = "interrupted"
     frozen = "frozen"
+    deleted = "deleted"
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, gc=False):
@@ -431,6 +435,16 @@ class Reported(Event, frozen=True, tag="trial.reported", gc=False):
     about: dict[str, str] = {}
 
 
+class RowsKept(Event, frozen=True, tag="rows.kept", gc=False):
+    """Rows as they were here, in the place of the events that led to them, which were deleted.
+
+    `tasks` and `calls` are rows as JSON, by id and by key.
+    """
+
+    tasks: dict[str, msgspec.Raw] = {}
+    calls: dict[str, msgspec.Raw] = {}
+
+
 class Unreadable(Event, frozen=True, tag="unreadable", gc=False):
     """Stands where a record is that cannot be read, and is never written: the others are read all the
     same."""
@@ -464,6 +478,7 @@ AnyEvent = (
     | Observed
     | Attached
     | Reported
+    | RowsKept
     | Unreadable
 )
 

@@ -108,9 +108,10 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
 
 class RunQuery(msgspec.Struct, frozen=True):
-    """Which runs to list, newest first; frozen plans only if their status, an id or a name is given.
+    """Which runs to list, newest first.
 
-    `after` is the id of a run: only those that began after it.
+    Frozen plans and deleted runs are listed only if their status, an id, a name or `after` is given: the id
+    of a run, for those that began after it.
     """
 
     study: str = ""

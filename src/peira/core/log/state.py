@@ -45,6 +45,7 @@ _TOUCHES: dict[type, Callable[[Any], tuple[str, ...]]] = {
     ev.TasksReleased: attrgetter("tasks"),
     ev.TasksInterrupted: attrgetter("tasks"),
     ev.TaskReused: attrgetter("task", "source"),
+    ev.RowsKept: lambda event: tuple(event.tasks),
     ev.CallSettled: lambda event: (event.task, *event.others),
     ev.CallAnswered: _no_task,
     ev.CallRead: _no_task,
@@ -61,9 +62,11 @@ def touched(event: ev.AnyEvent) -> tuple[str, ...]:
     return (event.task,) if known is None else known(event)  # type: ignore[union-attr]
 
 
-def touched_call(event: ev.AnyEvent) -> str:
-    """The key of the call or step that `apply` will read or replace; "" if there is none."""
-    return event.key if type(event) in _CALL_EVENTS else ""  # type: ignore[union-attr]
+def touched_calls(event: ev.AnyEvent) -> tuple[str, ...]:
+    """The keys of the calls and steps that `apply` will read or replace."""
+    if type(event) in _CALL_EVENTS:
+        return (event.key,)  # type: ignore[union-attr]
+    return tuple(event.calls) if type(event) is ev.RowsKept else ()
 
 
 _MEANING: dict[type, Callable[[Any, View, Record], None]] = {}
@@ -95,7 +98,7 @@ def replayed(records: Iterable[Record], tasks: Collection[str]) -> dict[str, Tas
     """
     view = _Rows({}, {}, {})
     for record in records:
-        event = _narrowed(record.event, tasks)
+        event = narrowed(record.event, tasks)
         if isinstance(event, ev.CallSettled):  # which asks for its call's row
             view.calls[event.key] = Call(event.key, event.task, "", "answered")
         if event is not None:
@@ -112,18 +115,26 @@ class _Rows:
     runs: dict[str, Run]
 
 
-def _narrowed(event: ev.AnyEvent, tasks: Collection[str]) -> ev.AnyEvent | None:
-    """The part of an event that changes the rows of these tasks; None if it changes none."""
+def narrowed(event: ev.AnyEvent, tasks: Collection[str], calls: Collection[str] = ()) -> ev.AnyEvent | None:
+    """The part of an event that changes the rows of these tasks and calls; None if it changes none."""
+    if type(event) in _CALL_EVENTS and not isinstance(event, ev.CallSettled):
+        return event if event.key in calls else None  # type: ignore[union-attr]
+    if isinstance(event, ev.RowsKept):
+        kept = {id: row for id, row in event.tasks.items() if id in tasks}
+        return ev.RowsKept(kept, {key: row for key, row in event.calls.items() if key in calls})
     if isinstance(event, (ev.TaskRetried, ev.TaskFinished, ev.TaskReused)):
         return event if not set(touched(event)).isdisjoint(tasks) else None
     if isinstance(event, ev.TasksQueued):
-        return ev.TasksQueued(tuple(spec for spec in event.tasks if spec.id in tasks))
+        specs = tuple(spec for spec in event.tasks if spec.id in tasks)
+        return ev.TasksQueued(specs) if specs else None
     if isinstance(event, (ev.TasksClaimed, ev.TasksReleased, ev.TasksInterrupted)):
         chosen = [i for i, task in enumerate(event.tasks) if task in tasks]
         lists = ("tasks", "epochs", "scopes")
+        if not chosen:
+            return None
         given = {name: values for name in lists if (values := getattr(event, name, ()))}
         return replace(event, **{name: tuple(values[i] for i in chosen) for name, values in given.items()})
-    if isinstance(event, ev.CallSettled) and event.how == "discard":
+    if isinstance(event, ev.CallSettled) and (event.how == "discard" or event.key in calls):
         return replace(event, others=tuple(task for task in event.others if task in tasks))
     return None
 
@@ -212,6 +223,33 @@ def _(event: ev.CommandTaken | ev.RunNoted | ev.Unreadable, view: View, record: 
 def _(event: ev.Observed | ev.Attached | ev.Reported, view: View, record: Record) -> None:
     """Only logged, but fenced like any change of an attempt."""
     _held(view, event.task, event.epoch)
+
+
+_task_row = msgspec.json.Decoder(Task).decode
+_call_row = msgspec.json.Decoder(Call).decode
+
+
+def kept_rows(tasks: Iterable[Task], calls: Iterable[Call]) -> ev.RowsKept:
+    """The event that leads to these rows, whatever was before it."""
+    return ev.RowsKept({row.id: _json(row) for row in tasks}, {row.key: _json(row) for row in calls})
+
+
+def rows_of(event: ev.RowsKept) -> tuple[list[Task], list[Call]]:
+    """The rows that the event holds."""
+    return list(map(_task_row, event.tasks.values())), list(map(_call_row, event.calls.values()))
+
+
+def _json(row: Task | Call) -> msgspec.Raw:
+    """A row as JSON; an absent value is left out."""
+    fields = {name: getattr(row, name) for name in row.__struct_fields__}
+    return msgspec.Raw(msgspec.json.encode({k: v for k, v in fields.items() if v is not ev.NOTHING}))
+
+
+@_means(ev.RowsKept)
+def _(event: ev.RowsKept, view: View, record: Record) -> None:
+    tasks, calls = rows_of(event)
+    view.tasks.update((row.id, row) for row in tasks)
+    view.calls.update((row.key, row) for row in calls)
 
 
 @_means(ev.TasksQueued)

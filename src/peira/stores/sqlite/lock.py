@@ -112,7 +112,7 @@ class OwnerLock:
 
     def mark(self, event: int) -> None:
         """Keep the number of the last durable event: if the log is removed later, that shows."""
-        os.pwrite(self._file, b"%d" % event, NOTE_BYTES)
+        os.pwrite(self._file, b"%-20d" % event, NOTE_BYTES)
 
     @property
     def is_free(self) -> bool:

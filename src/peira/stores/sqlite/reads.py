@@ -217,10 +217,11 @@ def listing(db: apsw.Connection, query: RunQuery) -> list[Run]:
     at, n, table = "planned", "n", "run"
     if query.tag:
         at, n, table = "at", "run", "run_tag CROSS JOIN run ON run.n = run_tag.run"
-    where = {
+    asked = query.status or query.prefix or query.name or query.after
+    where: dict[str, Any] = {
         "study = ?": query.study,
         "status = ?": query.status,
-        "status <> ?": "" if query.status or query.prefix or query.name else Status.frozen.value,
+        "status NOT IN (?, ?)": () if asked else (Status.frozen.value, Status.deleted.value),
         "tag = ?": query.tag,
         "name = ?": query.name,
         "run.n > (SELECT n FROM run WHERE id = ?)": query.after,
@@ -233,7 +234,8 @@ def listing(db: apsw.Connection, query: RunQuery) -> list[Run]:
     clause = " AND ".join(given) or "1"
     order = f"{at} DESC, {n} DESC" if query.since or query.until else f"{n} DESC"
     sql = f"SELECT {RUN} FROM {table} WHERE {clause} ORDER BY {order} LIMIT ?"
-    return [_run(row) for row in db.execute(sql, (*given.values(), query.limit))]
+    values = (value if isinstance(value, tuple) else (value,) for value in given.values())
+    return [_run(row) for row in db.execute(sql, (*chain.from_iterable(values), query.limit))]
 
 
 def _run(row: tuple[Any, ...]) -> Run:

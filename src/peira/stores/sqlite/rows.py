@@ -8,8 +8,18 @@ from typing import Any
 import msgspec
 
 from peira.core.codec import decode_result, encode
-from peira.core.log.events import NOTHING, CallIntended, Failure, Record, Result, Spent, State, Status
-from peira.core.log.state import NO_RESULT, Call, Run, Task, touched_call
+from peira.core.log.events import (
+    NOTHING,
+    CallIntended,
+    Failure,
+    Record,
+    Result,
+    RowsKept,
+    Spent,
+    State,
+    Status,
+)
+from peira.core.log.state import NO_RESULT, Call, Run, Task, touched_calls
 from peira.core.looks import Look
 from peira.errors import StoreDamaged
 
@@ -257,8 +267,12 @@ def call_rows(
         event = record.event
         if type(event) is CallIntended:
             asked[event.key] = place(runs[record.run], record.seq)
-        elif key := touched_call(event):
-            asked.setdefault(key, None)
+        elif type(event) is RowsKept:
+            own = (key for key in event.calls if calls[key].run == record.run)
+            asked.update(dict.fromkeys(own, place(runs[record.run], record.seq)))
+            asked.update((key, asked.get(key)) for key in event.calls)
+        else:
+            asked.update((key, asked.get(key)) for key in touched_calls(event))
     return [_call_row(calls[key], number(key), at) for key, at in asked.items()]
 
 

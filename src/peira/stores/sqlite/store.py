@@ -25,11 +25,12 @@ import zstandard
 
 from peira.core.clock import Clock, SystemClock
 from peira.core.codec import CODECS, unpack
-from peira.core.contracts import CallQuery, CallTotals, Op, Outcome, RunQuery
+from peira.core.contracts import CallQuery, CallTotals, Op, Outcome, Retained, RunQuery
 from peira.core.ids import digest_bytes
 from peira.core.log.events import Record
 from peira.core.log.state import Call, Run, Task
 from peira.errors import Invalid, StoreDamaged, StoreFault, StoreInUse, Unknown
+from peira.stores.retention import RecordedClock, copy_retained
 from peira.stores.sqlite import reads, schema
 from peira.stores.sqlite.backup import copy_store
 from peira.stores.sqlite.blobs import LARGE, BlobFolder
@@ -44,7 +45,9 @@ from peira.stores.sqlite.lock import (
     refuse_second_names,
     this_process,
 )
+from peira.stores.sqlite.rewrite import copy_blobs, remove_draft, replace_tables, unneeded
 from peira.stores.sqlite.writer import Writer, WriteRequest, claim_ops, claimed
+from peira.stores.verify import blobs_of, verify
 
 CACHE_KIB = 8 * 1024
 """Random ids touch pages all over: the default cache of 2 MB would be read through again and again."""
@@ -93,6 +96,7 @@ class SqliteStore:
         if compression not in CODECS:
             raise Invalid(f"compression {compression!r}: choose {' or '.join(CODECS)}")
         refuse_second_names(self.path)
+        self._compression = compression
         self._files = BlobFolder(self.path.with_name(self.path.name + ".blobs"), compression)
         self._vfs = vfs
         self._copy: TemporaryDirectory[str] | None = None
@@ -135,6 +139,7 @@ class SqliteStore:
             self.incarnation = self._enter(db, wait)
             self._lock.note(self.incarnation)
             self._files.sweep()
+            remove_draft(self._draft)
             self._db = db
             self._writer = Writer(
                 db, self.incarnation, self._check_file, self._lock.mark, self._clock, compression, on_commit
@@ -419,6 +424,37 @@ class SqliteStore:
             copy_store(source, self._files, target)
         finally:
             source.close()
+
+    @property
+    def _draft(self) -> Path:
+        """Where a rewrite of the store is prepared."""
+        return self.path.with_name(f"{self.path.name}.draft")
+
+    def retain(self, retained: Retained) -> None:
+        self._writer.close()  # its numbers would not be those of the rewritten tables
+        draft, clock = self._draft, RecordedClock()
+        try:
+            target = SqliteStore(draft, compression=self._compression, clock=clock)
+            try:
+                target._db.execute("PRAGMA synchronous = OFF")  # it is synced with the store
+                copy_retained(self.history(), target, clock, retained)
+                blobs = blobs_of(target, self.get)
+                copy_blobs(self._db, self._files, draft, blobs)
+                if problems := verify(target):
+                    raise StoreDamaged("nothing was deleted: " + "; ".join(problems[:3]))
+                newest = _newest_event(target._reader)
+            finally:
+                target.close()
+            if self._lock:
+                self._lock.mark(newest)
+            replace_tables(self._db, draft)
+            for file in unneeded(self._files, blobs):
+                file.unlink()
+        except (OSError, apsw.Error) as problem:
+            raise StoreFault(f"cannot rewrite the store {self.path}: {problem}") from problem
+        finally:
+            remove_draft(draft)
+            self.close()
 
     def close(self) -> None:
         """Finish what is queued, fold the log into the file, free the lock."""
