@@ -391,8 +391,8 @@ def test_who_waits_for_what_is_set_aside_hears_of_what_is_settled_at_once(bench:
 
     async def all_of_it() -> None:
         batcher = bench.batcher(reserve)
-        share = reserve.fit(named, Usage(1, 1), None)
-        assert share is not None
+        share = Reservation(0.0, 2)
+        assert reserve.fit(named, share, None)
         with pytest.raises(Parked):
             await batcher.ask(named, asked_by("a trial"), KEYS[0], None)
         reserve.settle(named, None, share, None)

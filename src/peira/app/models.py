@@ -16,7 +16,14 @@ from peira.models.names import parse
 from peira.spec.limits import Budget
 from peira.spec.project import Project
 
-LIMITS = {"requests_per_minute": "requests", "tokens_per_minute": "tokens", "concurrency": "concurrency"}
+LIMITS = {
+    "requests_per_minute": "requests",
+    "tokens_per_minute": "tokens",
+    "concurrency": "concurrency",
+    "max_input_tokens": "input",
+    "max_output_tokens": "output",
+}
+WHOLE = ("concurrency", "max_input_tokens", "max_output_tokens")
 
 
 def models_of(project: Project) -> Callable[[str], NamedModel]:
@@ -33,14 +40,17 @@ def named(project: Project, name: str) -> NamedModel:
     if provider == "replay" and app.is_store(Path(model)):
         options["recording"] = app.recorded_answers(project, Path(model))
     made: Model = registry.make("model", provider, model=model, **options)
-    most = model_calls.stated_output(options.get("parameters") or {})
+    parameters = options.get("parameters") or {}
+    most, cost = model_calls.stated_output(parameters), providers.price_of(provider, model, price)
     return NamedModel(
         name,
         made,
         _limits(name, limits),
-        providers.price_of(provider, model, price),
+        cost,
         _fallbacks(project, name, fallbacks),
-        most,
+        most or getattr(made, "default_output", None),
+        tuple((key, value if type(value) is int else 0) for key, value in parameters.items()),
+        getattr(cost, "window", None),
     )
 
 
@@ -66,7 +76,7 @@ def _limits(name: str, given: object) -> ModelLimits:
         f"model {name!r}: limits: no {key!r}{nearest(key, LIMITS)}" for key in given if key not in LIMITS
     ]
     for key, value in given.items():
-        whole = key == "concurrency"
+        whole = key in WHOLE
         if key in LIMITS and (type(value) not in ((int,) if whole else (int, float)) or not value > 0):
             kind = "a whole number" if whole else "a number"
             problems.append(f"model {name!r}: limits.{key}: must be {kind} above 0, not {value!r}")

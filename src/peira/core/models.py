@@ -212,18 +212,25 @@ class Price(Protocol):
 
 
 class ModelLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Rate limits of a model: requests and tokens per minute, and concurrent calls."""
+    """Limits of a model: requests and tokens per minute, concurrent calls; tokens of one call.
+
+    `input` and `output` are declared by the user for single calls; nothing is sent of them.
+    """
 
     requests: float | None = None
     tokens: float | None = None
     concurrency: int | None = None
+    input: int | None = None
+    output: int | None = None
 
 
 class NamedModel(msgspec.Struct, frozen=True):
     """A model as configured in a project: with limits, price, fallbacks and a default output limit.
 
     `fallbacks` are the names of the models that are asked in its place if it cannot answer; `output` is the
-    maximum of output tokens assumed for a request that sets none.
+    maximum of output tokens of a request that sets none. `defaults` are the parameters that each request
+    has if it does not set them itself (0 for those that are not whole numbers); `window` is the model's
+    context window in tokens, if that is known.
     """
 
     name: str
@@ -232,3 +239,5 @@ class NamedModel(msgspec.Struct, frozen=True):
     price: Price | None = None
     fallbacks: tuple[str, ...] = ()
     output: int | None = None
+    defaults: tuple[tuple[str, int], ...] = ()
+    window: int | None = None

@@ -161,12 +161,24 @@ def spent_by_calls(store: Readable, run: str) -> list[Spent]:
             elif isinstance(event, CallRead):
                 read = unread.pop(event.key, None)
                 spent.append(event.bill(read.model if read else _asked(event.key, sent, handed, store)))
+                if read is not None:
+                    spent.append(_unsaid(event, read))
             elif isinstance(event, (CallAnswered, CallLost)):
                 if isinstance(event, CallAnswered) and not event.known and event.key in sent:
                     unread[event.key] = sent[event.key]
                 spent.append(event.bill(_asked(event.key, sent, handed, store)))
     aside = (Spent(e.model, doubtful_tokens=e.tokens, doubtful_money=e.money) for e in unread.values())
     return [*spent, *aside, *(event.in_doubt() for event in sent.values())]
+
+
+def _unsaid(event: CallRead, intent: CallIntended) -> Spent:
+    """What was reserved for a call beyond what its answer says: that is in doubt."""
+    tokens = intent.tokens - max(0, event.input) - max(0, event.output)
+    return Spent(
+        intent.model,
+        doubtful_tokens=max(0, tokens) if event.input < 0 or event.output < 0 else 0,
+        doubtful_money=intent.money if event.cost < 0 else 0.0,
+    )
 
 
 _Intents = dict[str, CallIntended]

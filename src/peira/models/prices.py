@@ -63,10 +63,11 @@ FREE = Rates(source="runs on this machine")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The price of a model in the table of genai-prices."""
+    """The price of a model in the table of genai-prices; `window` is its context window, if that is known."""
 
     provider: str
     model: str
+    window: int | None = None
 
     @property
     def source(self) -> str:
@@ -128,10 +129,10 @@ def _listed(provider: str, model: str) -> Listed | None:
     if provider == "litellm":
         provider, _, model = model.partition("/")
     try:
-        calc_price(Tokens(input_tokens=1, output_tokens=1), model, provider_id=provider)
+        found = calc_price(Tokens(input_tokens=1, output_tokens=1), model, provider_id=provider)
     except LookupError:
         return None
-    return Listed(provider, model)
+    return Listed(provider, model, found.model.context_window)
 
 
 def _given(who: str, given: object) -> Rates:

@@ -127,13 +127,15 @@ class Batcher:
     def _reserve_cost(self, named: NamedModel, call: CallRequest) -> Reservation:
         """Reserve the call's cost; parks the task if it must wait for open reservations."""
         expected = self._reserve.expected(named, len(call.body), call.request)
+        most, likely = self._reserve.most(named, call.request)
         part = named.price.batch if named.price else 1.0
+        share = self._reserve.share(named, most, call.account, part)
         try:
-            share = self._reserve.fit(named, expected, call.account, part)
+            fits = self._reserve.fit(named, share, call.account, unlimited=likely is not None)
         except Exhausted:
             self._buyer.exhausted()
             raise
-        if share is None:
+        if not fits:
             self._wake_on_change(call.attempt.spec.id)
             raise Parked(math.inf, f"{named.name}: waits for what is set aside for others")
         return may_cost(named, expected, share, part)

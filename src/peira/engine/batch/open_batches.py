@@ -185,7 +185,7 @@ class BatchCollector:
         except Abandoned as refusal:
             raise StoreDamaged(f"an answer of a batch was refused: {refusal}") from None
         self._report(opened, key, batched, reply)
-        return Reservation(batched.money if cost is None else cost, usage.total)
+        return self._buyer.taken(batched.share, usage, cost, named)
 
     def _report(
         self, opened: ActiveBatch, key: str, batched: BatchedCall, outcome: Reply | CallFailed

@@ -1,20 +1,22 @@
 """Budgets and reservations: limits on money, tokens and calls of a study, of a model and of a trial.
 
-A call reserves what it is expected to take before it is sent; afterwards the reservation is replaced by what
-it took.
+A call reserves the most that it can take before it is sent (`most_usage`); afterwards the reservation is
+replaced by what it took.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+import unicodedata
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
 from peira.core.ids import Json
 from peira.core.log.events import Spent
-from peira.core.models import NamedModel, Request, Usage
+from peira.core.models import NamedModel, Price, Request, Usage
 from peira.errors import Exhausted, Invalid
 from peira.spec.limits import Allowance, Budget
 
@@ -24,8 +26,28 @@ REMEMBERED = 256
 """The number of calls per model from which input sizes are estimated."""
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """Parameters of requests that bound the number of output tokens."""
-OVERHEAD = 16
-"""Tokens of a message beside those of its text."""
+OVERHEAD, PER_MESSAGE = 16, 8
+"""Tokens of a request, and of each message, part and tool in it, beside one for each byte of its text."""
+INSTRUCTIONS = 600
+"""Tokens that providers add to a request with tools or a schema: instructions for the model."""
+IMAGE = 50_000
+"""Tokens of an image at most, whatever its size (the highest known: 48,169)."""
+ASSUMED_OUTPUT = 16_384
+"""Output tokens reserved for a call of a model whose maximum nobody knows."""
+MISFITS = 10
+"""After so many calls in a row that did not fit into the budget of a study, no further trial is started."""
+ELSEWHERE = frozenset(
+    (
+        "previous_response_id",
+        "conversation",
+        "prompt",
+        "web_search_options",
+        "mcp_servers",
+        "plugins",
+        "tools",
+    )
+)
+"""Parameters that bring input from elsewhere, which the request does not show."""
 
 
 class Reservation(msgspec.Struct, frozen=True):
@@ -37,6 +59,7 @@ class Reservation(msgspec.Struct, frozen=True):
 
 
 NOTHING = Reservation(calls=0)
+NO_LEAST = Reservation(math.inf, 2**63, 2**63)
 UNCOUNTED = Usage()
 
 
@@ -50,6 +73,7 @@ class Account:
         self.name, self._allowance = name, allowance
         self._money, self._tokens, self._calls = before.money, before.tokens, before.calls
         self.aside, self.bounded = 0, allowance.bounded
+        self._least, self._misfits = NO_LEAST, 0  # the smallest reservation; refusals since the last one
 
     @property
     def counts_money(self) -> bool:
@@ -70,6 +94,24 @@ class Account:
                 left, may = _shown(limit, most - used), _shown(limit, more)
                 return f"{self.name}.{limit} of {_shown(limit, most)} has {left} left, a call may take {may}"
         return ""
+
+    def reserve(self, share: Reservation) -> None:
+        """Add a reservation."""
+        self.take(share)
+        self.aside += 1
+        self._misfits, least = 0, self._least
+        self._least = Reservation(
+            min(least.money, share.money), min(least.tokens, share.tokens), min(least.calls, share.calls)
+        )
+
+    def misfit(self) -> bool:
+        """Note a call that does not fit; returns whether there is no point in trying others.
+
+        It is a single large call as long as the smallest one so far would still fit.
+        """
+        self._misfits += 1
+        least = self._least if self._least is not NO_LEAST else NOTHING
+        return self._misfits >= MISFITS or bool(self.lacks(least))
 
     def take(self, share: Reservation, sign: int = 1) -> None:
         """Add an amount; with `sign` -1, give it back."""
@@ -92,18 +134,93 @@ def _shown(limit: str, most: float) -> str:
 
 
 def stated_output(parameters: Mapping[str, Json]) -> int | None:
-    """The limit on output tokens in a request's parameters; None if there is none."""
+    """The limit on output tokens in a request's parameters, the largest if there are several; or None."""
     if not parameters:
         return None
-    return next((parameters[name] for name in LIMITS if type(parameters.get(name)) is int), None)
+    stated = (parameters[name] for name in LIMITS if type(parameters.get(name)) is int)
+    return max(stated, default=None)
+
+
+def most_input(request: Request, defaults: Collection[str] = ()) -> int | None:
+    """The most input tokens of a request; None if it refers to content that is not in it.
+
+    A token stands for at least one byte of text, also after the normalisation that some tokenizers begin
+    with. `defaults` are parameters of the model.
+    """
+    server_tools = any(tool.get("type", "function") != "function" for tool in request.tools)
+    if server_tools or not ELSEWHERE.isdisjoint(request.parameters) or not ELSEWHERE.isdisjoint(defaults):
+        return None
+    size = OVERHEAD + (INSTRUCTIONS if request.tools or request.schema is not None else 0)
+    for message in request.messages:
+        tokens = _message_tokens(message)
+        if tokens is None:
+            return None
+        size += tokens
+    others = [value for value in request.parameters.values() if isinstance(value, (str, list, dict))]
+    for value in (request.system, *request.tools, request.schema, *others):
+        if value is not None:
+            size += PER_MESSAGE + _bytes(value)
+    return size
+
+
+def _message_tokens(message: Mapping[str, Json]) -> int | None:
+    """The most tokens of one message; None if it refers to content that is not in it."""
+    content, rest = message.get("content"), {k: v for k, v in message.items() if k not in ("role", "content")}
+    size = PER_MESSAGE + (_bytes(rest) if rest else 0)
+    if not isinstance(content, list):
+        return size + _bytes(content)
+    for part in content:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "image":
+            size += IMAGE
+        elif kind == "text":
+            size += PER_MESSAGE + _bytes(part.get("text"))
+        else:
+            return None
+    return size
+
+
+def _bytes(value: Json) -> int:
+    """The size of a text in UTF-8, or of another value as JSON; before or after NFKC normalisation."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if text.isascii():
+        return len(text)
+    return max(
+        len(text.encode(errors="replace")), len(unicodedata.normalize("NFKC", text).encode(errors="replace"))
+    )
+
+
+def most_usage(named: NamedModel, request: Request) -> tuple[Usage, bool]:
+    """The most tokens that a call of this model can take, and whether its output has a limit.
+
+    Input: a token a byte; the model's context window if the request refers to content elsewhere. Output: the
+    limit in the request, in the model's parameters, or declared in `limits`; without one, the context window,
+    or `ASSUMED_OUTPUT` where that is not known either.
+    """
+    defaults = dict(named.defaults)
+    seen = most_input(request, defaults)
+    known = [most for most in (seen, named.limits.input) if most is not None]
+    largest = named.window or ASSUMED_OUTPUT
+    given = {**defaults, **request.parameters}
+    limit = stated_output(given) or named.output
+    declared = [most for most in (limit, named.limits.output) if most]
+    many = given.get("n")
+    times = many if type(many) is int and many > 1 else 1
+    output = min(declared) if declared else largest
+    certain = bool(declared) and bool(known or named.window)
+    return Usage(input=min(known) if known else largest, output=output * times), certain
 
 
 class ModelUsage:
-    """What calls of one model took so far: input tokens by size of request, and the longest output."""
+    """What calls of one model took so far: input tokens by size of request, and the longest output.
+
+    `unseen` is by how much the input of a call exceeded what its request shows: providers may add their own.
+    """
 
     def __init__(self) -> None:
         self._inputs: list[tuple[int, int]] = []
         self._longest = 0
+        self.unseen = 0
 
     def learn(self, size: int, usage: Usage) -> None:
         """Add the usage of a call with a request of `size` bytes."""
@@ -118,9 +235,13 @@ class ModelUsage:
         exceeds. Output: the limit stated in the request or else `most`; without either, the longest output so
         far.
         """
-        stated = stated_output(request.parameters) or most
-        output = stated * int(request.parameters.get("n") or 1) if stated else self._longest
-        return Usage(input=self._nearest(size), output=output)
+        stated, many = stated_output(request.parameters) or most, request.parameters.get("n")
+        times = many if type(many) is int and many > 1 else 1
+        return Usage(input=self._nearest(size), output=stated * times if stated else self._longest)
+
+    def likely(self, most: Usage) -> Usage:
+        """The tokens to allow for at least, where the output of a call has no limit."""
+        return Usage(input=most.input, output=min(self._longest, most.output or 0))
 
     def _nearest(self, size: int) -> int:
         """The input tokens of the call nearest in size; one per byte before there is any."""
@@ -152,8 +273,12 @@ class RunAccounts:
         self._waiting: list[asyncio.Future[None]] = []
         self.used_up = ""
         """The limit of the whole study that was reached, as a message; "" if none."""
-        self.reached: list[str] = []
+        self._reached: dict[str, str] = {}  # messages by account
+
+    @property
+    def reached(self) -> list[str]:
         """The limits of the study and of models that were reached, as messages."""
+        return list(self._reached.values())
 
     def trial(self) -> Account | None:
         """An account for one attempt of a trial; None if trials are not limited."""
@@ -178,42 +303,76 @@ class RunAccounts:
         found = (self._run, self._models.get(named.model.name), trial)
         return [account for account in found if account is not None and account.bounded]
 
-    async def reserve(self, named: NamedModel, expected: Usage, trial: Account | None) -> Reservation:
-        """Reserve what a call is expected to take; waits for others to settle if need be.
+    def most(self, named: NamedModel, request: Request) -> tuple[Usage, Usage | None]:
+        """The most tokens that a call can take.
 
-        Raises Exhausted if it does not fit, and Invalid if money is limited and the price is unknown.
+        Where its output has no limit also what to allow for at least: then it may go alone (see `fit`).
         """
-        while (share := self.fit(named, expected, trial)) is None:
+        if not self._bounded:
+            return UNCOUNTED, None
+        (usage, certain), experience = most_usage(named, request), self.experience(named.name)
+        most = Usage(input=(usage.input or 0) + experience.unseen, output=usage.output)
+        return most, None if certain else experience.likely(most)
+
+    def exceeded(self, named: NamedModel, most: Usage, usage: Usage) -> bool:
+        """Learn from a call that took more than it could take by its request; returns whether it did so."""
+        if not self._bounded:
+            return False
+        unseen = (usage.input or 0) - (most.input or 0)
+        if unseen > 0:
+            self.experience(named.name).unseen += unseen
+        return unseen > 0 or (usage.output or 0) > (most.output or 0)
+
+    async def reserve(
+        self, named: NamedModel, most: Usage, trial: Account | None, likely: Usage | None = None
+    ) -> Reservation:
+        """Reserve the most that a call can take; waits for others to settle if need be (see `fit`)."""
+        share = self.share(named, most, trial)
+        least = None if likely is None else self.share(named, likely, trial)
+        while not self.fit(named, share, trial, least, likely is not None):
             await self.change()
         return share
 
-    def fit(
-        self, named: NamedModel, expected: Usage, trial: Account | None, part: float = 1.0
-    ) -> Reservation | None:
-        """Reserve what a call is expected to take, at `part` of the price, without waiting.
+    def share(self, named: NamedModel, most: Usage, trial: Account | None, part: float = 1.0) -> Reservation:
+        """The reservation for so many tokens, at `part` of the price.
 
-        Returns None if it may fit once open reservations are settled; raises Exhausted if it will not fit.
+        Raises Invalid if money is limited and the price is unknown.
         """
-        accounts = self._accounts(named, trial)
-        if not accounts:
-            return Reservation(0.0, expected.total)
-        counted = any(account.counts_money for account in accounts)
-        if counted and named.price is None:
+        if not any(account.counts_money for account in self._accounts(named, trial)):
+            return Reservation(0.0, most.total)
+        if named.price is None:
             raise Invalid(
                 f"{named.name}: its price is unknown, so budget.money cannot be kept; "
                 f'say it in peira.toml: [models."{named.name}"] price = {{input = ..., output = ...}}'
             )
-        money = named.price.cost(expected) if counted and named.price else None
-        share = Reservation((money or 0.0) * part, expected.total)
-        for account, why in ((a, why) for a in accounts if (why := a.lacks(share))):
-            if account.aside:
-                return None
-            self._note(account, why)
-            raise Exhausted(why)
+        return Reservation(_most_cost(named.price, most) * part, most.total)
+
+    def fit(
+        self,
+        named: NamedModel,
+        share: Reservation,
+        trial: Account | None,
+        least: Reservation | None = None,
+        unlimited: bool = False,
+    ) -> bool:
+        """Make a reservation without waiting; whether it was made.
+
+        It may fit later if not; Exhausted is raised if it will not. A call whose output is `unlimited` is
+        made alone where `share` does not fit and `least`, if given, does: nothing else is reserved until it
+        is settled.
+        """
+        accounts = self._accounts(named, trial)
+        lacking = [(account, why) for account in accounts if (why := account.lacks(share))]
+        if any(account.aside for account, _ in lacking):
+            return False
+        for account, why in lacking:
+            if least is None or account.lacks(least):
+                why += "; with max_tokens less is set aside" if unlimited and "left" in why else ""
+                self._note(account, why)
+                raise Exhausted(why)
         for account in accounts:
-            account.take(share)
-            account.aside += 1
-        return share
+            account.reserve(share)
+        return True
 
     def hold(self, named: NamedModel, share: Reservation, counted: bool) -> None:
         """Reserve for a call of an earlier run; `counted`: it is part of `before` already."""
@@ -224,10 +383,10 @@ class RunAccounts:
 
     def _note(self, account: Account, why: str) -> None:
         """Remember which limit was reached."""
-        if account is self._run:
+        if account is self._run and account.misfit():
             self.used_up = self.used_up or why
-        if account in (self._run, *self._models.values()) and why not in self.reached:
-            self.reached.append(why)
+        if account in (self._run, *self._models.values()):
+            self._reached[account.name] = why
 
     def change(self) -> asyncio.Future[None]:
         """A future that is done when the next reservation is settled."""
@@ -250,6 +409,12 @@ class RunAccounts:
         for changed in waiting:
             if not changed.done():
                 changed.set_result(None)
+
+
+def _most_cost(price: Price, most: Usage) -> float:
+    """The cost of so many tokens, whichever of them are written to the provider's cache."""
+    costs = price.cost(most), price.cost(msgspec.structs.replace(most, written=most.input))
+    return max(cost for cost in (*costs, 0.0) if cost is not None)
 
 
 def _shares(spent: Iterable[Spent]) -> Reservation:

@@ -138,6 +138,7 @@ class Buyer:
         self._run, self._writer, self._policy = context.run, LoopWriter(context.journal), context.policy
         self._journal = context.journal
         self._exposed: set[str] = set()
+        self._exceeding: set[str] = set()
         self._hooks, self._reserve, self._callbacks = context.hooks, reserve, callbacks
         self._spent: dict[str, Spent] = {}
 
@@ -166,7 +167,8 @@ class Buyer:
     ) -> Reply | CallFailed:
         """One send, from the reservation of its cost to its settlement; `send` is the send's number."""
         expected = self._expected(named, call)
-        share = await self._reserve_cost(named, call, expected)
+        most, likely = self._reserve.most(named, call.request)
+        share = await self._reserve_cost(named, call, most, likely)
         took: Reservation | None = None
         try:
             sent_at = await limiter.enter(expected.total)
@@ -182,9 +184,9 @@ class Buyer:
                 task, size = call.attempt.spec.id, len(call.body)
                 reply, usage, cost = await self.record(named, task, key, size, outcome)
                 self.tell(*call.attempt.key, named, key, reply)
-                tokens = usage.total
-                took = Reservation(share.money if cost is None else cost, tokens)
-                limiter.answered(tokens - expected.total, outcome.wait)
+                took = self.taken(share, usage, cost, named)
+                self._check_bound(named, most, usage)
+                limiter.answered(usage.total - expected.total, outcome.wait)
             finally:
                 limiter.leave()
         finally:
@@ -199,13 +201,42 @@ class Buyer:
             return UNCOUNTED
         return self._reserve.expected(named, len(call.body), call.request)
 
-    async def _reserve_cost(self, named: NamedModel, call: CallRequest, expected: Usage) -> Reservation:
-        """Reserve the expected cost; Exhausted (reported to the run) if the budget is used up."""
+    async def _reserve_cost(
+        self, named: NamedModel, call: CallRequest, most: Usage, likely: Usage | None
+    ) -> Reservation:
+        """Reserve the most it can cost; Exhausted (reported to the run) if the budget is used up."""
         try:
-            return await self._reserve.reserve(named, expected, call.account)
+            return await self._reserve.reserve(named, most, call.account, likely)
         except Exhausted:
             self.exhausted()
             raise
+
+    def taken(
+        self, share: Reservation, usage: Usage, cost: float | None, bought: NamedModel | None = None
+    ) -> Reservation:
+        """What an answered call took; what its answer does not say counts as it was reserved.
+
+        If it was `bought` now, from that model, this is in doubt for later runs, too.
+        """
+        known = usage.input is not None and usage.output is not None
+        took = Reservation(
+            share.money if cost is None else cost, usage.total if known else max(usage.total, share.tokens)
+        )
+        doubtful_money, doubtful_tokens = took.money - (cost or 0.0), took.tokens - usage.total
+        if bought is not None and self._reserve.kept and (doubtful_money or doubtful_tokens):
+            model = bought.model.name
+            self._add(Spent(model, doubtful_tokens=doubtful_tokens, doubtful_money=doubtful_money))
+        return took
+
+    def _check_bound(self, named: NamedModel, most: Usage, usage: Usage) -> None:
+        """Say once for each model if a call took more than was reserved for it."""
+        if self._reserve.exceeded(named, most, usage) and named.name not in self._exceeding:
+            self._exceeding.add(named.name)
+            self._callbacks.say(
+                f"{named.name}: a call took {usage.input or 0:,} + {usage.output or 0:,} tokens, "
+                f"more than the {most.input or 0:,} + {most.output or 0:,} that its request allows for: "
+                "the budget may be exceeded by calls under way"
+            )
 
     def exhausted(self) -> None:
         """Tell the run if the budget of the whole study is used up."""

@@ -58,6 +58,8 @@ class ServedModel:
     ) -> None:
         self.name = f"{provider}:{model}"
         self._model, self._form, self._endpoint, self._stream = model, form, endpoint, stream
+        self.default_output: int | None = getattr(form, "default_output", None)
+        """The limit on output tokens of requests that state none, where the format needs one."""
         self._sent = Lately(endpoint)
         self._defaults, self._url = dict(defaults or {}), endpoint.url(form.path(model))
         self.identity: Json = {"provider": provider, "model": model, **(identity or {})}

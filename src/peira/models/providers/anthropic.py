@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from typing import ClassVar
 
 from peira.core.ids import Json
 from peira.core.models import Reply, Request, ToolCall, Usage, token_count
@@ -66,6 +67,8 @@ def anthropic(
 @dataclass(frozen=True, slots=True)
 class Messages:
     """The format of the messages API."""
+
+    default_output: ClassVar[int] = MAX_TOKENS
 
     def path(self, model: str) -> str:
         """The path of the API."""
