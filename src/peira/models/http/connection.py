@@ -49,7 +49,7 @@ class HttpConnection(ResponseHandler):
         """Send a request, and wait for the head of the answer."""
         self.status, self._bytes_seen, self._last_activity = 0, 0, self._loop.time()
         self._due, self._silence = began + post.timeouts.total, post.timeouts.first_byte
-        self.set_response_params(read_until_eof=True, read_bufsize=BUFFER)
+        self.set_response_params(read_until_eof=True, auto_decompress=False, read_bufsize=BUFFER)
         assert self.transport is not None
         self.transport.write(_written(post, sent, start))
         while self.status < 200 and self.status != SWITCHING:  # informational responses (1xx) are skipped

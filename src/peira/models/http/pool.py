@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from peira.errors import Invalid, Unconnected
+from peira.models.http.encoding import ACCEPTED
 from peira.models.http.request import KEEP_ALIVE, Post, Sent, Timeouts
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ DIRECT, SESSION = "direct", "session"
 CHANGED = (ImportError, AttributeError, TypeError, NotImplementedError)
 """Exceptions raised by private parts of aiohttp that were removed or changed their arguments."""
 log = logging.getLogger("peira")
-AUTOMATIC = ("Host", "Accept", "Accept-Encoding", "User-Agent")
+AUTOMATIC = ("Host", "Accept", "User-Agent")
 
 
 class ConnectionTarget(NamedTuple):
@@ -169,7 +170,11 @@ class ConnectionPool:
         if self._session is None:
             jar = aiohttp.DummyCookieJar()
             self._session = aiohttp.ClientSession(
-                connector=self._connector, connector_owner=False, cookie_jar=jar
+                connector=self._connector,
+                connector_owner=False,
+                cookie_jar=jar,
+                auto_decompress=False,
+                headers={"accept-encoding": ACCEPTED},
             )
         response = await self._session.request(
             post.method,
@@ -248,7 +253,8 @@ def _request(method: str, url: str, loop: asyncio.AbstractEventLoop) -> aiohttp.
 def _start(request: aiohttp.ClientRequest) -> bytes:
     """The first line and the automatic headers of every request to a URL."""
     lines = "".join(f"{name}: {request.headers[name]}\r\n" for name in AUTOMATIC)
-    return f"{request.method} {request.url.raw_path_qs} HTTP/1.1\r\n{lines}".encode()
+    accepted = f"Accept-Encoding: {ACCEPTED}\r\n"
+    return f"{request.method} {request.url.raw_path_qs} HTTP/1.1\r\n{lines}{accepted}".encode()
 
 
 def _leave_session(response: aiohttp.ClientResponse, whole: bool) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -13,9 +13,6 @@ import msgspec
 from peira.core.ids import Json
 from peira.errors import CallFailed
 from peira.models.secrets import kept_secret
-
-if TYPE_CHECKING:
-    import aiohttp
 
 
 class Gather(Protocol):
@@ -34,7 +31,15 @@ ODD = (msgspec.MsgspecError, KeyError, TypeError, IndexError, AttributeError, Va
 """What comes of an event that is no JSON, or of a shape that nobody knows."""
 
 
-async def gathered(content: aiohttp.StreamReader, gather: Gather, limit: int) -> tuple[bytes, float | None]:
+class Content(Protocol):
+    """The body of an answer, part by part."""
+
+    def iter_any(self) -> AsyncIterable[bytes]:
+        """The parts, as they come."""
+        ...
+
+
+async def gathered(content: Content, gather: Gather, limit: int) -> tuple[bytes, float | None]:
     """The body, and when the model first spoke. Beyond the limit, what came until then; all as it came if it
     is a stream of events that nobody knows: it was paid for, and is recorded."""
     raw, spoke = bytearray(), None

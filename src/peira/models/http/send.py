@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from peira.core.models import Answer
 from peira.errors import CallFailed, Silence, StreamBroken, Unconnected
+from peira.models.http.encoding import DecodedContent, Undecodable, beginning, encoding_of
 from peira.models.http.failures import lost, refused, retry_after, unreadable, unsent
 from peira.models.http.pool import ConnectionPool, ResponseHead
-from peira.models.http.request import Post, Sent, gathered
+from peira.models.http.request import Content, Post, Sent, gathered
 from peira.models.secrets import exposed
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ async def _exchange(post: Post, sent: Sent, pool: ConnectionPool) -> Answer | Ca
     try:
         headers = limit_headers(head.headers)
         if not 200 <= head.status < 300:
-            return refused(post.path, head.status, headers, await _beginning(head.content), sent.secrets)
+            said = beginning(await _beginning(head.content), encoding_of(head.headers), CHUNK)
+            return refused(post.path, head.status, headers, said, sent.secrets)
         body, first = await _read(head, post)
     finally:
         head.leave(head.content.at_eof())
@@ -93,16 +95,24 @@ async def _exchange(post: Post, sent: Sent, pool: ConnectionPool) -> Answer | Ca
 
 
 async def _read(head: ResponseHead, post: Post) -> tuple[bytes, float | None]:
-    """The body, and the time of a stream's first output. Beyond the limit, what arrived so far."""
-    if post.gather is not None and "event-stream" in head.headers.get("Content-Type", ""):
-        return await gathered(head.content, post.gather, post.most)
-    return await _read_whole(head.content, post.most), None
+    """The body, and the time of a stream's first output. Beyond the limit, what arrived so far.
+
+    A body that cannot be decoded is returned as it came: it was paid for, and is recorded.
+    """
+    encoding = encoding_of(head.headers)
+    content = DecodedContent(head.content, encoding, post.most) if encoding else head.content
+    try:
+        if post.gather is not None and "event-stream" in head.headers.get("Content-Type", ""):
+            return await gathered(content, post.gather, post.most)
+        if not encoding and head.content.is_eof():  # a short answer arrives together with its head
+            return head.content.read_nowait(), None
+        return await _read_whole(content, post.most), None
+    except Undecodable as broken:
+        return broken.raw, None
 
 
-async def _read_whole(content: aiohttp.StreamReader, most: int) -> bytes:
+async def _read_whole(content: Content, most: int) -> bytes:
     """The whole body, at most a little more than `most` bytes."""
-    if content.is_eof():  # a short answer arrives together with its head
-        return content.read_nowait()
     parts, size = [], 0
     async for part in content.iter_any():
         parts.append(part)
