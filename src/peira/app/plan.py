@@ -12,7 +12,7 @@ from typing import Any
 
 from peira.analysis.results import Results
 from peira.app.design import describe
-from peira.app.preflight import check_batches, estimate_of
+from peira.app.preflight import budget_notes, check_batches, estimate_of
 from peira.app.prior_results import recorded_look
 from peira.app.run import WORKERS
 from peira.app.session import Session, SessionLike
@@ -120,7 +120,7 @@ def plan(
         previewed = preview(planned, opened, counts, expected, before)
         frozen = frozen_plan(opened, planned.study.name)
         status = frozen_plan_status(opened, frozen, version_of(planned)) if frozen else ()
-        notes = (*previewed.notes, *_lost(planned), *status)
+        notes = (*previewed.notes, *budget_notes(planned, project), *_lost(planned), *status)
         return replace(previewed, notes=notes, stop=_stops(planned, look), spared=spared)
 
 

@@ -9,9 +9,10 @@ from types import CodeType
 from typing import Any
 
 import peira.engine.batch as batches
+import peira.engine.calls as model_calls
 from peira.agents.recorded import recorded
 from peira.app.models import is_model, named, problems_of
-from peira.core.models import NamedModel
+from peira.core.models import NamedModel, Usage
 from peira.engine.stages import EVALUATE, GENERATE
 from peira.errors import Invalid, Unknown
 from peira.plan.conditions import agents_of, values_of
@@ -134,6 +135,51 @@ def _unpriced(plan: Plan, project: Project, names: list[str]) -> list[str]:
                 f'[models."{name}"] price = {{input = ..., output = ...}} (dollars for a million tokens)'
             )
     return problems
+
+
+def budget_notes(plan: Plan, project: Project, stages: Sequence[str] = (GENERATE, EVALUATE)) -> list[str]:
+    """What a budget of money or tokens reserves for calls whose output has no limit, one line per model.
+
+    Nothing is said of models whose output is limited, nor if the agents' code names such a limit.
+    """
+    budget, notes = plan.study.budget, []
+    kinds = (budget, budget.per_trial, *budget.per_model.values())
+    if not any(one.money or one.tokens for one in kinds) or _limits_output(plan):
+        return []
+    for name in models_in(plan, project, stages):
+        model = named(project, name)
+        limited = [one for one in (budget, budget.per_trial, budget.per_model.get(name)) if one is not None]
+        free = model.price is None or not model.price.cost(Usage(input=0, output=1_000_000))
+        counted = any(one.tokens or (one.money and not free) for one in limited)
+        if counted and not (model.output or model.limits.output):
+            notes.append(
+                f"budget: {name}: {_unlimited(model)}; state max_tokens, or declare it in peira.toml: "
+                f'[models."{name}"] limits = {{max_output_tokens = ...}}'
+            )
+    return notes
+
+
+def _limits_output(plan: Plan) -> bool:
+    """Whether the code of an agent names a limit on output tokens."""
+    codes = (getattr(agent, "__code__", None) for agent in plan.study.agents.values())
+    constants = [constant for code in codes if code is not None for constant in _constants(code)]
+    names = {name for one in constants for name in (one if isinstance(one, tuple) else (one,))}
+    return any(limit in names for limit in model_calls.LIMITS)
+
+
+def _unlimited(model: NamedModel) -> str:
+    """What is reserved for a call of a model whose output has no limit."""
+    if model.window is None:
+        return (
+            "its largest output is not known, so calls without a limit of output go one at a time near the "
+            "end of the budget, and the last of them may exceed it"
+        )
+    cost = model.price.cost(Usage(input=0, output=model.window)) if model.price else None
+    money = f" (${cost:.3g})" if cost else ""
+    return (
+        f"a call without a limit of output reserves {model.window:,} tokens{money}, the context window; "
+        "where that does not fit, calls go one at a time, and the last of them may exceed the budget"
+    )
 
 
 def estimate_of(

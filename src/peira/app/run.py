@@ -16,7 +16,7 @@ import peira.engine as engine
 import peira.report.telemetry as telemetry
 from peira.analysis.results import Results
 from peira.app.models import by_model, models_of
-from peira.app.preflight import check_models, estimate_of
+from peira.app.preflight import budget_notes, check_models, estimate_of
 from peira.app.session import Session, SessionLike
 from peira.app.store.access import AnyStore, label, store_folder
 from peira.app.store.results import results_of
@@ -199,6 +199,8 @@ def _run(
         before=tuple(spent_before(plan, store, run)),
     )
     execution = Execution(context, adaptive or source, calls, recorded, adaptive)
+    for note in () if recorded else budget_notes(plan, project, options.stages):
+        execution.say(note)
     if log:
         log.follow(store, run)
     if on_begin:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import unicodedata
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,8 +24,20 @@ from peira.core.log.events import (
     Spent,
     TasksClaimed,
 )
-from peira.core.models import NamedModel, Request, Usage
-from peira.engine.calls.budget import OVERHEAD, Account, ModelUsage, Reservation, RunAccounts
+from peira.core.models import ModelLimits, NamedModel, Request, Usage
+from peira.engine.calls.budget import (
+    ASSUMED_OUTPUT,
+    IMAGE,
+    INSTRUCTIONS,
+    MISFITS,
+    OVERHEAD,
+    Account,
+    ModelUsage,
+    Reservation,
+    RunAccounts,
+    most_input,
+    most_usage,
+)
 from peira.engine.run_start import spent_by_calls
 from peira.errors import Exhausted, Invalid
 from peira.models.prices import Rates
@@ -223,7 +237,8 @@ def test_a_model_that_used_up_its_own_share_does_not_end_the_run() -> None:
 def test_a_trial_has_its_own_share_and_ends_nobody_else() -> None:
     async def scene() -> None:
         reserve = RunAccounts(Budget(per_trial=Allowance(calls=2, tokens=100)))
-        first, second = reserve.trial(), reserve.trial()
+        first, second = reserve.trial("one"), reserve.trial("two")
+        assert reserve.trial("one") is first
         assert first is not None
         till = Till(reserve)
         for _ in range(3):
@@ -240,7 +255,7 @@ def test_a_trial_has_its_own_share_and_ends_nobody_else() -> None:
 
 
 def test_trials_without_a_limit_have_no_account() -> None:
-    assert RunAccounts(Budget(money=1.0)).trial() is None
+    assert RunAccounts(Budget(money=1.0)).trial("one") is None
 
 
 def test_what_was_replayed_counts_for_the_trial() -> None:
@@ -248,7 +263,7 @@ def test_what_was_replayed_counts_for_the_trial() -> None:
 
     async def scene() -> None:
         reserve = RunAccounts(Budget(per_trial=Allowance(tokens=100)))
-        account = reserve.trial()
+        account = reserve.trial("one")
         assert account is not None
         account.take(Reservation(0.0, 60))
         with pytest.raises(Exhausted):
@@ -316,7 +331,7 @@ def test_money_cannot_be_kept_where_the_price_is_unknown(budget: Budget) -> None
     async def scene() -> None:
         reserve = RunAccounts(budget)
         with pytest.raises(Invalid, match=r"alias-a: its price is unknown") as problem:
-            await reserve.reserve(model(price=None), Usage(input=1, output=1), reserve.trial())
+            await reserve.reserve(model(price=None), Usage(input=1, output=1), reserve.trial("one"))
         assert len(problem.value.problems) == 1
         assert '[models."alias-a"] price' in str(problem.value)
 
@@ -501,3 +516,145 @@ def test_what_the_provider_did_not_count_teaches_nothing() -> None:
     experience = ModelUsage()
     experience.learn(10, Usage())
     assert experience.expected(10, request()) == Usage(input=10 + OVERHEAD, output=0)
+
+
+# The most that a call can take
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+
+
+def tokens(text: str) -> int:
+    """Of the tokenizer that has nothing but bytes, with and without the normalisation that others have."""
+    return max(len(text.encode()), len(unicodedata.normalize("NFKC", text).encode()))
+
+
+@given(st.lists(st.one_of(TEXT, st.lists(TEXT, max_size=3)), min_size=1, max_size=4), TEXT, TEXT, TEXT)
+def test_no_text_has_more_tokens_than_are_counted_for_its_request(
+    messages: list[Any], system: str, tool: str, stop: str
+) -> None:
+    contents = [
+        one if isinstance(one, str) else [{"type": "text", "text": text} for text in one] for one in messages
+    ]
+    asked = Request(
+        tuple({"role": "user", "content": content} for content in contents),
+        system,
+        ({"name": "t", "description": tool},),
+        {"title": tool},
+        {"stop": stop, "max_tokens": 3},
+    )
+    said = [text for one in messages for text in ([one] if isinstance(one, str) else one)]
+    most = most_input(asked)
+    assert most is not None
+    assert most >= sum(map(tokens, [*said, system, tool, tool, stop])) + 4 * len(messages)
+
+
+def test_what_a_request_holds_beside_text() -> None:
+    plain = most_input(request())
+    assert plain is not None
+    assert plain == OVERHEAD + 8 + 1
+    image = Request(({"role": "user", "content": [{"type": "image", "data": "A" * 10**6}]},))
+    assert most_input(image) == OVERHEAD + 8 + IMAGE
+    assert (most_input(msgspec.structs.replace(request(), tools=({"name": "t"},))) or 0) > INSTRUCTIONS
+    calls = {"role": "assistant", "content": None, "tool_calls": [{"arguments": "y" * 500}]}
+    assert (most_input(Request((calls,))) or 0) > 500
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Request(({"role": "user", "content": [{"type": "file", "file_id": "f"}]},)),
+        Request(({"role": "user", "content": [{"type": "input_audio", "data": "x"}]},)),
+        msgspec.structs.replace(request(), tools=({"type": "web_search"},)),
+        request(previous_response_id="r"),
+        request(web_search_options={}),
+    ],
+)
+def test_what_refers_to_content_elsewhere_takes_the_whole_window(asked: Request) -> None:
+    assert most_input(asked) is None
+    known = NamedModel("a", ScriptedModel("a"), window=5000, output=7)
+    assert most_usage(known, asked) == (Usage(input=5000, output=7), True)
+    assert most_usage(msgspec.structs.replace(known, window=None), asked)[1] is False
+    declared = msgspec.structs.replace(known, limits=ModelLimits(input=900))
+    assert most_usage(declared, asked) == (Usage(input=900, output=7), True)
+
+
+@pytest.mark.parametrize(
+    ("defaults", "parameters", "more", "output"),
+    [
+        ({}, {"max_tokens": 5}, {}, 5),
+        ({"max_tokens": 9}, {"max_tokens": 5}, {}, 5),
+        ({"max_tokens": 9}, {}, {}, 9),
+        ({"max_completion_tokens": 9}, {"max_tokens": 5}, {}, 9),
+        ({"n": 4}, {"max_tokens": 5}, {}, 20),
+        ({"n": 4}, {"max_tokens": 5, "n": 2}, {}, 10),
+        ({}, {"max_tokens": 5, "n": "two"}, {}, 5),
+        ({}, {}, {"output": 4096}, 4096),
+        ({}, {}, {"limits": ModelLimits(output=77)}, 77),
+        ({}, {"max_tokens": 500}, {"limits": ModelLimits(output=77)}, 77),
+    ],
+)
+def test_the_limit_of_an_output(
+    defaults: dict[str, int], parameters: dict[str, Any], more: dict[str, Any], output: int
+) -> None:
+    named = NamedModel("a", ScriptedModel("a"), defaults=tuple(defaults.items()), **more)
+    usage, certain = most_usage(named, request(**parameters))
+    assert (usage.output, certain) == (output, True)
+
+
+def test_without_a_limit_an_output_may_fill_the_window() -> None:
+    named = NamedModel("a", ScriptedModel("a"), window=5000)
+    usage, certain = most_usage(named, request(n=2))
+    assert (usage.output, certain) == (10_000, False)
+    usage, certain = most_usage(msgspec.structs.replace(named, window=None), request())
+    assert (usage.output, certain) == (ASSUMED_OUTPUT, False)
+
+
+def test_what_is_written_to_the_cache_is_reserved_at_its_price() -> None:
+    reserve = RunAccounts(Budget(money=100.0))
+    share = reserve.share(model(price=Rates(input=4.0, written=5.0, cached=0.4)), Usage(10**6, 0), None)
+    assert share.money == pytest.approx(5.0)
+
+
+def test_a_call_without_a_limit_goes_alone_where_its_most_does_not_fit() -> None:
+    async def scene() -> None:
+        reserve, most, likely = RunAccounts(Budget(tokens=100)), Usage(10, 90), Usage(10, 5)
+        first = await reserve.reserve(model(), most, None, likely)
+        second = asyncio.ensure_future(reserve.reserve(model(), most, None, likely))
+        await asyncio.sleep(0)
+        assert not second.done()
+        reserve.settle(model(), None, first, Reservation(0.0, 40))
+        share = await second  # alone, as 60 are left and it may take 100
+        bounded = asyncio.ensure_future(reserve.reserve(model(), Usage(1, 1), None))
+        await asyncio.sleep(0)
+        assert not bounded.done()
+        reserve.settle(model(), None, share, Reservation(0.0, 50))
+        reserve.settle(model(), None, await bounded, Reservation(0.0, 2))
+        with pytest.raises(Exhausted, match="has 8 left, a call may take 100; with max_tokens less"):
+            await reserve.reserve(model(), most, None, likely)
+
+    play(scene)
+
+
+def test_what_a_provider_adds_to_requests_is_learned() -> None:
+    reserve = RunAccounts(Budget(tokens=10_000))
+    most, _ = reserve.most(model(), request(max_tokens=10))
+    assert not reserve.exceeded(model(), most, Usage(input=5, output=10))
+    assert reserve.exceeded(model(), most, Usage(input=(most.input or 0) + 300, output=10))
+    again, _ = reserve.most(model(), request(max_tokens=10))
+    assert again.input == (most.input or 0) + 300
+    assert not reserve.exceeded(model(), again, Usage(input=(most.input or 0) + 300, output=10))
+
+
+def test_one_large_call_does_not_end_the_run_and_many_do() -> None:
+    async def scene() -> None:
+        reserve = RunAccounts(Budget(tokens=100))
+        share = await reserve.reserve(model(), Usage(0, 10), None)
+        reserve.settle(model(), None, share, Reservation(0.0, 10))
+        for _ in range(MISFITS):
+            assert reserve.used_up == ""
+            with pytest.raises(Exhausted, match="has 90 left, a call may take 200"):
+                await reserve.reserve(model(), Usage(0, 200), None)
+        assert reserve.used_up != ""
+        assert len(reserve.reached) == 1
+
+    play(scene)

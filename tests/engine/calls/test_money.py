@@ -18,6 +18,7 @@ from .conftest import (
     at,
     conducted,
     events,
+    notices,
     sound,
     studied,
 )
@@ -84,6 +85,34 @@ def test_where_a_call_has_no_bound_the_overshoot_is_at_most_the_calls_in_flight(
     assert outcome.results.spent.money == pytest.approx(spent)
 
 
+def test_a_budget_says_before_the_run_what_calls_without_a_limit_reserve(
+    endpoint: Any, project: Project
+) -> None:
+    project(fast=at(endpoint, price=CENT), few=at(endpoint, price=CENT, limits={"max_output_tokens": 30}))
+
+    def unbounded(case, model):
+        return ask(model, case.input)
+
+    asked = studied(unbounded, cases=1, factors={"model": ["fast", "few"]}, budget={"money": 1.0})
+    said = [note for note in peira.plan(asked, store="s.db").notes if note.startswith("budget:")]
+    assert len(said) == 1
+    assert said[0].startswith("budget: fast: its largest output is not known, so calls without a limit")
+    assert '[models."fast"] limits = {max_output_tokens = ...}' in said[0]
+    conducted(asked)
+    assert said[0] in notices()
+    limited = studied(cases=1, budget={"money": 1.0}, factors={"model": ["fast"]})
+    assert not [note for note in peira.plan(limited, store="s.db").notes if note.startswith("budget:")]
+
+
+def test_a_provider_that_adds_to_requests_is_noticed(endpoint: Any, project: Project) -> None:
+    project(fast=at(endpoint, price={"input": 10}))
+    endpoint.always({"text": "x", "usage": {"input": 900, "output": 1}})
+    conducted(studied(cases=3, budget={"money": 1.0}), parallel=1)
+    said = [text for text in notices() if "more than the" in text]
+    assert len(said) == 1
+    assert said[0].startswith("fast: a call took 900 + 1 tokens, more than the ")
+
+
 def test_a_trial_has_its_own_budget_and_the_run_goes_on(endpoint: Any, project: Project) -> None:
     project(fast=at(endpoint, price=CENT))
     endpoint.always(TEN_TOKENS)
@@ -98,6 +127,23 @@ def test_a_trial_has_its_own_budget_and_the_run_goes_on(endpoint: Any, project: 
     assert endpoint.bills() == 1 + 2 + 3 + 3 * 3
     raised = conducted(studied(greedy, cases=6, budget={"per_trial": {"calls": 6}}))
     assert (raised.finished.exit_code, endpoint.bills()) == (0, 1 + 2 + 3 + 4 + 5 + 6)
+
+
+def test_a_budget_of_a_trial_is_for_all_its_attempts(endpoint: Any, project: Project) -> None:
+    project(fast=at(endpoint, price=CENT))
+    endpoint.always(TEN_TOKENS)
+    tried: list[int] = []
+
+    def anew(case):
+        tried.append(1)
+        ask("fast", "the same", max_tokens=10)  # replayed: it is counted once
+        ask("fast", f"{len(tried)}", max_tokens=10)
+        raise ValueError("again")
+
+    budget = {"per_trial": {"money": 0.04}}
+    outcome = conducted(studied(anew, cases=1, budget=budget, policy={"retries": 9, "backoff": 0}))
+    assert (endpoint.bills(), len(tried)) == (4, 4)
+    assert [trial.state.value for trial in outcome.results.trials] == ["exhausted"]
 
 
 def test_a_model_has_its_own_budget_and_the_others_go_on(endpoint: Any, project: Project) -> None:

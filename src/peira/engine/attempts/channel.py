@@ -88,7 +88,7 @@ class AttemptChannel:
             if self._asked is None:
                 self._ordinals, self._counting = {}, threading.Lock()
                 self._ledger = self._open_ledger()
-                self._account = self._ledger.reserve.trial()
+                self._account = self._ledger.reserve.trial(self._attempt.spec.id)
                 self._asked = set()  # last: whoever sees it looks no further
             return self._asked
 

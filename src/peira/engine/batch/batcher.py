@@ -102,8 +102,8 @@ class Batcher:
             raise Parked(0.0, "its batch is over: look again")
         if key not in self._reserved:
             self._gather(named, call, key, row.sends if row else 0)
-        elif call.account is not None:  # an earlier attempt asked for it: charge this one, too
-            call.account.take(self._reserved[key][0].share)
+        elif call.account is not None and call.account is not self._reserved[key][1]:
+            call.account.take(self._reserved[key][0].share)  # another trial asked for it: charge this, too
         self._waiting[key].add(call.attempt.spec.id)
         raise Parked(math.inf, f"{named.name}: waits for its batch")
 
@@ -202,6 +202,8 @@ class Batcher:
         else:
             took = batched.share if ending.doubt else None
         self._reserve.settle(named, account, batched.share, took)
+        if account is not None and took is not None and isinstance(ending, Reservation):
+            account.counted.add(key)
 
     def _count_failure(self, key: str, problem: CallFailed, hopeless: bool) -> None:
         """Count a failure; a call that cannot succeed, or failed too often, is refused from now on."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from peira.core.lazy import lazy_imports
 
 with lazy_imports(__name__):
+    from peira.engine.calls.budget import LIMITS as LIMITS
     from peira.engine.calls.budget import Account as Account
     from peira.engine.calls.budget import stated_output as stated_output
     from peira.engine.calls.ledger import Ledger as Ledger

@@ -24,6 +24,8 @@ ROUNDING = 1e-9
 """The relative tolerance of comparisons with a limit."""
 REMEMBERED = 256
 """The number of calls per model from which input sizes are estimated."""
+REMEMBERED_TRIALS = 100_000
+"""The number of trials whose accounts are kept for their next attempts."""
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """Parameters of requests that bound the number of output tokens."""
 OVERHEAD, PER_MESSAGE = 16, 8
@@ -66,13 +68,14 @@ UNCOUNTED = Usage()
 class Account:
     """An allowance, and what was taken from it or is reserved.
 
-    `aside` is the number of open reservations, `bounded` whether there is any limit.
+    `aside` is the number of open reservations, `bounded` whether there is any limit; `counted` are the keys
+    of a trial's calls whose answers are in it, so that a replay is not counted again.
     """
 
     def __init__(self, name: str, allowance: Allowance, before: Reservation = NOTHING) -> None:
         self.name, self._allowance = name, allowance
         self._money, self._tokens, self._calls = before.money, before.tokens, before.calls
-        self.aside, self.bounded = 0, allowance.bounded
+        self.aside, self.bounded, self.counted = 0, allowance.bounded, set[str]()
         self._least, self._misfits = NO_LEAST, 0  # the smallest reservation; refusals since the last one
 
     @property
@@ -265,7 +268,7 @@ class RunAccounts:
             name: Account(f"budget.per_model.{name}", allowance, _shares(s for s in spent if s.model == name))
             for name, allowance in budget.per_model.items()
         }
-        self._trial = budget.per_trial
+        self._trial, self._trials = budget.per_trial, dict[str, Account]()
         self.kept = self._run.bounded or any(account.bounded for account in self._models.values())
         """Whether a limit counts across runs."""
         self._bounded = self.kept or budget.per_trial.bounded
@@ -280,9 +283,18 @@ class RunAccounts:
         """The limits of the study and of models that were reached, as messages."""
         return list(self._reached.values())
 
-    def trial(self) -> Account | None:
-        """An account for one attempt of a trial; None if trials are not limited."""
-        return Account("budget.per_trial", self._trial) if self._trial.bounded else None
+    def trial(self, task: str) -> Account | None:
+        """The account of a trial, the same for all its attempts in this run; None if trials are not limited.
+
+        Accounts of the last REMEMBERED_TRIALS are kept: a retry follows soon. The caller holds a lock.
+        """
+        if not self._trial.bounded:
+            return None
+        account = self._trials.pop(task, None) or Account("budget.per_trial", self._trial)
+        self._trials[task] = account
+        if len(self._trials) > REMEMBERED_TRIALS:
+            del self._trials[next(iter(self._trials))]
+        return account
 
     def expected(self, named: NamedModel, size: int, request: Request) -> Usage:
         """The tokens that a call of this model is expected to take."""

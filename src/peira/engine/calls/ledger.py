@@ -15,7 +15,7 @@ from peira.core.log.state import Call
 from peira.core.mailbox import Mailbox
 from peira.core.models import Answer, NamedModel, Reply
 from peira.engine.batch.batcher import Batcher, in_batch
-from peira.engine.calls.budget import RunAccounts
+from peira.engine.calls.budget import Reservation, RunAccounts
 from peira.engine.calls.purchase import Buyer, CallRequest, read_answer, read_reply
 from peira.engine.calls.rate_limit import RateLimiter
 from peira.engine.context import CallSettings, RunCallbacks, RunContext
@@ -237,11 +237,11 @@ class Ledger:
             replayed=self._batcher.bought.get(row.key) != asked.attempt.spec.id,
             call=row.key,
         )
-        if asked.account is not None:
+        if asked.account is not None and row.key not in asked.account.counted:
+            asked.account.counted.add(row.key)
             most, _ = self.reserve.most(named, asked.request)
-            asked.account.take(
-                self._buyer.taken(self.reserve.share(named, most, asked.account), reply.usage, cost)
-            )
+            share = self.reserve.share(named, most, asked.account) if named.price else Reservation()
+            asked.account.take(self._buyer.taken(share, reply.usage, cost))
         return reply
 
     def _limiter(self, named: NamedModel) -> RateLimiter:

@@ -185,6 +185,8 @@ class Buyer:
                 reply, usage, cost = await self.record(named, task, key, size, outcome)
                 self.tell(*call.attempt.key, named, key, reply)
                 took = self.taken(share, usage, cost, named)
+                if call.account is not None:
+                    call.account.counted.add(key)
                 self._check_bound(named, most, usage)
                 limiter.answered(usage.total - expected.total, outcome.wait)
             finally:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 ACCEPTED = "gzip, deflate"
 """What requests ask for."""
+ENCODED = "content-encoding"
+"""The header that is kept with an answer whose body could not be decoded."""
 PIECE = 2**20
 """The most bytes that are decoded at once: a few bytes may stand for very many."""
 _GZIP, _ZLIB, _RAW = 31, 15, -15
@@ -41,19 +43,21 @@ class DecodedContent:
 
     async def iter_any(self) -> AsyncIterator[bytes]:
         """The decoded parts."""
-        raw, broken = bytearray(), False
+        raw, broken, size = bytearray(), False, 0
         async for part in self._content.iter_any():
             raw += part[: self._most + 1 - len(raw)]
             if len(raw) > self._most and broken:
                 break
             try:
                 for piece in self._decoder.decode(b"" if broken else part):
+                    size += len(piece)
                     yield piece
             except zlib.error:
                 broken = True
-        if broken:
+        rest = b"" if broken else self._decoder.rest()
+        if broken or (raw and not self._decoder.ended and not (size or rest)):
             raise Undecodable(bytes(raw))
-        yield self._decoder.rest()
+        yield rest
 
 
 class Decoder:
@@ -70,6 +74,11 @@ class Decoder:
                 self._inner = zlib.decompressobj(self._window(data))
             yield self._inner.decompress(data, PIECE)
             data = self._inner.unused_data if self._inner.eof else self._inner.unconsumed_tail
+
+    @property
+    def ended(self) -> bool:
+        """Whether the data came to its end; a body without its last bytes is decoded as far as it goes."""
+        return self._inner is not None and self._inner.eof
 
     def rest(self) -> bytes:
         """What is still held back when there is no more data."""

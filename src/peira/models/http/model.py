@@ -12,6 +12,7 @@ from peira.core.ids import Json
 from peira.core.models import Answer, Batches, Reply, Request
 from peira.errors import CallFailed
 from peira.models.batches import AnthropicBatches, OpenAIBatches
+from peira.models.http.encoding import ENCODED
 from peira.models.http.endpoint import Endpoint, Lately
 from peira.models.http.failures import provider_message, unreadable
 from peira.models.http.request import Gather, Post
@@ -138,6 +139,9 @@ def _body(answer: Answer, path: str) -> dict[str, Json]:
     except RecursionError:
         raise unreadable(path, f"an answer that is nested too deeply: {_beginning(answer)}") from None
     except (msgspec.DecodeError, ValueError):
+        if encoding := answer.headers.get(ENCODED):
+            said = f"an answer whose content encoding ({encoding[:20]}) is broken, kept as it came"
+            raise unreadable(path, said) from None
         raise unreadable(path, f"an answer that is no JSON: {_beginning(answer)}") from None
     if not isinstance(body, dict):
         raise unreadable(path, f"an answer of an unknown shape: {_beginning(answer)}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from peira.core.models import Answer
 from peira.errors import CallFailed, Silence, StreamBroken, Unconnected
-from peira.models.http.encoding import DecodedContent, Undecodable, beginning, encoding_of
+from peira.models.http.encoding import ENCODED, DecodedContent, Undecodable, beginning, encoding_of
 from peira.models.http.failures import lost, refused, retry_after, unreadable, unsent
 from peira.models.http.pool import ConnectionPool, ResponseHead
 from peira.models.http.request import Content, Post, Sent, gathered
@@ -82,7 +82,11 @@ async def _exchange(post: Post, sent: Sent, pool: ConnectionPool) -> Answer | Ca
         if not 200 <= head.status < 300:
             said = beginning(await _beginning(head.content), encoding_of(head.headers), CHUNK)
             return refused(post.path, head.status, headers, said, sent.secrets)
-        body, first = await _read(head, post)
+        try:
+            body, first = await _read(head, post)
+        except Undecodable as broken:  # it was paid for, and is recorded as it came
+            body, first = broken.raw, None
+            headers[ENCODED] = encoding_of(head.headers)
     finally:
         head.leave(head.content.at_eof())
     cut = len(body) > post.most
@@ -97,18 +101,15 @@ async def _exchange(post: Post, sent: Sent, pool: ConnectionPool) -> Answer | Ca
 async def _read(head: ResponseHead, post: Post) -> tuple[bytes, float | None]:
     """The body, and the time of a stream's first output. Beyond the limit, what arrived so far.
 
-    A body that cannot be decoded is returned as it came: it was paid for, and is recorded.
+    Undecodable is raised for a body that cannot be decoded.
     """
     encoding = encoding_of(head.headers)
     content = DecodedContent(head.content, encoding, post.most) if encoding else head.content
-    try:
-        if post.gather is not None and "event-stream" in head.headers.get("Content-Type", ""):
-            return await gathered(content, post.gather, post.most)
-        if not encoding and head.content.is_eof():  # a short answer arrives together with its head
-            return head.content.read_nowait(), None
-        return await _read_whole(content, post.most), None
-    except Undecodable as broken:
-        return broken.raw, None
+    if post.gather is not None and "event-stream" in head.headers.get("Content-Type", ""):
+        return await gathered(content, post.gather, post.most)
+    if not encoding and head.content.is_eof():  # a short answer arrives together with its head
+        return head.content.read_nowait(), None
+    return await _read_whole(content, post.most), None
 
 
 async def _read_whole(content: Content, most: int) -> bytes:
