@@ -123,3 +123,25 @@ def test_cancel_marks_a_run_whose_process_was_killed(spawn, under_way, peira):
     assert counts["succeeded"] + counts["left"] == counts["planned"] == 60
     assert peira("verify").code == 0
     assert peira("run", run, "--json").document["counts"]["reused"] == counts["succeeded"]
+
+
+def test_cancel_of_a_stopped_process_says_at_once_that_it_does_not_respond(spawn, under_way, ended, peira):
+    process = spawn("run", "slow.py", "--parallel", "3")
+    run = under_way(4)["run"]
+    process.send_signal(signal.SIGSTOP)
+    done = ended("cancel", run)
+    assert done.code == 4
+    (said,) = done.problems
+    assert said.startswith(
+        f"peira: run {run[:12]} was asked to stop, but process {process.pid} does not respond"
+    )
+    assert "it is stopped; its last event is of " in said
+    assert (
+        f"the command stays queued: the run is cancelled once the process goes on (kill -CONT {process.pid})"
+        in said
+    )
+    process.send_signal(signal.SIGCONT)
+    process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert peira("status", "--json").document["status"] == "cancelled"
+    assert peira("verify").code == 0

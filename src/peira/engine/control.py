@@ -94,11 +94,23 @@ class ControlFolder:
         self.folder = folder
 
     def send(self, command: Command) -> None:
-        """Write the command atomically: to a hidden file, renamed when it is complete."""
+        """Write the command atomically and durably: to a hidden file, renamed when it is complete."""
         self.folder.mkdir(parents=True, exist_ok=True)
         draft = self.folder / f".{command.id}"
-        draft.write_text(json.dumps(asdict(command)))
+        with draft.open("w") as file:
+            file.write(json.dumps(asdict(command)))
+            file.flush()
+            os.fsync(file.fileno())
         draft.rename(self.folder / f"{command.id}.json")
+        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def holds(self, command: Command) -> bool:
+        """Whether the command is still queued: the owner has not taken it."""
+        return (self.folder / f"{command.id}.json").exists()
 
     def take(self) -> list[Command]:
         """Read and delete the commands that have arrived; files that are no commands are deleted."""
