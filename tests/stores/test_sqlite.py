@@ -6,15 +6,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import apsw
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from peira.core.contracts import Op
 from peira.core.ids import digest, digest_bytes
-from peira.core.log.events import RunFinished, Status
+from peira.core.log.events import RunFinished, RunNoted, Status
 from peira.errors import Invalid, StoreDamaged, StoreFault, Unknown
-from peira.stores.sqlite import SqliteScheme, SqliteStore
+from peira.stores.sqlite import SqliteScheme, SqliteStore, reads
 from peira.stores.sqlite.blobs import LARGE
 from peira.stores.sqlite.schema import MIGRATIONS
 from peira.stores.verify import verify
@@ -315,3 +318,22 @@ def test_a_copy_of_a_closed_store_is_a_store(path: Path) -> None:
     store = SqliteStore(copy, readonly=True)
     assert len(store.events(run)) == 8
     store.close()
+
+
+@settings(max_examples=20)
+@given(st.lists(st.integers(0, 3), max_size=12))
+def test_the_newest_event_is_found_without_reading_all(order: list[int]) -> None:
+    with TemporaryDirectory() as folder:
+        store = SqliteStore(Path(folder, "s.db"))
+        runs: dict[int, str] = {}
+        for number in order:
+            if number not in runs:
+                runs[number] = plan_run(store)
+            accept(store, runs[number], RunNoted("more"))
+        store.close()
+        db = apsw.Connection(str(Path(folder, "s.db")))
+        assert reads.newest_event(db) == db.execute("SELECT coalesce(max(n), 0) FROM event").get
+        steps = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {reads.NEWEST_EVENT}")]
+        assert any(step.startswith("SEARCH event") for step in steps)
+        assert not any(step.startswith("SCAN event") for step in steps)
+        db.close()

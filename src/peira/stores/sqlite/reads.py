@@ -302,3 +302,17 @@ def size(db: apsw.Connection, run: str) -> int:
     n = db.execute("SELECT n FROM run WHERE id = ?", (run,)).get
     sql = "SELECT coalesce(sum(length(body) + 20), 0) FROM event WHERE place > ? AND place < ?"
     return 0 if n is None else int(db.execute(sql, (place(n, 0), place(n + 1, 0))).get)
+
+
+NEWEST_EVENT = f"""
+SELECT coalesce(max((
+    SELECT n FROM event WHERE place >= run.n << {SEQ_BITS} AND place < (run.n + 1) << {SEQ_BITS}
+    ORDER BY place DESC LIMIT 1
+)), 0) FROM run
+"""
+"""The last event of each run is found by its place: not all events are read to find the newest."""
+
+
+def newest_event(db: apsw.Connection) -> int:
+    """The number of the last event in the order of commits; 0 if there is none."""
+    return int(db.execute(NEWEST_EVENT).get)

@@ -65,10 +65,6 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _newest_event(db: apsw.Connection) -> int:
-    return int(db.execute("SELECT coalesce(max(n), 0) FROM event").get)
-
-
 def _identity(file: os.stat_result) -> tuple[int, int]:
     return file.st_dev, file.st_ino
 
@@ -175,7 +171,7 @@ class SqliteStore:
             holder = process_from(json.loads(said)) if said else None
             if holder and not holder.is_dead and (holder != this_process() or self._identity in _owned):
                 return holder
-            if said and (last := last_event(self.lock_path)) > _newest_event(db):
+            if said and (last := last_event(self.lock_path)) > reads.newest_event(db):
                 db.execute("INSERT OR REPLACE INTO meta VALUES ('lost_log', ?)", (last,))
             db.execute("UPDATE meta SET value = value + 1 WHERE key = 'incarnation'")
             mine = json.dumps(asdict(this_process()))
@@ -388,7 +384,7 @@ class SqliteStore:
     def losses(self) -> list[str]:
         """A killed owner leaves its log (-wal) beside the file; without it, durable events are gone."""
         lost = self._reader.execute("SELECT value FROM meta WHERE key = 'lost_log'").get
-        if not lost and last_event(self.lock_path) <= _newest_event(self._reader):
+        if not lost and last_event(self.lock_path) <= reads.newest_event(self._reader):
             return []
         log = f"{self.path.name}-wal"
         return [f"database: events at its end are gone, as if its log {log} had been removed after a kill"]

@@ -74,8 +74,9 @@ class Writer:
         self._run_n: dict[str, int] = {}
         self._next = {
             table: db.execute(f"SELECT coalesce(max(n), 0) + 1 FROM {table}").get
-            for table in ("task", "call", "run", "event")
+            for table in ("task", "call", "run")
         }
+        self._next["event"] = reads.newest_event(db) + 1
         self._queue: queue.SimpleQueue[WriteRequest | None] = queue.SimpleQueue()
         self._fault: StoreFault | None = None
         self._closed = False
