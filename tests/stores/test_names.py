@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import apsw
@@ -15,7 +17,7 @@ import pytest
 
 from peira.errors import StoreFault, StoreInUse
 from peira.stores.sqlite import SqliteStore
-from peira.stores.sqlite.lock import owner
+from peira.stores.sqlite.lock import owner, this_process
 from peira.stores.verify import verify
 from peira.testing.stores.actions import accept, claimed, finished, plan_run
 
@@ -120,6 +122,36 @@ def test_a_store_that_is_gone_takes_nothing_more(tmp_path: Path, change: str) ->
     with pytest.raises(StoreFault, match=f"was {change}"):
         accept(store, run, claimed("t"))
     store.close()
+
+
+def test_a_store_whose_log_was_removed_takes_nothing_more(tmp_path: Path) -> None:
+    """SQLite would go on writing to the removed file, and a kill would lose it all."""
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    run = plan_run(store)
+    (tmp_path / "store.db-wal").unlink()
+    with pytest.raises(StoreFault, match="the log of the store, was removed"):
+        accept(store, run, claimed("t"))
+    store.close()
+    assert not verify(SqliteStore(path, readonly=True))
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_an_owner_in_another_container_that_let_its_lock_go_is_gone(tmp_path: Path, same: bool) -> None:
+    """Its process cannot be looked at. A lock file that was removed meanwhile proves nothing."""
+    path, lock = tmp_path / "store.db", tmp_path / "store.db.lock"
+    SqliteStore(path).close()
+    file = lock.stat()
+    row = {**asdict(this_process()), "namespace": "pid:[1]", "lock": f"{file.st_dev}:{file.st_ino}"}
+    db = apsw.Connection(str(path))
+    db.execute("UPDATE meta SET value = ? WHERE key = 'owner'", (json.dumps(row),))
+    db.close()
+    if same:
+        SqliteStore(path).close()
+    else:
+        lock.rename(tmp_path / "held by the owner")
+        with pytest.raises(StoreInUse, match=f"process {os.getpid()}"):
+            SqliteStore(path)
 
 
 ORPHANED = """

@@ -115,6 +115,12 @@ class OwnerLock:
         os.pwrite(self._file, b"%-20d" % event, NOTE_BYTES)
 
     @property
+    def identity(self) -> str:
+        """Which file is locked. A removed one keeps its number as long as somebody has it open."""
+        file = os.fstat(self._file)
+        return f"{file.st_dev}:{file.st_ino}"
+
+    @property
     def is_free(self) -> bool:
         return self._file < 0
 

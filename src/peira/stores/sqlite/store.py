@@ -65,6 +65,14 @@ def _size(path: Path) -> int:
         return 0
 
 
+def _file_identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from others, whatever its name; None if there is none."""
+    try:
+        return _identity(os.stat(path))
+    except FileNotFoundError:
+        return None
+
+
 def _identity(file: os.stat_result) -> tuple[int, int]:
     return file.st_dev, file.st_ino
 
@@ -124,7 +132,8 @@ class SqliteStore:
         self, compression: str, on_commit: Callable[[list[Record]], None] | None, wait: float | None
     ) -> None:
         self._reader_lock = threading.Lock()
-        self._had_log = _size(self.path.with_name(self.path.name + "-wal")) > 0
+        self._log_path = self.path.with_name(self.path.name + "-wal")
+        self._had_log = _size(self._log_path) > 0
         if self._lock:
             db = self._connect(create=True)
             # A log whose last sync failed reads as whole now, and may not be so on the disk: nothing is added
@@ -134,6 +143,7 @@ class SqliteStore:
             self._identity = _identity(os.stat(self.path))
             self.incarnation = self._enter(db, wait)
             self._lock.note(self.incarnation)
+            self._log_identity = _file_identity(self._log_path)  # SQLite keeps it as long as it is open
             self._files.sweep()
             remove_draft(self._draft)
             self._db = db
@@ -167,14 +177,19 @@ class SqliteStore:
         """The living process that the store names as its owner; if there is none, it names this one now."""
         db.execute("BEGIN IMMEDIATE")
         try:
+            assert self._lock is not None
             said = db.execute("SELECT value FROM meta WHERE key = 'owner'").get
-            holder = process_from(json.loads(said)) if said else None
-            if holder and not holder.is_dead and (holder != this_process() or self._identity in _owned):
+            named = json.loads(said) if said else {}
+            holder = process_from(named)
+            # Whoever locked the very file that is ours now has let it go: also where its process cannot be
+            # looked at, as that of another container.
+            gone = holder is None or holder.is_dead or named.get("lock") == self._lock.identity
+            if holder and not gone and (holder != this_process() or self._identity in _owned):
                 return holder
             if said and (last := last_event(self.lock_path)) > reads.newest_event(db):
                 db.execute("INSERT OR REPLACE INTO meta VALUES ('lost_log', ?)", (last,))
             db.execute("UPDATE meta SET value = value + 1 WHERE key = 'incarnation'")
-            mine = json.dumps(asdict(this_process()))
+            mine = json.dumps({**asdict(this_process()), "lock": self._lock.identity})
             db.execute("INSERT OR REPLACE INTO meta VALUES ('owner', ?)", (mine,))
             return None
         finally:
@@ -207,6 +222,8 @@ class SqliteStore:
             raise StoreFault(f"{self.path} was removed") from None
         if now != self._identity:
             raise StoreFault(f"{self.path} was replaced by another file")
+        if self._log_identity not in (None, _file_identity(self._log_path)):
+            raise StoreFault(f"{self._log_path}, the log of the store, was removed or replaced")
 
     def _connect(self, create: bool) -> apsw.Connection:
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
