@@ -250,7 +250,7 @@ def test_for_any_mix_of_sizes_and_failures_no_more_is_billed_than_the_budget(
 
 
 @pytest.mark.torture
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(TRIALS, BUDGETS, PARALLEL, st.booleans())
 def test_for_very_many_mixes_no_more_is_billed_than_the_budget(
     address: str, trials: list[list[Call]], budget: dict[str, Any], parallel: list[int], judge: bool
