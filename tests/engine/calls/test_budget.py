@@ -658,3 +658,20 @@ def test_one_large_call_does_not_end_the_run_and_many_do() -> None:
         assert len(reserve.reached) == 1
 
     play(scene)
+
+
+@pytest.mark.parametrize(("small", "ends"), [(1, True), (2, True), (3, False)])
+def test_a_run_ends_if_a_third_of_its_calls_do_not_fit(small: int, ends: bool) -> None:
+    """With one small call before each large one, every further trial would be paid for in vain."""
+
+    async def scene() -> None:
+        reserve = RunAccounts(Budget(tokens=1000))
+        for _ in range(20):
+            for _ in range(small):
+                share = await reserve.reserve(model(), Usage(0, 5), None)
+                reserve.settle(model(), None, share, Reservation(0.0, 5))
+            with pytest.raises(Exhausted):
+                await reserve.reserve(model(), Usage(0, 2000), None)
+        assert (reserve.used_up != "") is ends
+
+    play(scene)

@@ -37,7 +37,7 @@ IMAGE = 50_000
 ASSUMED_OUTPUT = 16_384
 """Output tokens reserved for a call of a model whose maximum nobody knows."""
 MISFITS = 10
-"""After so many calls in a row that did not fit into the budget of a study, no further trial is started."""
+"""So many calls that did not fit into the budget of a study may end the run (see `Account.misfit`)."""
 ELSEWHERE = frozenset(
     (
         "previous_response_id",
@@ -76,7 +76,8 @@ class Account:
         self.name, self._allowance = name, allowance
         self._money, self._tokens, self._calls = before.money, before.tokens, before.calls
         self.aside, self.bounded, self.counted = 0, allowance.bounded, set[str]()
-        self._least, self._misfits = NO_LEAST, 0  # the smallest reservation; refusals since the last one
+        self._least = NO_LEAST  # the smallest reservation
+        self._misfits = self._granted = 0  # calls that did not fit; reservations since the first of them
 
     @property
     def counts_money(self) -> bool:
@@ -102,7 +103,8 @@ class Account:
         """Add a reservation."""
         self.take(share)
         self.aside += 1
-        self._misfits, least = 0, self._least
+        self._granted += self._misfits > 0
+        least = self._least
         self._least = Reservation(
             min(least.money, share.money), min(least.tokens, share.tokens), min(least.calls, share.calls)
         )
@@ -110,11 +112,13 @@ class Account:
     def misfit(self) -> bool:
         """Note a call that does not fit; returns whether there is no point in trying others.
 
-        It is a single large call as long as the smallest one so far would still fit.
+        There is none if the smallest one so far does not fit either, or if many did not: MISFITS, and a third
+        of the calls since. Trials whose later calls do not fit would pay for the earlier ones in vain.
         """
         self._misfits += 1
         least = self._least if self._least is not NO_LEAST else NOTHING
-        return self._misfits >= MISFITS or bool(self.lacks(least))
+        many = self._misfits >= MISFITS and 2 * self._misfits >= self._granted
+        return many or bool(self.lacks(least))
 
     def take(self, share: Reservation, sign: int = 1) -> None:
         """Add an amount; with `sign` -1, give it back."""
