@@ -30,7 +30,7 @@ class SlowToTell:
     """A ledger whose replies wake whoever waits, while their callbacks are still to be called."""
 
     def __init__(self) -> None:
-        self.reserve = SimpleNamespace(trial=lambda: None)
+        self.reserve = SimpleNamespace(trial=lambda task: None)
         self.told, self.reply = threading.Event(), Future[Reply]()
         self.reply.add_done_callback(lambda _: self.told.wait(10))
 
@@ -63,7 +63,7 @@ class SlowToOpen:
         self.opened: list[object] = []
         self.asked: list[Any] = []
 
-    def _open(self) -> object:
+    def _open(self, task: str) -> object:
         self.opening.set()
         self.go.wait(10)
         self.opened.append(object())
