@@ -455,7 +455,7 @@ class SqliteStore:
                 copy_blobs(self._db, self._files, draft, blobs)
                 if problems := verify(target):
                     raise StoreDamaged("nothing was deleted: " + "; ".join(problems[:3]))
-                newest = _newest_event(target._reader)
+                newest = reads.newest_event(target._reader)
             finally:
                 target.close()
             if self._lock:
