@@ -423,9 +423,9 @@ class Results:
     def export(self, path: str | PathLike[str], format: str | None = None, *, force: bool = False) -> Path:
         """Write the results for other tools; the format is named, or guessed from the path.
 
-        Formats: csv, csv-long, excel, jsonl, parquet, sqlite; the folders artifact and hf; mlflow and wandb;
-        and those of plug-ins. An existing export of the same format is replaced atomically, anything else
-        only with `force`. The same results give the same bytes.
+        Formats: csv, csv-long, excel, jsonl, parquet, sqlite; the folders artifact, hf and attachments (the
+        files that agents attached); mlflow and wandb; and those of plug-ins. An existing export of the same
+        format is replaced atomically, anything else only with `force`. The same results give the same bytes.
         """
         return analysis.export_formats.export(self, path, format, force)
 

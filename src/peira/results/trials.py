@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
-from peira.core.ids import Json
-from peira.core.log.events import TERMINAL, Artifact, Failure, State
+from peira.core.ids import Json, seed_of
+from peira.core.log.events import IMPORTED, TERMINAL, Artifact, Failure, State
 from peira.core.transforms import NoAnswer
 from peira.core.verdicts import NoVerdict, is_reason, no_verdict
 from peira.evaluators.scores import LARGEST
+from peira.results.history import LogEntry, TrialHistories, TrialHistory
 
 FAILED = TERMINAL - {State.succeeded}
 """Terminal states other than success; a state that is neither here nor succeeded is not terminal."""
@@ -51,7 +52,8 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     `reused` says that another run executed it; `reused_from` names the trial whose result was taken over when
     a factor was added at its baseline. `found` is the result of the study's transform, None without one. An
     `anchor` is a repetition of the study's first trial to detect drift and is in no mean. `block` and `plot`
-    are those of the design.
+    are those of the design. `took` is in seconds, None if unknown (of an imported output). `executed_by` is
+    the run that executed it, whose log `histories` reads when times or observations are asked for.
     """
 
     id: str
@@ -68,7 +70,7 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Mapping[str, float] = NOTHING
     artifacts: tuple[Artifact, ...] = ()
     about: Mapping[str, str] = NOTHING
-    took: float = 0.0
+    took: float | None = 0.0
     attempts: int = 0
     reused: bool = False
     reused_from: str = ""
@@ -80,6 +82,34 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     block: str = ""
     plot: str = ""
     found: FoundAnswer | None = None
+    executed_by: str = ""
+    histories: TrialHistories | None = None
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of its random generators; None for an imported output."""
+        return None if self.imported else seed_of(self.reused_from or self.id)
+
+    @property
+    def started(self) -> float | None:
+        """When its last attempt started, in seconds since 1970; None if unknown."""
+        return self._history.started
+
+    @property
+    def ended(self) -> float | None:
+        """When it ended, in seconds since 1970; None if it did not, or if that is unknown."""
+        return self._history.ended
+
+    @property
+    def observations(self) -> tuple[LogEntry, ...]:
+        """What its agent logged, in order, in all attempts."""
+        return self._history.observations
+
+    @property
+    def _history(self) -> TrialHistory:
+        """Its history; an imported output was recorded here, but not made here."""
+        known = self.histories is not None and not self.imported
+        return self.histories.of(self.id, self.executed_by) if known and self.histories else TrialHistory()
 
     @property
     def answer(self) -> Json | NoAnswer:
@@ -93,13 +123,22 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cost(self) -> float | None:
-        """US dollars for its calls when they were bought; None if a price is unknown."""
-        return self.metrics.get("cost") if self.metrics.get("calls") else 0.0
+        """US dollars: of its calls when they were bought, or as its agent reported; None if unknown."""
+        known = self.metrics.get("cost")
+        unknown = self.imported or bool(self.metrics.get("calls"))
+        return known if known is not None else None if unknown else 0.0
+
+    @property
+    def imported(self) -> bool:
+        """Whether the output was made elsewhere and imported: what is not recorded of it is unknown."""
+        return IMPORTED in self.about
 
     @property
     def spent(self) -> float | None:
-        """US dollars for its calls in this run; 0 if the trial was reused."""
-        return 0.0 if self.reused or not self.metrics.get("calls") else self.metrics.get("spent")
+        """US dollars for it in this run; 0 if the trial was reused."""
+        if self.reused:
+            return 0.0
+        return self.metrics.get("spent") if self.metrics.get("calls") else self.cost
 
     @property
     def unit(self) -> tuple[str, str]:

@@ -94,10 +94,12 @@ def results_of(session: Session, store: AnyStore, run_id: str, latest: bool = Fa
     stop = manifest.snapshot.get("stop")
     stopped = analysis.background.remarks(stop, run.look, spared) if stop else ()
 
+    histories = analysis.history.TrialHistories(session.reading)
+
     def load() -> Iterator[TrialResult]:
         with session.reading() as opened:
             rows = opened if latest else analysis.snapshot.as_of(opened, run_id)
-            trials = analysis.reader.ResultReader(manifest, rows, run_id)
+            trials = analysis.reader.ResultReader(manifest, rows, run_id, histories=histories)
             # A trial that the stopping rule spared has no result, and is not lost.
             yield from (one for one in trials if one.state in TERMINAL) if spared else trials
 

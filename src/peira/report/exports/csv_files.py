@@ -9,7 +9,7 @@ from peira.analysis.export_formats import Makes
 from peira.analysis.results import Results
 from peira.core.ids import Json
 from peira.core.registry import Registry
-from peira.results.rows import FIXED, Spool, flat, line, text, write_csv
+from peira.results.rows import OLDEST, Spool, flat, line, text, write_csv
 from peira.results.trials import Score, TrialResult, named
 
 LONG = ("run", "trial", "agent", "case", "slice", "cluster", "repeat", "state")
@@ -30,7 +30,7 @@ class Csv:
 
     def owns(self, path: Path) -> bool:
         """Whether the file begins with the fixed columns."""
-        return begins(path, line(FIXED).rstrip())
+        return begins(path, line(OLDEST).rstrip())
 
 
 class LongCsv:
