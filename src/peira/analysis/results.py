@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from peira.results.background import Background, Reopen
 
 
+MOST_ROWS = 24
+"""Up to so many conditions the table of means has a row for each."""
+
+
 class Results:
     """The results of one run.
 
@@ -133,20 +137,33 @@ class Results:
         level: float = 0.95,
         interval: str = "",
         across: str = "",
+        overall: bool = False,
     ) -> Table:
-        """Means with intervals, by factors, or by agent, case, slice or cluster.
+        """Means with intervals, by factors, by agent, case, slice or cluster, or by metadata of cases.
 
-        Overall without names.
+        Without names, by everything that varies, or in one row if that would be more than `MOST_ROWS`
+        conditions. `overall` gives that one row always.
 
-        Failures are in no mean and are counted beside it. `score` selects one score, or one part of it.
+        Failures are in no mean and are counted beside it. `score` selects one score, one part of it, "took",
+        "cost", or a metric that agents report.
         `interval` names a method other than the one that fits the data (bootstrap, t, wilson, exact,
         clopper-pearson). Levels of the factor `across` count as a sample, like cases. Drift of the anchors is
         noted below the table.
         """
+        by = by or (() if overall else tuple(name for name in self.varying if name != across))
         query = analysis.value.TableQuery(by, score, level, interval, across)
         make = partial(self._compute_table, query)
         found = self._memory.table(query, make) if self._memory and "trials" not in self.__dict__ else make()
         return replace(found.table, notes=(*found.table.notes, *self.notes, *found.drift))
+
+    @cached_property
+    def varying(self) -> tuple[str, ...]:
+        """Every factor that varies, and "agent" if agents do; none where there are too many conditions."""
+        conditions = self.background.manifest.conditions if self.background else ()
+        if len(conditions) > MOST_ROWS:
+            return ()
+        names = dict.fromkeys(name for condition in conditions for name in condition.shown)
+        return tuple(name for name in names if len({repr(one.shown.get(name)) for one in conditions}) > 1)
 
     def _compute_table(self, query: TableQuery) -> TableWithDrift:
         """Compute the table and the drift of the anchors in one pass over the trials."""

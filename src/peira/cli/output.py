@@ -100,7 +100,7 @@ def grid(header: Sequence[str], rows: Iterable[Sequence[Json]], width: int | Non
     """A table as text. Long cells are folded to fit a terminal (or `width`), and are whole elsewhere."""
     cells = [[analysis.grid.cell(value) for value in row] for row in rows]
     text = analysis.grid.plain(header, cells)
-    columns = width or _columns()
+    columns = width or terminal_width()
     if columns is None or max(map(len, text.splitlines())) <= columns:
         return text
     return _folded(header, cells, columns)
@@ -108,11 +108,11 @@ def grid(header: Sequence[str], rows: Iterable[Sequence[Json]], width: int | Non
 
 def fitted(line: str) -> str:
     """The line, cut to the width of a terminal; whole elsewhere."""
-    columns = _columns()
+    columns = terminal_width()
     return line if columns is None or len(line) <= columns else f"{line[: columns - 1]}…"
 
 
-def _columns() -> int | None:
+def terminal_width() -> int | None:
     """The width of the terminal; None if standard output is not one."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 

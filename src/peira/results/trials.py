@@ -8,15 +8,19 @@ from typing import Any
 
 import msgspec
 
-from peira.core.ids import Json, seed_of
+from peira.core.ids import Json, canonical, seed_of
 from peira.core.log.events import IMPORTED, TERMINAL, Artifact, Failure, State
 from peira.core.transforms import NoAnswer
 from peira.core.verdicts import NoVerdict, is_reason, no_verdict
 from peira.evaluators.scores import LARGEST
 from peira.results.history import LogEntry, TrialHistories, TrialHistory
+from peira.spec.case import is_input_digest
 
 FAILED = TERMINAL - {State.succeeded}
 """Terminal states other than success; a state that is neither here nor succeeded is not terminal."""
+
+INPUT_SHOWN = 40
+"""The most characters of an input in the label of a case."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 """An immutable empty mapping."""
@@ -139,6 +143,19 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
         if self.reused:
             return 0.0
         return self.metrics.get("spent") if self.metrics.get("calls") else self.cost
+
+    @property
+    def case_label(self) -> str:
+        """Its case as people are shown it: its id, and the input's beginning if the id is a digest of it."""
+        if not is_input_digest(self.case_id, self.input):
+            return self.case_id
+        text = self.input if isinstance(self.input, str) else canonical(self.input).decode()
+        line = " ".join(text.split())
+        return (
+            f"{self.case_id} {line[: INPUT_SHOWN - 1]}…"
+            if len(line) > INPUT_SHOWN
+            else f"{self.case_id} {line}"
+        )
 
     @property
     def unit(self) -> tuple[str, str]:

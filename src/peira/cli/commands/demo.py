@@ -15,7 +15,7 @@ from peira.app.run import RunOptions, execute
 from peira.app.session import Session
 from peira.cli.commands.init import starter
 from peira.cli.output import CommandOutput, means
-from peira.cli.run_summary import headline, results_table
+from peira.cli.run_summary import headline
 from peira.core.ids import short
 from peira.errors import Invalid
 from peira.spec.project import Project
@@ -58,7 +58,7 @@ def demo(
         outcome = execute(str(folder / STUDY), RunOptions(store=session, parallel=PARALLEL))
         account = api.account_of(session, outcome.results.run_id)
         out.text(f"{headline(outcome.results, account, outcome.finished.reason)}\n")
-        out.text(f"{means(results_table(outcome.results))}\n")
+        out.text(f"{means(outcome.results.table())}\n")
         out.text(_next(folder, path, outcome.results))
         return outcome.finished.exit_code
 

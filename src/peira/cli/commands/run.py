@@ -226,7 +226,7 @@ def _summarise(
 ) -> int:
     """Show the summary of a run, and how to go on; returns the exit code."""
     results, finished = outcome.results, outcome.finished
-    account, table = app.account_of(session, results.run_id), run_summary.results_table(results)
+    account, table = app.account_of(session, results.run_id), results.table()
     out.document(run_summary.document(outcome, account, table))
     out.text(run_summary.text(results, account, table, finished.reason))
     if waiting := open_batches(session):
