@@ -15,6 +15,7 @@ from peira.core.ids import Json, short
 from peira.core.log.events import Spent, Status
 from peira.core.looks import Look
 from peira.core.registry import registry
+from peira.errors import Invalid
 from peira.results.aims import Aims
 from peira.results.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from peira.analysis.effects.mixed_models import Kind
     from peira.analysis.effects.split_plots import Strata
     from peira.analysis.effects.surface import Surface
+    from peira.analysis.gates import GateResult
     from peira.analysis.judges.agreement import Agreement
     from peira.analysis.judges.biases import Biases
     from peira.analysis.judges.corrected_means import Corrected
@@ -183,8 +185,22 @@ class Results:
         pass), or consistency.
         """
         note = f"repeats of a case are one: {name}" + (f", passing at {passing:g}" if passing != 1 else "")
+        return self._derived(lambda: analysis.repeats.reduce_repeats(self._stream(), name, passing), note)
+
+    def where(self, expression: str) -> Results:
+        """The same results with those trials only for which an expression holds.
+
+        It may name factors, agent, case, slice, cluster, repeat, and metadata of cases: "model == 'small' and
+        metadata.src != 'web'".
+        """
+        return self._derived(
+            lambda: analysis.selection.selected(self._stream(), expression), f"only where {expression}"
+        )
+
+    def _derived(self, load: Callable[[], Iterator[TrialResult]], note: str) -> Results:
+        """Results of the same run with other trials, and a note that says which."""
         return Results(
-            lambda: analysis.repeats.reduce_repeats(self._stream(), name, passing),
+            load,
             run_id=self.run_id,
             study=self.study,
             status=self.status,
@@ -196,6 +212,38 @@ class Results:
             origin=self.origin,
             look=self.look,
             background=self._background,
+        )
+
+    def gate(
+        self,
+        *,
+        min: Mapping[str, float] | None = None,
+        max: Mapping[str, float] | None = None,
+        no_worse_than: Sequence[tuple[Results, str, float]] = (),
+        where: str = "",
+        level: float = 0.95,
+    ) -> GateResult:
+        """Whether the results meet demands with confidence, as `peira gate` says it.
+
+        `min` and `max` are limits of means by score; `no_worse_than` are other results, a score, and the
+        margin by which it may be worse. `where` asks about a part of the trials (see `where`), of the other
+        results too. The bounds are one-sided at `level`; `found.met` is the answer.
+        """
+        gates = analysis.gates
+        if not 0.5 < level < 1:
+            raise Invalid(f"level: must lie between 0.5 and 1, not {level:g}")
+        demands: list[Any] = [gates.Bound(score, limit, "min") for score, limit in (min or {}).items()]
+        demands += [gates.Bound(score, limit, "max") for score, limit in (max or {}).items()]
+        for other, score, margin in no_worse_than:
+            there = (other.where(where) if where else other).trials
+            demands.append(gates.NoWorse(other.run_id, there, score, margin))
+        if not demands:
+            raise Invalid("name at least one demand: min, max or no_worse_than")
+        found = gates.judge((self.where(where) if where else self).trials, demands, level)
+        if not where:
+            return found
+        return gates.GateResult(
+            tuple(replace(check, demand=f"{check.demand} where {where}") for check in found.checks)
         )
 
     def compare(

@@ -198,3 +198,14 @@ def test_a_call_is_shown_as_text(peira: Callable[..., Any], folder: Path) -> Non
     said = peira("calls", key).out
     assert said.count("wonderful answer") == 2
     assert "eyJ" not in said
+
+
+def test_a_gate_asks_about_a_part(peira: Callable[..., Any], ran: str) -> None:
+    assert (
+        peira("gate", "--min", "exact=0.7", "--where", "model=a-model-here", "--where", "style=short").code
+        == 0
+    )
+    refused = peira("gate", "--min", "exact=0.7", "--where", "model=other-model", "--json")
+    assert refused.code == 1
+    [check] = refused.document["checks"]
+    assert check["demand"] == "exact >= 0.7 where model == 'other-model'"
