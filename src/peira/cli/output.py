@@ -96,9 +96,14 @@ def _plain(value: object) -> object:
     raise NotImplementedError(f"{type(value).__name__} in a document")
 
 
-def grid(header: Sequence[str], rows: Iterable[Sequence[Json]], width: int | None = None) -> str:
-    """A table as text. Long cells are folded to fit a terminal (or `width`), and are whole elsewhere."""
-    cells = [[analysis.grid.cell(value) for value in row] for row in rows]
+def grid(
+    header: Sequence[str], rows: Iterable[Sequence[Json]], width: int | None = None, whole: bool = False
+) -> str:
+    """A table as text. Long cells are folded to fit a terminal (or `width`), and are whole elsewhere.
+
+    Very long ones are cut, unless they are to be `whole`.
+    """
+    cells = [[str(value) if whole else analysis.grid.cell(value) for value in row] for row in rows]
     text = analysis.grid.plain(header, cells)
     columns = width or terminal_width()
     if columns is None or max(map(len, text.splitlines())) <= columns:

@@ -68,8 +68,17 @@ def _named(name: str, options: dict[str, Any]) -> Evaluator:
 
 
 def _make(kind: str, /, **options: Any) -> Evaluator:
-    """Make the evaluator of this kind with its options."""
-    evaluator: Evaluator = named.made("evaluator", kind, options)
+    """Make the evaluator of this kind with its options.
+
+    A factory may also return a plain function of any of output, expected, case and trial: the evaluator then
+    has the factory's name, and its options are part of its identity.
+    """
+    made: Any = named.made("evaluator", kind, options)
+    if isinstance(made, Evaluator):
+        return made
+    if not callable(made):
+        raise Invalid(f"{kind}: its factory returned {made!r}, which is neither an evaluator nor a function")
+    evaluator: Evaluator = registry.make("evaluator", "function", fn=made, name=kind, options=options)
     return evaluator
 
 

@@ -34,7 +34,7 @@ from peira.core.text.words import counted
 from peira.errors import PeiraError, StoreInUse
 from peira.models.http.pool import changed
 from peira.sandbox.confinement import Confinement, confinement
-from peira.spec.project import FILE, Project
+from peira.spec.project import FILE, Project, project_file
 from peira.stores.verify import verify as problems_of
 
 
@@ -254,10 +254,8 @@ def _project() -> tuple[Project, HealthCheck]:
         project.load_plugins()
     except PeiraError as problem:
         return Project(), HealthCheck("project", False, "; ".join(str(problem).splitlines()))
-    file = project.folder / FILE
-    return project, HealthCheck(
-        "project", True, str(file) if file.exists() else f"no {FILE}; the defaults hold"
-    )
+    file = project_file(project.folder)
+    return project, HealthCheck("project", True, str(file) if file else f"no {FILE}; the defaults hold")
 
 
 def _disk(path: Path) -> Iterator[HealthCheck]:

@@ -44,7 +44,7 @@ NOT_PROVENANCE = {"estimate", "who"}
 
 
 class ArtifactFolder:
-    """The artifact folder; needs the results of a stored run."""
+    """The folder that design-research-analysis reads; needs the results of a stored run."""
 
     makes: Makes = "folder"
     suffixes: tuple[str, ...] = ()

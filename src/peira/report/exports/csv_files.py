@@ -19,7 +19,7 @@ OF_SCORE = ("score", "part", "value", "number", "score_state", "score_failure")
 
 
 class Csv:
-    """One row per trial, with the columns described in `peira.results.rows`."""
+    """CSV with one row per trial."""
 
     makes: Makes = "file"
     suffixes: tuple[str, ...] = (".csv",)
@@ -34,10 +34,10 @@ class Csv:
 
 
 class LongCsv:
-    """One row per score, or per part of one: `LONG`, then the factors, then `OF_SCORE`.
+    """CSV with one row per score, or per part of one.
 
-    `value` is the score itself, `number` its numeric value: 1 and 0 for yes and no, none for a text. A trial
-    without scores has no row.
+    The columns are `LONG`, then the factors, then `OF_SCORE`. `value` is the score itself, `number` its
+    numeric value: 1 and 0 for yes and no, none for a text. A trial without scores has no row.
     """
 
     makes: Makes = "file"

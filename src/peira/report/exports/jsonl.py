@@ -13,7 +13,7 @@ from peira.results.rows import OLDEST, write_jsonl
 
 
 class JsonLines:
-    """JSON lines with the objects described in `peira.results.rows`."""
+    """JSON lines: everything about a trial, as one object each."""
 
     makes: Makes = "file"
     suffixes: tuple[str, ...] = (".jsonl", ".ndjson")
