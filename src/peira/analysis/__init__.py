@@ -34,7 +34,7 @@ with lazy_imports(__name__):
     from peira.analysis.table import value as value
     from peira.core.text import grid as grid
     from peira.results import background as background
-    from peira.results import history as history
     from peira.results import reader as reader
     from peira.results import rows as rows
     from peira.results import snapshot as snapshot
+    from peira.results import trials as trials

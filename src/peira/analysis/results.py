@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from peira.analysis.table.reliability import Reliability
     from peira.analysis.table.slices import Slices
     from peira.analysis.table.value import CachedTables, Table, TableQuery, TableWithDrift
+    from peira.plan.conditions import Condition
     from peira.results.background import Background, Reopen
 
 
@@ -72,11 +73,13 @@ class Results:
         memory: CachedTables | None = None,
         look: Look | None = None,
         background: Callable[[], Background] | None = None,
+        conditions: Sequence[Condition] = (),
     ) -> None:
         """Take the results of a run; `load` starts a new pass over its stored trials.
 
         `counts` are trials by state, `spent` the spending by model. `memory` caches tables, `origin` reopens
         the store for reading, and `background` describes how the run came about; None where it is not known.
+        `conditions` are those of the plan, as far as they are listed.
         """
         self._load = load
         self._memory = memory
@@ -91,6 +94,7 @@ class Results:
         self.aims = aims
         self.look = look
         self._background = background
+        self._conditions = conditions
 
     @cached_property
     def background(self) -> Background | None:
@@ -161,7 +165,7 @@ class Results:
     @cached_property
     def varying(self) -> tuple[str, ...]:
         """Every factor that varies, and "agent" if agents do; none where there are too many conditions."""
-        conditions = self.background.manifest.conditions if self.background else ()
+        conditions = self._conditions
         if len(conditions) > MOST_ROWS:
             return ()
         names = dict.fromkeys(name for condition in conditions for name in condition.shown)
@@ -212,6 +216,7 @@ class Results:
             origin=self.origin,
             look=self.look,
             background=self._background,
+            conditions=self._conditions,
         )
 
     def gate(

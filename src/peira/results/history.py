@@ -7,8 +7,7 @@ executed a trial. The log of a run is read once, when the first of its trials is
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -38,42 +37,14 @@ class TrialHistory(msgspec.Struct, frozen=True):
     observations: tuple[LogEntry, ...] = ()
 
 
-class TrialHistories:
-    """The histories of trials; `reading` opens the store for reading.
-
-    Equal to any other, and short in print: what it says of a trial follows from the trial's id and run.
-    """
-
-    def __init__(self, reading: Callable[[], AbstractContextManager[Store]]) -> None:
-        self._reading = reading
-        self._logs: dict[str, _RunHistory] = {}
-
-    def of(self, trial: str, run: str) -> TrialHistory:
-        """The history of a trial in the run that executed it; reads that run's log at first use."""
-        if not run:
-            return TrialHistory()
-        if run not in self._logs:
-            with self._reading() as store:
-                self._logs[run] = _RunHistory(_records(store, run))
-        return self._logs[run].of(trial)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TrialHistories)
-
-    def __hash__(self) -> int:
-        return hash(TrialHistories)
-
-    def __repr__(self) -> str:
-        return "..."
-
-
-class _RunHistory:
+class RunHistory:
     """The times and observations in one run's log: 16 bytes for each time, and the data of observations."""
 
-    def __init__(self, records: Iterable[Record]) -> None:
+    def __init__(self, store: Store, run: str) -> None:
+        """Read the whole log of the run."""
         started, ended = _Moments(), _Moments()
         self._entries: dict[int, list[bytes]] = {}
-        for record in records:
+        for record in _records(store, run):
             event = record.event
             if isinstance(event, TasksClaimed):
                 for task in event.tasks:

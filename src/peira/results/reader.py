@@ -15,8 +15,7 @@ from peira.plan.conditions import LevelLabels
 from peira.plan.manifest import Manifest, layout_of
 from peira.plan.score_ids import ScoreIds
 from peira.plan.trials import Layout, Place
-from peira.results.history import TrialHistories
-from peira.results.trials import FAILED, FoundAnswer, Score, TrialResult
+from peira.results.trials import FAILED, FoundAnswer, Score, TrialHistories, TrialResult
 
 CHUNK = 500
 """The number of trials per read."""

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+import peira.results as results
+from peira.core.contracts import Store
 from peira.core.ids import Json, canonical, seed_of
 from peira.core.log.events import IMPORTED, TERMINAL, Artifact, Failure, State
 from peira.core.transforms import NoAnswer
 from peira.core.verdicts import NoVerdict, is_reason, no_verdict
 from peira.evaluators.scores import LARGEST
-from peira.results.history import LogEntry, TrialHistories, TrialHistory
 from peira.spec.case import is_input_digest
+
+if TYPE_CHECKING:
+    from peira.results.history import LogEntry, RunHistory, TrialHistory
 
 FAILED = TERMINAL - {State.succeeded}
 """Terminal states other than success; a state that is neither here nor succeeded is not terminal."""
@@ -48,6 +53,33 @@ class FoundAnswer(msgspec.Struct, frozen=True):
     state: State
     value: Json | NoAnswer = None
     failure: Failure | None = None
+
+
+class TrialHistories:
+    """The histories of trials; `reading` opens the store for reading.
+
+    Equal to any other, and short in print: what it says of a trial follows from the trial's id and run.
+    """
+
+    def __init__(self, reading: Callable[[], AbstractContextManager[Store]]) -> None:
+        self._reading = reading
+        self._logs: dict[str, RunHistory] = {}
+
+    def of(self, trial: str, run: str) -> TrialHistory:
+        """The history of a trial in the run that executed it; reads that run's log at first use."""
+        if run not in self._logs:
+            with self._reading() as store:
+                self._logs[run] = results.history.RunHistory(store, run)
+        return self._logs[run].of(trial)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TrialHistories)
+
+    def __hash__(self) -> int:
+        return hash(TrialHistories)
+
+    def __repr__(self) -> str:
+        return "..."
 
 
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,23 +129,28 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def started(self) -> float | None:
         """When its last attempt started, in seconds since 1970; None if unknown."""
-        return self._history.started
+        return self._history.started if self._history else None
 
     @property
     def ended(self) -> float | None:
         """When it ended, in seconds since 1970; None if it did not, or if that is unknown."""
-        return self._history.ended
+        return self._history.ended if self._history else None
 
     @property
     def observations(self) -> tuple[LogEntry, ...]:
         """What its agent logged, in order, in all attempts."""
-        return self._history.observations
+        return self._history.observations if self._history else ()
 
     @property
-    def _history(self) -> TrialHistory:
+    def recorded(self) -> TrialHistory | None:
+        """Its history in the run that recorded its result; None if it has none, or that is unknown."""
+        known = self.histories is not None and self.executed_by
+        return self.histories.of(self.id, self.executed_by) if known and self.histories else None
+
+    @property
+    def _history(self) -> TrialHistory | None:
         """Its history; an imported output was recorded here, but not made here."""
-        known = self.histories is not None and not self.imported
-        return self.histories.of(self.id, self.executed_by) if known and self.histories else TrialHistory()
+        return None if self.imported else self.recorded
 
     @property
     def answer(self) -> Json | NoAnswer:

@@ -94,7 +94,7 @@ def results_of(session: Session, store: AnyStore, run_id: str, latest: bool = Fa
     stop = manifest.snapshot.get("stop")
     stopped = analysis.background.remarks(stop, run.look, spared) if stop else ()
 
-    histories = analysis.history.TrialHistories(session.reading)
+    histories = analysis.trials.TrialHistories(session.reading)
 
     def load() -> Iterator[TrialResult]:
         with session.reading() as opened:
@@ -122,6 +122,7 @@ def results_of(session: Session, store: AnyStore, run_id: str, latest: bool = Fa
         memory=table_cache_of(session, f"{run_id} latest" if latest else run_id, run.trials),
         look=run.look,
         background=partial(background_of, session, run, manifest, deviations),
+        conditions=manifest.conditions,
     )
 
 

@@ -252,7 +252,7 @@ def events(trial: TrialResult, named: ArtifactNames, condition: str) -> Iterator
     None for a trial that has not ended. An unknown start is taken as the end minus the duration. The format
     wants a time for each event: of an imported output that is the time of the import.
     """
-    history = trial.histories.of(trial.id, trial.executed_by) if trial.histories else TrialHistory()
+    history = trial.recorded or TrialHistory()
     began, ended = history.started, history.ended
     if ended is None or (trial.state not in FAILED and trial.state is not State.succeeded):
         return
