@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
@@ -144,6 +145,17 @@ def means(table: Table, width: int | None = None) -> str:
     if not table.body:
         return str(table)
     return "\n".join([grid(*table.grid(), width), *table.notes])
+
+
+def program() -> str:
+    """How peira is called here: by its name, or by the path of the program if that is not found by it."""
+    called = Path(sys.argv[0]) if sys.argv else Path()
+    if called.stem != "peira" or not called.is_file():
+        return "peira"
+    found = shutil.which("peira")
+    if found is not None and Path(found).resolve() == called.resolve():
+        return "peira"
+    return os.path.relpath(called) if called.resolve().is_relative_to(Path().resolve()) else str(called)
 
 
 def moment(at: float) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from peira.cli.output import means
+from peira.cli.output import means, program
 from peira.core.ids import short
 from peira.core.text.words import counted
 from peira.plan.estimate.value import against
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def next_command(name: str, run: str, store: str | None) -> str:
     """A command to type next, with this run and store."""
-    words = ["peira", name, short(run), *(["--store", store] if store else [])]
+    words = [program(), name, short(run), *(["--store", store] if store else [])]
     return shlex.join(words)
 
 
