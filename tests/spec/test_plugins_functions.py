@@ -109,3 +109,23 @@ def test_benchmarks_take_sampling_parameters() -> None:
 )
 def test_the_first_number(output: Any, answer: Any) -> None:
     assert first_number().apply(output) == answer
+
+
+def test_every_score_may_have_a_transform_of_its_own(tmp_path: Path) -> None:
+    study = Study(
+        name="s",
+        cases=[Case("q", "4")],
+        agent=lambda case: "4 apples\nno, 5",
+        evaluators=[
+            {"name": "numeric", "transform": "first_number"},
+            {"name": "numeric", "transform": "last_number", "label": "last"},
+            {"name": "exact", "transform": ["first_line", {"name": "regex", "pattern": "[0-9]+"}]},
+        ],
+    )
+    found = run(study, store=tmp_path / "s.db", progress=False)
+    scores = {name: score.value for name, score in found.trials[0].scores.items()}
+    assert scores == {"numeric": True, "last": False, "exact": True}
+    judges = {part.name: part.identity for part in found.background.manifest.evaluators}  # type: ignore[union-attr]
+    assert judges["last"]["parts"]["transform"]["transform"] == "last_number"
+    again = run(study, store=tmp_path / "s.db", progress=False)
+    assert again.counts["scores reused"] == 3
