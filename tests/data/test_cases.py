@@ -202,7 +202,7 @@ def test_data_that_cannot_be_had_say_what_to_do(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     [said] = problems(dataset="openai/gsm8k", config="main", input="question")
     assert said.startswith("openai/gsm8k: ")
-    assert "pip install 'peira[data]'" in said
+    assert "pip install 'peira[hub]'" in said
     assert "a copy of split test of main from https://huggingface.co/datasets/openai/gsm8k" in said
     assert "--data PATH" in said
 

@@ -16,6 +16,7 @@ from peira.transforms import (
     code_block,
     error_taxonomy,
     first_line,
+    first_number,
     first_of,
     from_function,
     identity,
@@ -77,6 +78,16 @@ class TestBoxed(Suite):
 class TestStripReasoning(Suite):
     made = staticmethod(strip_reasoning)
     found: ClassVar = [("<think>hm</think>\nyes", "yes"), ("<think>hm", NoAnswer("nothing but reasoning"))]
+
+
+class TestFirstNumber(Suite):
+    made = staticmethod(first_number)
+    found: ClassVar = [
+        ("$1,234.50 and 3", 1234.5),
+        (7, 7),
+        ("none", NoAnswer("no number")),
+        ([5], NoAnswer("no number")),
+    ]
 
 
 class TestLastNumber(Suite):

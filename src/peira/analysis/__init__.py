@@ -10,6 +10,7 @@ from peira.core.lazy import lazy_imports
 with lazy_imports(__name__):
     from peira.analysis import cost as cost
     from peira.analysis import export_formats as export_formats
+    from peira.analysis import gates as gates
     from peira.analysis.compare import contrasts as contrasts
     from peira.analysis.compare import hypotheses as hypotheses
     from peira.analysis.effects import anova as anova
@@ -28,6 +29,7 @@ with lazy_imports(__name__):
     from peira.analysis.table import ratios as ratios
     from peira.analysis.table import reliability as reliability
     from peira.analysis.table import repeats as repeats
+    from peira.analysis.table import selection as selection
     from peira.analysis.table import slices as slices
     from peira.analysis.table import value as value
     from peira.core.text import grid as grid
@@ -35,3 +37,4 @@ with lazy_imports(__name__):
     from peira.results import reader as reader
     from peira.results import rows as rows
     from peira.results import snapshot as snapshot
+    from peira.results import trials as trials

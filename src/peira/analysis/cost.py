@@ -43,7 +43,7 @@ class Bill(ResultValue):
     def sentence(self) -> str:
         """Calls, tokens and money, as text."""
         if not self.calls:
-            return "no calls"
+            return f"no calls, {dollars(self.money)} reported" if self.money else "no calls"
         calls = "1 call" if self.calls == 1 else f"{self.calls:,} calls"
         parts = [calls, f"{self.input + self.output:,} tokens", self.price]
         return ", ".join(parts)
@@ -76,10 +76,10 @@ def cost(trials: Iterable[TrialResult]) -> Bill:
     money = 0.0
     for trial in trials:
         for metrics in (trial.metrics, *(score.metrics for score in trial.scores.values())):
+            money += metrics.get("cost", 0.0)
             if made := int(metrics.get("calls", 0)):
                 calls += made
                 tokens_in += int(metrics.get("input_tokens", 0))
                 tokens_out += int(metrics.get("output_tokens", 0))
-                money += metrics.get("cost", 0.0)
                 unpriced += 0 if "cost" in metrics else made
     return Bill(calls, tokens_in, tokens_out, money, unpriced)

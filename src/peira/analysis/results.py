@@ -15,6 +15,7 @@ from peira.core.ids import Json, short
 from peira.core.log.events import Spent, Status
 from peira.core.looks import Look
 from peira.core.registry import registry
+from peira.errors import Invalid
 from peira.results.aims import Aims
 from peira.results.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from peira.analysis.effects.mixed_models import Kind
     from peira.analysis.effects.split_plots import Strata
     from peira.analysis.effects.surface import Surface
+    from peira.analysis.gates import GateResult
     from peira.analysis.judges.agreement import Agreement
     from peira.analysis.judges.biases import Biases
     from peira.analysis.judges.corrected_means import Corrected
@@ -39,7 +41,12 @@ if TYPE_CHECKING:
     from peira.analysis.table.reliability import Reliability
     from peira.analysis.table.slices import Slices
     from peira.analysis.table.value import CachedTables, Table, TableQuery, TableWithDrift
+    from peira.plan.conditions import Condition
     from peira.results.background import Background, Reopen
+
+
+MOST_ROWS = 24
+"""Up to so many conditions the table of means has a row for each."""
 
 
 class Results:
@@ -66,11 +73,13 @@ class Results:
         memory: CachedTables | None = None,
         look: Look | None = None,
         background: Callable[[], Background] | None = None,
+        conditions: Sequence[Condition] = (),
     ) -> None:
         """Take the results of a run; `load` starts a new pass over its stored trials.
 
         `counts` are trials by state, `spent` the spending by model. `memory` caches tables, `origin` reopens
         the store for reading, and `background` describes how the run came about; None where it is not known.
+        `conditions` are those of the plan, as far as they are listed.
         """
         self._load = load
         self._memory = memory
@@ -85,6 +94,7 @@ class Results:
         self.aims = aims
         self.look = look
         self._background = background
+        self._conditions = conditions
 
     @cached_property
     def background(self) -> Background | None:
@@ -133,20 +143,33 @@ class Results:
         level: float = 0.95,
         interval: str = "",
         across: str = "",
+        overall: bool = False,
     ) -> Table:
-        """Means with intervals, by factors, or by agent, case, slice or cluster.
+        """Means with intervals, by factors, by agent, case, slice or cluster, or by metadata of cases.
 
-        Overall without names.
+        Without names, by everything that varies, or in one row if that would be more than `MOST_ROWS`
+        conditions. `overall` gives that one row always.
 
-        Failures are in no mean and are counted beside it. `score` selects one score, or one part of it.
+        Failures are in no mean and are counted beside it. `score` selects one score, one part of it, "took",
+        "cost", or a metric that agents report.
         `interval` names a method other than the one that fits the data (bootstrap, t, wilson, exact,
         clopper-pearson). Levels of the factor `across` count as a sample, like cases. Drift of the anchors is
         noted below the table.
         """
+        by = by or (() if overall else tuple(name for name in self.varying if name != across))
         query = analysis.value.TableQuery(by, score, level, interval, across)
         make = partial(self._compute_table, query)
         found = self._memory.table(query, make) if self._memory and "trials" not in self.__dict__ else make()
         return replace(found.table, notes=(*found.table.notes, *self.notes, *found.drift))
+
+    @cached_property
+    def varying(self) -> tuple[str, ...]:
+        """Every factor that varies, and "agent" if agents do; none where there are too many conditions."""
+        conditions = self._conditions
+        if len(conditions) > MOST_ROWS:
+            return ()
+        names = dict.fromkeys(name for condition in conditions for name in condition.shown)
+        return tuple(name for name in names if len({repr(one.shown.get(name)) for one in conditions}) > 1)
 
     def _compute_table(self, query: TableQuery) -> TableWithDrift:
         """Compute the table and the drift of the anchors in one pass over the trials."""
@@ -166,8 +189,22 @@ class Results:
         pass), or consistency.
         """
         note = f"repeats of a case are one: {name}" + (f", passing at {passing:g}" if passing != 1 else "")
+        return self._derived(lambda: analysis.repeats.reduce_repeats(self._stream(), name, passing), note)
+
+    def where(self, expression: str) -> Results:
+        """The same results with those trials only for which an expression holds.
+
+        It may name factors, agent, case, slice, cluster, repeat, and metadata of cases: "model == 'small' and
+        metadata.src != 'web'".
+        """
+        return self._derived(
+            lambda: analysis.selection.selected(self._stream(), expression), f"only where {expression}"
+        )
+
+    def _derived(self, load: Callable[[], Iterator[TrialResult]], note: str) -> Results:
+        """Results of the same run with other trials, and a note that says which."""
         return Results(
-            lambda: analysis.repeats.reduce_repeats(self._stream(), name, passing),
+            load,
             run_id=self.run_id,
             study=self.study,
             status=self.status,
@@ -179,6 +216,39 @@ class Results:
             origin=self.origin,
             look=self.look,
             background=self._background,
+            conditions=self._conditions,
+        )
+
+    def gate(
+        self,
+        *,
+        min: Mapping[str, float] | None = None,
+        max: Mapping[str, float] | None = None,
+        no_worse_than: Sequence[tuple[Results, str, float]] = (),
+        where: str = "",
+        level: float = 0.95,
+    ) -> GateResult:
+        """Whether the results meet demands with confidence, as `peira gate` says it.
+
+        `min` and `max` are limits of means by score; `no_worse_than` are other results, a score, and the
+        margin by which it may be worse. `where` asks about a part of the trials (see `where`), of the other
+        results too. The bounds are one-sided at `level`; `found.met` is the answer.
+        """
+        gates = analysis.gates
+        if not 0.5 < level < 1:
+            raise Invalid(f"level: must lie between 0.5 and 1, not {level:g}")
+        demands: list[Any] = [gates.Bound(score, limit, "min") for score, limit in (min or {}).items()]
+        demands += [gates.Bound(score, limit, "max") for score, limit in (max or {}).items()]
+        for other, score, margin in no_worse_than:
+            there = (other.where(where) if where else other).trials
+            demands.append(gates.NoWorse(other.run_id, there, score, margin))
+        if not demands:
+            raise Invalid("name at least one demand: min, max or no_worse_than")
+        found = gates.judge((self.where(where) if where else self).trials, demands, level)
+        if not where:
+            return found
+        return gates.GateResult(
+            tuple(replace(check, demand=f"{check.demand} where {where}") for check in found.checks)
         )
 
     def compare(
@@ -423,9 +493,9 @@ class Results:
     def export(self, path: str | PathLike[str], format: str | None = None, *, force: bool = False) -> Path:
         """Write the results for other tools; the format is named, or guessed from the path.
 
-        Formats: csv, csv-long, excel, jsonl, parquet, sqlite; the folders artifact and hf; mlflow and wandb;
-        and those of plug-ins. An existing export of the same format is replaced atomically, anything else
-        only with `force`. The same results give the same bytes.
+        Formats: csv, csv-long, excel, jsonl, parquet, sqlite; the folders artifact, hf and attachments (the
+        files that agents attached); mlflow and wandb; and those of plug-ins. An existing export of the same
+        format is replaced atomically, anything else only with `force`. The same results give the same bytes.
         """
         return analysis.export_formats.export(self, path, format, force)
 

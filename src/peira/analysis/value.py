@@ -33,6 +33,8 @@ class ResultValue:
 
     nothing: ClassVar[str] = ""
     """The text shown if there are no grids."""
+    keys: ClassVar[int] = 1
+    """The number of leading columns that say what a row of a table is about."""
 
     @property
     def title(self) -> str:
@@ -60,7 +62,14 @@ class ResultValue:
         return fields if self.sentence is None else {**fields, "sentence": self.sentence}
 
     def __str__(self) -> str:
-        tables = [layout.plain(*grid) for grid in self.grids()]
+        return self.text()
+
+    def text(self, width: int | None = None) -> str:
+        """The value as plain text, with its tables within this width, if one is given."""
+        tables = [
+            layout.plain(*grid) if width is None else layout.fitted(*grid, width, self.keys)
+            for grid in self.grids()
+        ]
         lines = [self.title] if self.title else []
         lines += ["\n\n".join(tables)] if tables else [self.nothing] if self.nothing else []
         if self.sentence is not None:

@@ -26,6 +26,7 @@ from peira.plan.assignment import StudyDesign, assign, design_of, space_of, stud
 from peira.plan.conditions import Condition, Crossed
 from peira.plan.expansion import Plan, live_agents
 from peira.report.design import design_text, draw
+from peira.spec.factors import Factor
 from peira.spec.modules import refuse_while_loading
 from peira.spec.study import Study
 from peira.spec.study_files import load
@@ -110,7 +111,7 @@ def describe(
     estimated.
     """
     refuse_while_loading()
-    session = Session.find(store)
+    session = Session.find(store, study)
     session.project.load_plugins()
     known = _study(study, session)
     agents = live_agents(known)
@@ -139,6 +140,38 @@ def describe(
         ),
         laid_out=tuple(found),
     )
+
+
+def design_table(study: StudyLike, *, store: SessionLike = None) -> tuple[list[str], list[dict[str, Json]]]:
+    """The columns and rows of a study's design: one row per run of it, in the design's own order.
+
+    `run` numbers the rows; `agent`, `block` and `plot` are columns where the design has them; then come the
+    factors. Inadmissible combinations are left out.
+    """
+    refuse_while_loading()
+    session = Session.find(store, study)
+    session.project.load_plugins()
+    known = _study(study, session)
+    admitted = list(assign(known, live_agents(known)).admitted)
+    factors = dict.fromkeys(name for one in admitted for name in one.shown if name != "agent")
+    extra = [name for name in ("block", "plot") if any(getattr(one, name) for one in admitted)]
+    named = ["agent"] if any("agent" in one.shown for one in admitted) else []
+    rows: list[dict[str, Json]] = []
+    for one in admitted:
+        facts = {name: getattr(one, name) for name in extra}
+        rows += [{**facts, **one.shown}] * one.replicates
+    numbered = [{"run": number, **row} for number, row in enumerate(rows, 1)]
+    return ["run", *named, *extra, *factors], numbered
+
+
+def study_of_factors(factors: Sequence[Factor], design: Any = None, seed: int = 0) -> Study:
+    """A study that is nothing but its factors and design: to describe a design, or to write its table."""
+    chosen = {} if design is None else {"design": design}
+    return Study(name="design", cases=[""], agent=_nothing, factors=list(factors), seed=seed, **chosen)
+
+
+def _nothing(case: object, **factors: object) -> None:
+    """The agent of a study that is never run."""
 
 
 def _study(study: StudyLike, session: Session) -> Study:

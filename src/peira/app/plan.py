@@ -101,7 +101,7 @@ def plan(
     refuse_while_loading()
     if (note or amend) and not freeze:
         raise Invalid(f"{'note' if note else 'amend'}: is for a plan that is frozen; say freeze, too")
-    session = Session.find(store)
+    session = Session.find(store, study)
     project = session.project
     project.load_plugins()
     part: dict[str, Any] = {"where": where, "limit": limit, "fresh": fresh, "earlier": earlier}
@@ -162,7 +162,7 @@ def estimate(
     refuse_while_loading()
     if parallel is not None and parallel < 1:
         raise Invalid(f"parallel: must be at least 1, not {parallel}")
-    session = Session.find(store)
+    session = Session.find(store, study)
     project = session.project
     project.load_plugins()
     workers = parallel or project.parallel or WORKERS

@@ -117,7 +117,7 @@ def execute(study: StudyLike, options: RunOptions, on_begin: OnBegin | None = No
     """Run a study to its end. Raises Invalid with all problems before anything is written."""
     if problems := options.problems():
         raise Invalid(problems)
-    session = Session.find(options.store)
+    session = Session.find(options.store, study)
     project = session.project
     project.load_plugins()
     select: dict[str, Any] = {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 from peira.app.store.access import Located, StoreLike, exists, locate, owned, reading
@@ -25,15 +27,22 @@ class Session:
         self._reader: Any = None
 
     @classmethod
-    def find(cls, store: SessionLike = None) -> Session:
-        """The session of the project of the working folder; `store` is by default the project's own.
+    def find(cls, store: SessionLike = None, study: object = None) -> Session:
+        """The session of the project of a study's file, or else of the working folder.
 
-        A session is returned as it is.
+        `store` is by default the project's own. A session is returned as it is.
         """
         if isinstance(store, Session):
             return store
-        project = Project.find()
+        project = Project.find(study)
         return cls(project, locate(store, project))
+
+    def store_option(self, store: str | None) -> str | None:
+        """The --store that other commands need to find this store: as given, or if it is another's own."""
+        if store is not None or not isinstance(self.store, Path):
+            return store
+        here = locate(None, Project.find())
+        return None if here == self.store else os.path.relpath(self.store)
 
     @property
     def exists(self) -> bool:

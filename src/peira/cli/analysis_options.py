@@ -10,7 +10,7 @@ import typer
 from peira.analysis.ranking.leaderboard import varying
 from peira.analysis.results import Results
 from peira.app.store.view import Opened
-from peira.cli.output import CommandOutput
+from peira.cli.output import CommandOutput, terminal_width
 from peira.errors import Invalid
 
 Score = Annotated[
@@ -36,7 +36,9 @@ Reduce = Annotated[
 
 
 class Presentable(Protocol):
-    """A finding: text by `str`, JSON by `to_json`."""
+    """A finding: text by `text`, within a width if one is given, JSON by `to_json`."""
+
+    def text(self, width: int | None = None) -> str: ...
 
     def to_json(self) -> str: ...
 
@@ -51,7 +53,7 @@ def show(found: Presentable, as_json: bool) -> None:
     """Write a finding to standard output, as text or as JSON."""
     out = CommandOutput(as_json)
     out.document(msgspec.Raw(found.to_json().encode()))
-    out.text(str(found))
+    out.text(found.text(terminal_width()))
 
 
 def only_factor(results: Results) -> str:

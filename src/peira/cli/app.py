@@ -6,13 +6,16 @@ typer.
 
 from __future__ import annotations
 
+import builtins
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib import import_module
+from inspect import Parameter, Signature, signature
 from keyword import iskeyword
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
@@ -69,6 +72,7 @@ COMMANDS = {
     "score": ("run", "Judge the outputs there are; never calls the agent."),
     "import": ("imports", "Take in outputs that were made elsewhere."),
     "bundle": ("bundles", "Hand out pending work as a file, and take in what came of it."),
+    "list": ("catalogue", "List what can be named: evaluators, transforms, designs, models and more."),
     "data": ("data", "List benchmarks, or show and describe what cases there are."),
     "runs": ("runs", "List the runs in a store, newest first."),
     "status": ("runs", "Say where a run stands."),
@@ -117,7 +121,8 @@ class CommandGroup(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"peira.cli.commands.{COMMANDS[cmd_name][0]}")
-        return _command(cmd_name, getattr(module, f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name))
+        taken = iskeyword(cmd_name) or cmd_name in dir(builtins)
+        return _command(cmd_name, getattr(module, f"{cmd_name}_" if taken else cmd_name))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Fail with the nearest command if there is none of that name."""
@@ -143,8 +148,37 @@ def commands() -> Any:
 def _command(name: str, function: Callable[..., Any]) -> Any:
     """The parser of one command function."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name, cls=CliCommand, context_settings=SETTINGS)(function)
+    app.command(name, cls=CliCommand, context_settings=SETTINGS)(with_project(function))
     return typer.main.get_command(app)
+
+
+ProjectFile = Annotated[
+    str | None,
+    typer.Option("--project", metavar="PATH", help="The project file, or its folder; else the nearest."),
+]
+
+
+def with_project(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a command with the option --project, if it uses a store."""
+    parameters = signature(function).parameters
+    if "store" not in parameters:
+        return function
+
+    @wraps(function)
+    def command(*words: Any, project: str | None = None, **options: Any) -> Any:
+        from peira.spec.project import named_project  # slow, and help needs no project
+
+        with named_project(project):
+            return function(*words, **options)
+
+    hints = get_type_hints(function, include_extras=True)
+    added = Parameter("project", Parameter.KEYWORD_ONLY, default=None, annotation=ProjectFile)
+    known = [one.replace(annotation=hints[name]) for name, one in parameters.items()]
+    after = [one.name for one in known].index("store") + 1
+    plain = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in (*known[:after], added, *known[after:])]
+    command.__signature__ = Signature(plain)  # type: ignore[attr-defined]
+    command.__annotations__ = {**hints, "project": ProjectFile}
+    return command
 
 
 def _version(wanted: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from peira.cli.output import program
 from peira.core.registry import nearest
 from peira.core.text.terminal import printable
 from peira.errors import Invalid, PeiraError
@@ -67,4 +68,4 @@ def _has_similar(name: str, known: Iterable[str]) -> bool:
 
 def resume_command(arguments: Sequence[str]) -> str:
     """The command that continues where this one was stopped."""
-    return shlex.join(["peira", *(word for word in arguments if word not in NOT_AGAIN)])
+    return shlex.join([program(), *(word for word in arguments if word not in NOT_AGAIN)])

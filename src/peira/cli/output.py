@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
@@ -96,11 +97,16 @@ def _plain(value: object) -> object:
     raise NotImplementedError(f"{type(value).__name__} in a document")
 
 
-def grid(header: Sequence[str], rows: Iterable[Sequence[Json]], width: int | None = None) -> str:
-    """A table as text. Long cells are folded to fit a terminal (or `width`), and are whole elsewhere."""
-    cells = [[analysis.grid.cell(value) for value in row] for row in rows]
+def grid(
+    header: Sequence[str], rows: Iterable[Sequence[Json]], width: int | None = None, whole: bool = False
+) -> str:
+    """A table as text. Long cells are folded to fit a terminal (or `width`), and are whole elsewhere.
+
+    Very long ones are cut, unless they are to be `whole`.
+    """
+    cells = [[str(value) if whole else analysis.grid.cell(value) for value in row] for row in rows]
     text = analysis.grid.plain(header, cells)
-    columns = width or _columns()
+    columns = width or terminal_width()
     if columns is None or max(map(len, text.splitlines())) <= columns:
         return text
     return _folded(header, cells, columns)
@@ -108,11 +114,11 @@ def grid(header: Sequence[str], rows: Iterable[Sequence[Json]], width: int | Non
 
 def fitted(line: str) -> str:
     """The line, cut to the width of a terminal; whole elsewhere."""
-    columns = _columns()
+    columns = terminal_width()
     return line if columns is None or len(line) <= columns else f"{line[: columns - 1]}…"
 
 
-def _columns() -> int | None:
+def terminal_width() -> int | None:
     """The width of the terminal; None if standard output is not one."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
@@ -139,6 +145,17 @@ def means(table: Table, width: int | None = None) -> str:
     if not table.body:
         return str(table)
     return "\n".join([grid(*table.grid(), width), *table.notes])
+
+
+def program() -> str:
+    """How peira is called here: by its name, or by the path of the program if that is not found by it."""
+    called = Path(sys.argv[0]) if sys.argv else Path()
+    if called.stem != "peira" or not called.is_file():
+        return "peira"
+    found = shutil.which("peira")
+    if found is not None and Path(found).resolve() == called.resolve():
+        return "peira"
+    return os.path.relpath(called) if called.resolve().is_relative_to(Path().resolve()) else str(called)
 
 
 def moment(at: float) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from peira.cli.output import means
+from peira.cli.output import means, program
 from peira.core.ids import short
 from peira.core.text.words import counted
 from peira.plan.estimate.value import against
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def next_command(name: str, run: str, store: str | None) -> str:
     """A command to type next, with this run and store."""
-    words = ["peira", name, short(run), *(["--store", store] if store else [])]
+    words = [program(), name, short(run), *(["--store", store] if store else [])]
     return shlex.join(words)
 
 
@@ -46,8 +46,6 @@ def money_document(account: RunAccount) -> dict[str, Any]:
     }
 
 
-MOST_ROWS = 24
-"""Up to so many conditions the table of means has a row for each."""
 NOT_DONE_HERE = ("reused", "kept", "left", "spared")
 FINE = frozenset(
     {"planned", "succeeded", "reused", "batches"}
@@ -116,12 +114,3 @@ def _count_text(state: str, n: int) -> str:
     what, _, how = state.partition(" ")
     judged = what in ("answers", "scores")
     return f"{counted(n, what[:-1])} {how}" if judged else f"{n:,} {WORDS.get(state, state)}"
-
-
-def results_table(results: Results, across: str = "", **options: Any) -> Table:
-    """The table of means by every factor that varies, or in one row if that would be too long."""
-    conditions = results.background.manifest.conditions if results.background else ()
-    names = list(dict.fromkeys(name for condition in conditions for name in condition.shown))
-    varying = [name for name in names if len({repr(c.shown.get(name)) for c in conditions}) > 1]
-    by = [name for name in varying if name != across]
-    return results.table(*(by if len(conditions) <= MOST_ROWS else ()), across=across, **options)

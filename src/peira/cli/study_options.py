@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
@@ -29,6 +29,46 @@ Data = Annotated[
     str | None,
     typer.Option("--data", metavar="PATH", help="Of a benchmark: a local copy of its data, file or folder."),
 ]
+Temperature = Annotated[
+    float | None,
+    typer.Option("--temperature", metavar="T", help="Of a benchmark: the temperature to sample at."),
+]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option("--max-tokens", metavar="N", min=1, help="Of a benchmark: the most tokens of a reply."),
+]
+System = Annotated[
+    str | None, typer.Option("--system", metavar="TEXT", help="Of a benchmark: the system prompt.")
+]
+Repeats = Annotated[
+    int | None,
+    typer.Option("--repeats", metavar="N", min=1, help="Of a benchmark: how often each case is asked."),
+]
+
+
+class BenchmarkOptions(NamedTuple):
+    """The options that are for benchmarks only; None where not given."""
+
+    model: list[str] | None = None
+    variant: list[str] | None = None
+    data: str | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    system: str | None = None
+    repeats: int | None = None
+
+    def study_of(self, benchmark: Benchmark) -> Study:
+        """The study of these models on a benchmark, asked in this way."""
+        parameters = {"temperature": self.temperature, "max_tokens": self.max_tokens}
+        fields: dict[str, Any] = {} if self.repeats is None else {"repeats": self.repeats}
+        return benchmark.compile(
+            self.model or (),
+            variants=self.variant,
+            data=self.data,
+            parameters=parameters,
+            system=self.system,
+            **fields,
+        )
 
 
 def benchmark_named(name: str, project: Project) -> Benchmark | None:
@@ -37,14 +77,12 @@ def benchmark_named(name: str, project: Project) -> Benchmark | None:
     return find_benchmark(name)
 
 
-def study_argument(
-    study: str, session: Session, model: list[str] | None, variant: list[str] | None, data: str | None
-) -> str | Study:
+def study_argument(study: str, session: Session, options: BenchmarkOptions) -> str | Study:
     """The study argument: a file, a run's id, or a study compiled from a benchmark."""
     if (found := benchmark_named(study, session.project)) is not None:
-        return found.compile(model or (), variants=variant, data=data)
-    given = {"--model": model, "--variant": variant, "--data": data}
-    if misplaced := [name for name, value in given.items() if value]:
+        return options.study_of(found)
+    given = {f"--{name.replace('_', '-')}": value for name, value in options._asdict().items()}
+    if misplaced := [name for name, value in given.items() if value not in (None, [])]:
         raise Invalid(
             f"{name}: is for benchmarks (see `peira data list`); {study} is none" for name in misplaced
         )
@@ -90,12 +128,12 @@ def evaluators_and_transform(
 def _made(option: str, text: str, make: Any, problems: list[str]) -> Any:
     """An evaluator or transform from the text of an option; a problem is added to `problems`."""
     try:
-        return make(resolve_reference(text, Path()) if is_reference(text) else _options(text))
+        return make(resolve_reference(text, Path()) if is_reference(text) else options_from(text))
     except Invalid as error:
         problems += [f"--{option} {text}: {problem}" for problem in error.problems]
 
 
-def _options(text: str) -> Any:
+def options_from(text: str) -> Any:
     """The option's text, or the value if it is JSON."""
     if not text.lstrip().startswith(("{", "[")):
         return text

@@ -19,6 +19,9 @@ from peira.core.transforms import NoAnswer, Transform, as_transform
 from peira.errors import Invalid
 from peira.spec.plugins import as_evaluator
 
+KIND = "answer"
+"""The registry name of `answer`."""
+
 
 @dataclass(frozen=True)
 class AnswerEvaluator:
@@ -26,7 +29,13 @@ class AnswerEvaluator:
 
     transform: Transform
     evaluator: Evaluator
-    name = "answer"
+    label: str | None = None
+    """The name of the score in results, if not "answer"."""
+
+    @property
+    def name(self) -> str:
+        """The label, or "answer"."""
+        return self.label or KIND
 
     @property
     def asynchronous(self) -> bool:
@@ -43,8 +52,9 @@ class AnswerEvaluator:
         """The identities of both parts, with a `config` for files if both have one."""
         parts = {"transform": self.transform.identity, "evaluator": self.evaluator.identity}
         written = {role: _written(getattr(self, role)) for role in parts}
-        config = {} if None in written.values() else {"config": written}
-        return {"evaluator": self.name, "parts": parts, **config}
+        labelled = {"label": self.label} if self.label else {}
+        config = {} if None in written.values() else {"config": {**written, **labelled}}
+        return {"evaluator": KIND, "parts": parts, **labelled, **config}
 
     def judge(self, facts: Mapping[str, Any]) -> Any:
         """The evaluator's score of the extracted answer."""
@@ -57,12 +67,18 @@ def _written(part: Transform | Evaluator) -> Json:
     return {"name": part.name, **config} if isinstance(config, Mapping) else None
 
 
-def answer(transform: Any, evaluator: Any) -> AnswerEvaluator:
-    """`answer("last_number", "numeric")`: the last number in the output is the expected one."""
+def answer(transform: Any, evaluator: Any, label: str | None = None) -> AnswerEvaluator:
+    """`answer("last_number", "numeric")`: the last number in the output is the expected one.
+
+    So each score of a study can have a transform of its own, and a `label` to be told apart by. In files,
+    `{name = "numeric", transform = "last_number"}` is the same, with the evaluator's name as label.
+    """
+    if label is not None and not str(label).strip():
+        raise Invalid(f"answer: label={label!r} is not a name")
     judge = as_evaluator(evaluator)
     if "output" not in judge.takes:
         raise Invalid(f"answer: {judge.name} does not look at the output")
-    return AnswerEvaluator(as_transform(transform), judge)
+    return AnswerEvaluator(as_transform(transform), judge, label)
 
 
 Arguments = Mapping[str, Any]

@@ -72,7 +72,7 @@ def instead(query: Query) -> str:
     where = f"https://huggingface.co/datasets/{query.dataset}"
     part = f"split {query.split}" + (f" of {query.config}" if query.config else "")
     return (
-        f"pip install 'peira[data]' and be online, or get a copy of {part} from {where} and give it "
+        f"pip install 'peira[hub]' and be online, or get a copy of {part} from {where} and give it "
         "as a file or folder (--data PATH)"
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from peira.core.log.events import IMPORTED as IMPORTED
+
 STAGES = GENERATE, TRANSFORM, EVALUATE = "generate", "transform", "evaluate"
 BATCH = "batch"
-IMPORTED = "imported"

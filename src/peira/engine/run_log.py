@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,21 @@ log = logging.getLogger("peira")
 def event_values(record: Record) -> dict[str, Any]:
     """An event as plain values: sequence number, time, kind, then its fields.
 
-    An answer that contains a key is not shown.
+    An answer that contains a key is not shown. The body of any other is text, if it is UTF-8.
     """
     body = msgspec.json.decode(encode(record.event))
     answer = body.get("answer") if isinstance(record.event, CallAnswered) else None
-    if isinstance(answer, dict) and answer.get("exposed"):
-        answer["body"] = HIDDEN
+    if isinstance(answer, dict) and "body" in answer:
+        answer["body"] = HIDDEN if answer.get("exposed") else _text(answer["body"])
     return {"seq": record.seq, "at": stamp(record.at), **body}
+
+
+def _text(encoded: str) -> str:
+    """The text that base64 stands for; unchanged if that is not UTF-8."""
+    try:
+        return b64decode(encoded, validate=True).decode()
+    except ValueError:
+        return encoded
 
 
 def problems_of(path: str | Path) -> list[str]:

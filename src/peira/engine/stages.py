@@ -209,8 +209,8 @@ class JudgedTrial(msgspec.Struct, frozen=True):
 
     @property
     def cost(self) -> float | None:
-        """The cost of its calls in US dollars at the time they were bought."""
-        return self.metrics.get("cost") if self.metrics.get("calls") else 0.0
+        """US dollars: of its calls when they were bought, or as its agent reported; None if unknown."""
+        return self.metrics.get("cost", None if self.metrics.get("calls") else 0.0)
 
     @property
     def usage(self) -> Usage:

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from peira.core.code.fingerprint import Fingerprint, fingerprint
-from peira.core.ids import Json
+from peira.core.ids import Json, normalise
 from peira.core.signature import wants
 from peira.errors import Invalid
 
@@ -24,6 +24,8 @@ class FunctionEvaluator:
     name: str
     takes: frozenset[str]
     asynchronous: bool
+    options: Mapping[str, Json] | None = None
+    """The options of the factory that made the function; None if no factory did."""
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
@@ -33,7 +35,8 @@ class FunctionEvaluator:
     @property
     def identity(self) -> Json:
         """The name and the digest of the fingerprint."""
-        return {"evaluator": self.name, "fingerprint": self.fingerprint.digest}
+        known = {"evaluator": self.name, "fingerprint": self.fingerprint.digest}
+        return known if self.options is None else {**known, "config": normalise(dict(self.options))}
 
     def judge(self, facts: Mapping[str, Any]) -> Any:
         """Call the function with the facts it takes."""
@@ -43,12 +46,17 @@ class FunctionEvaluator:
         return f"{self.name}({', '.join(name for name in FACTS if name in self.takes)})"
 
 
-def from_function(fn: Callable[..., Any]) -> FunctionEvaluator:
-    """Make an evaluator of a function or callable; raises `Invalid` for unsupported parameters."""
-    name = _name(fn)
+def from_function(
+    fn: Callable[..., Any], name: str = "", options: Mapping[str, Json] | None = None
+) -> FunctionEvaluator:
+    """Make an evaluator of a function or callable; raises `Invalid` for unsupported parameters.
+
+    `name` and `options` are those of the factory that returned the function, if one did.
+    """
+    name = name or _name(fn)
     takes = _takes(fn, name)
     called = fn if inspect.isroutine(fn) or isinstance(fn, partial) else type(fn).__call__
-    return FunctionEvaluator(fn, name, takes, inspect.iscoroutinefunction(called))
+    return FunctionEvaluator(fn, name, takes, inspect.iscoroutinefunction(called), options)
 
 
 def _name(fn: Callable[..., Any]) -> str:

@@ -8,14 +8,14 @@ from typing import Any, Literal, Protocol
 
 from peira.core.codec import decode
 from peira.core.ids import Json
-from peira.core.log.events import Result, State
+from peira.core.log.events import IMPORTED, Result, State
 from peira.core.log.state import Task
 from peira.core.transforms import from_json
 from peira.plan.conditions import LevelLabels
 from peira.plan.manifest import Manifest, layout_of
 from peira.plan.score_ids import ScoreIds
 from peira.plan.trials import Layout, Place
-from peira.results.trials import FAILED, FoundAnswer, Score, TrialResult
+from peira.results.trials import FAILED, FoundAnswer, Score, TrialHistories, TrialResult
 
 CHUNK = 500
 """The number of trials per read."""
@@ -43,13 +43,15 @@ class ResultReader:
         run: str,
         scored_by: Sequence[str] | None = None,
         layout: Layout | None = None,
+        histories: TrialHistories | None = None,
     ) -> None:
         """Prepare to read; `scored_by` names evaluators by digest, by default the manifest's own.
 
-        `layout` is read from the manifest if it is not given.
+        `layout` is read from the manifest if it is not given. Without `histories`, the times and observations
+        of trials are not known.
         """
         self._layout: Layout = layout or layout_of(manifest, store.get)
-        self._store, self._run = store, run
+        self._store, self._run, self._histories = store, run, histories
         self._labels = LevelLabels.kept(manifest.snapshot)
         self._names = {part.digest: part.name for part in manifest.evaluators}
         common = manifest.common if scored_by is None else scored_by
@@ -138,7 +140,7 @@ class ResultReader:
             metrics=result.metrics,
             artifacts=result.artifacts,
             about=result.about,
-            took=result.took,
+            took=None if IMPORTED in result.about and not result.took else result.took,
             attempts=task.attempts if task else 0,
             reused=task is not None and task.run != self._run,
             reused_from=task.reused_from if task else "",
@@ -149,6 +151,8 @@ class ResultReader:
             anchor=place.number >= self._layout.anchored,
             block=place.condition.block,
             plot=place.condition.plot,
+            executed_by=task.run if task else "",
+            histories=self._histories,
         )
 
     def _score(self, name: str, task: Task | None, found: FoundAnswer | None) -> Score:

@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from peira.core.clock import stamp
 from peira.core.ids import Json
 from peira.core.log.events import Failure
 from peira.core.verdicts import KEY as NO_VERDICT
@@ -114,8 +115,15 @@ FIXED = (
     "output",
     "answer",
     "no_answer",
+    "seed",
+    "cost",
+    "started",
+    "ended",
+    "observations",
 )
 """The first columns of every CSV file and data frame."""
+OLDEST = FIXED[: FIXED.index("seed")]
+"""The columns that exports of every release begin with."""
 
 COMMON = (
     "slice",
@@ -129,6 +137,8 @@ COMMON = (
     "input",
     "expected",
     "output",
+    "seed",
+    "cost",
 )
 """Attributes of a trial that rows and records copy unchanged."""
 
@@ -146,7 +156,13 @@ def record(trial: TrialResult, run: str) -> dict[str, Json]:
         "about": dict(trial.about),
         "artifacts": [asdict(artifact) for artifact in trial.artifacts],
         "metadata": dict(trial.metadata),
+        "observations": _observations(trial),
     }
+
+
+def _observations(trial: TrialResult) -> list[Json]:
+    """What the agent logged, as JSON objects."""
+    return [asdict(one) | {"at": stamp(one.at)} for one in trial.observations]
 
 
 def _scored(score: Score) -> dict[str, Json]:
@@ -159,7 +175,14 @@ def _common(trial: TrialResult, run: str) -> dict[str, Json]:
     names = {"run": run, "trial": trial.id, "agent": trial.agent, "case": trial.case_id}
     found = None if trial.found is None or trial.no_answer else trial.found.value
     answer = {"answer": found, "no_answer": trial.no_answer or None}
-    return names | {name: getattr(trial, name) for name in COMMON} | {"state": str(trial.state)} | answer
+    times = {"started": _moment(trial.started), "ended": _moment(trial.ended)}
+    common = {name: getattr(trial, name) for name in COMMON}
+    return names | common | {"state": str(trial.state)} | answer | times
+
+
+def _moment(at: float | None) -> str | None:
+    """A time as ISO 8601 text in UTC."""
+    return None if at is None else stamp(at)
 
 
 def _failure(failure: Failure | None) -> dict[str, str] | None:
@@ -183,7 +206,7 @@ def flat(trial: TrialResult, run: str) -> dict[str, Json]:
     """A trial as one flat row; columns after the fixed ones depend on factors, scores and metrics."""
     broken = {row.score: _line(row.failure) for row in failures(trial) if row.score}
     row = _common(trial, run) | {"failure": _line(trial.failure), "failed_scores": broken or None}
-    row["reused_from"] = trial.reused_from or None
+    row |= {"reused_from": trial.reused_from or None, "observations": _observations(trial) or None}
     row |= {f"condition.{name}": value for name, value in trial.condition.items()}
     row |= {f"metric.{name}": value for name, value in trial.metrics.items()}
     for score in trial.scores.values():

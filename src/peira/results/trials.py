@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from peira.core.ids import Json
-from peira.core.log.events import TERMINAL, Artifact, Failure, State
+import peira.results as results
+from peira.core.contracts import Store
+from peira.core.ids import Json, canonical, seed_of
+from peira.core.log.events import IMPORTED, TERMINAL, Artifact, Failure, State
 from peira.core.transforms import NoAnswer
 from peira.core.verdicts import NoVerdict, is_reason, no_verdict
 from peira.evaluators.scores import LARGEST
+from peira.spec.case import is_input_digest
+
+if TYPE_CHECKING:
+    from peira.results.history import LogEntry, RunHistory, TrialHistory
 
 FAILED = TERMINAL - {State.succeeded}
 """Terminal states other than success; a state that is neither here nor succeeded is not terminal."""
+
+INPUT_SHOWN = 40
+"""The most characters of an input in the label of a case."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 """An immutable empty mapping."""
@@ -45,13 +55,41 @@ class FoundAnswer(msgspec.Struct, frozen=True):
     failure: Failure | None = None
 
 
+class TrialHistories:
+    """The histories of trials; `reading` opens the store for reading.
+
+    Equal to any other, and short in print: what it says of a trial follows from the trial's id and run.
+    """
+
+    def __init__(self, reading: Callable[[], AbstractContextManager[Store]]) -> None:
+        self._reading = reading
+        self._logs: dict[str, RunHistory] = {}
+
+    def of(self, trial: str, run: str) -> TrialHistory:
+        """The history of a trial in the run that executed it; reads that run's log at first use."""
+        if run not in self._logs:
+            with self._reading() as store:
+                self._logs[run] = results.history.RunHistory(store, run)
+        return self._logs[run].of(trial)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TrialHistories)
+
+    def __hash__(self) -> int:
+        return hash(TrialHistories)
+
+    def __repr__(self) -> str:
+        return "..."
+
+
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     """One trial with its scores; conditions use the labels of levels, where they have one.
 
     `reused` says that another run executed it; `reused_from` names the trial whose result was taken over when
     a factor was added at its baseline. `found` is the result of the study's transform, None without one. An
     `anchor` is a repetition of the study's first trial to detect drift and is in no mean. `block` and `plot`
-    are those of the design.
+    are those of the design. `took` is in seconds, None if unknown (of an imported output). `executed_by` is
+    the run that executed it, whose log `histories` reads when times or observations are asked for.
     """
 
     id: str
@@ -68,7 +106,7 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Mapping[str, float] = NOTHING
     artifacts: tuple[Artifact, ...] = ()
     about: Mapping[str, str] = NOTHING
-    took: float = 0.0
+    took: float | None = 0.0
     attempts: int = 0
     reused: bool = False
     reused_from: str = ""
@@ -80,6 +118,39 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     block: str = ""
     plot: str = ""
     found: FoundAnswer | None = None
+    executed_by: str = ""
+    histories: TrialHistories | None = None
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of its random generators; None for an imported output."""
+        return None if self.imported else seed_of(self.reused_from or self.id)
+
+    @property
+    def started(self) -> float | None:
+        """When its last attempt started, in seconds since 1970; None if unknown."""
+        return self._history.started if self._history else None
+
+    @property
+    def ended(self) -> float | None:
+        """When it ended, in seconds since 1970; None if it did not, or if that is unknown."""
+        return self._history.ended if self._history else None
+
+    @property
+    def observations(self) -> tuple[LogEntry, ...]:
+        """What its agent logged, in order, in all attempts."""
+        return self._history.observations if self._history else ()
+
+    @property
+    def recorded(self) -> TrialHistory | None:
+        """Its history in the run that recorded its result; None if it has none, or that is unknown."""
+        known = self.histories is not None and self.executed_by
+        return self.histories.of(self.id, self.executed_by) if known and self.histories else None
+
+    @property
+    def _history(self) -> TrialHistory | None:
+        """Its history; an imported output was recorded here, but not made here."""
+        return None if self.imported else self.recorded
 
     @property
     def answer(self) -> Json | NoAnswer:
@@ -93,13 +164,35 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cost(self) -> float | None:
-        """US dollars for its calls when they were bought; None if a price is unknown."""
-        return self.metrics.get("cost") if self.metrics.get("calls") else 0.0
+        """US dollars: of its calls when they were bought, or as its agent reported; None if unknown."""
+        known = self.metrics.get("cost")
+        unknown = self.imported or bool(self.metrics.get("calls"))
+        return known if known is not None else None if unknown else 0.0
+
+    @property
+    def imported(self) -> bool:
+        """Whether the output was made elsewhere and imported: what is not recorded of it is unknown."""
+        return IMPORTED in self.about
 
     @property
     def spent(self) -> float | None:
-        """US dollars for its calls in this run; 0 if the trial was reused."""
-        return 0.0 if self.reused or not self.metrics.get("calls") else self.metrics.get("spent")
+        """US dollars for it in this run; 0 if the trial was reused."""
+        if self.reused:
+            return 0.0
+        return self.metrics.get("spent") if self.metrics.get("calls") else self.cost
+
+    @property
+    def case_label(self) -> str:
+        """Its case as people are shown it: its id, and the input's beginning if the id is a digest of it."""
+        if not is_input_digest(self.case_id, self.input):
+            return self.case_id
+        text = self.input if isinstance(self.input, str) else canonical(self.input).decode()
+        line = " ".join(text.split())
+        return (
+            f"{self.case_id} {line[: INPUT_SHOWN - 1]}…"
+            if len(line) > INPUT_SHOWN
+            else f"{self.case_id} {line}"
+        )
 
     @property
     def unit(self) -> tuple[str, str]:

@@ -17,6 +17,8 @@ TESTS = (
     *("paired t", "permutation", "wilcoxon", "sign", "mcnemar", "mcnemar conditional"),
     *("welch", "mann-whitney", "proportions"),
 )
+NEEDS_MARGIN = ("equivalent", "not_less", "not_greater")
+"""Directions of hypotheses that say nothing without a margin."""
 CORRECTIONS = ("none", "holm", "bh", "bonferroni", "dunnett", "tukey")
 
 
@@ -46,6 +48,10 @@ class Hypothesis(Value):
     With a direction, each level named is greater (or less) than the next; one level alone, than all others.
     "different" holds when any two of the levels differ. Without an outcome it is the primary one. `alpha`,
     where it is said, goes before that of the plan.
+
+    A `margin` makes "greater" and "less" claim a difference of more than that. "equivalent" claims that any
+    two of the levels differ by less than the margin, "not_less" (non-inferiority) that none is less than the
+    next by the margin, and "not_greater" the same for an outcome that is to be small.
     """
 
     id: Name
@@ -53,7 +59,8 @@ class Hypothesis(Value):
     outcome: str = ""
     factor: str = ""
     levels: tuple[Plain, ...] = ()
-    direction: Literal["greater", "less", "different"] = "different"
+    direction: Literal["greater", "less", "different", "equivalent", "not_less", "not_greater"] = "different"
+    margin: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     alpha: float = Field(default=0.05, gt=0, lt=1)
     description: str = ""
 
@@ -66,9 +73,14 @@ class Hypothesis(Value):
 
     @model_validator(mode="after")
     def _says_of_what(self) -> Hypothesis:
-        """Refuse levels without a factor."""
-        if self.levels and not self.factor:
-            raise Invalid("factor: is missing, and levels belong to one")
+        """Refuse levels without a factor, and margins where there can be none or must be one."""
+        problems = ["factor: is missing, and levels belong to one"] if self.levels and not self.factor else []
+        if self.direction == "different" and self.margin is not None:
+            problems.append("margin: goes with a direction: greater, less, equivalent, not_less, not_greater")
+        if self.direction in NEEDS_MARGIN and self.margin is None:
+            problems.append(f"margin: is missing; {self.direction} says by how much at most")
+        if problems:
+            raise Invalid(problems)
         return self
 
 

@@ -7,7 +7,7 @@ to a study. This module also finds local copies of data sets, and registered ben
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -101,15 +101,20 @@ class Benchmark(Value):
         slices: str | Sequence[str] | None = None,
         data: str | Path | None = None,
         seed: int = 0,
+        parameters: Mapping[str, Json] | None = None,
+        system: str | None = None,
         **study: Any,
     ) -> Study:
         """The study of these models on this benchmark; Invalid holds every problem.
 
         `limit` is the size of a random sample of the cases. `variants` are names of prompts, or "all". `data`
-        is a local copy: a file, or a folder in which the names of files contain the name of the split. Any
-        other field of a study (repeats, budget, name, ...) is given by name.
+        is a local copy: a file, or a folder in which the names of files contain the name of the split.
+        `parameters` of the requests (temperature, max_tokens, ...) and the `system` prompt override those of
+        the prompts. Any other field of a study (repeats, budget, name, ...) is given by name.
         """
-        models, prompts = _several(model), self._chosen_prompts(variants)
+        given = {name: value for name, value in (parameters or {}).items() if value is not None}
+        models = _several(model)
+        prompts = [_overridden(prompt, given, system) for prompt in self._chosen_prompts(variants)]
         if not models:
             raise Invalid(f"model: {self.name} needs one to ask: --model NAME, or compile(model=...)")
         query = self._asked(slices, data).model_copy(update={"seed": seed})
@@ -176,6 +181,14 @@ class Benchmark(Value):
 def _several(given: str | Sequence[str] | None) -> tuple[str, ...]:
     """None, one text or several, as a tuple."""
     return () if given is None else (given,) if isinstance(given, str) else tuple(given)
+
+
+def _overridden(prompt: Prompt, parameters: Mapping[str, Json], system: str | None) -> Prompt:
+    """The prompt with other parameters and another system prompt, where they are given."""
+    changes: dict[str, Any] = {} if system is None else {"system": system}
+    if parameters:
+        changes["parameters"] = {**prompt.parameters, **parameters}
+    return prompt.model_copy(update=changes) if changes else prompt
 
 
 def _level(prompt: Prompt, examples: list[Json]) -> Json:

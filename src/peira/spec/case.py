@@ -148,6 +148,13 @@ def case_ids(cases: Iterable[Case]) -> list[str]:
     return [case.id if case.id is not None else _occurrence(met, case.input) for case in cases]
 
 
+def is_input_digest(id: str, value: Json) -> bool:
+    """Whether a case's id is not given but made of the digest of its input."""
+    name, _, number = id.partition("-")
+    made = name == digest_bytes(canonical(value))[:ID_DIGITS]
+    return made and (not number or number.isdecimal())
+
+
 def _occurrence(met: Counter[str], value: Json) -> str:
     """The digest of the input, with a number from its second occurrence on."""
     name = digest_bytes(canonical(value))[:ID_DIGITS]

@@ -21,6 +21,9 @@ from peira.errors import Invalid
 from peira.spec.agents import AgentKind
 from peira.spec.modules import Missing, reference
 
+ANSWER, TRANSFORM = "answer", "transform"
+"""The evaluator that has a transform of its own, and the option by which any other gets one."""
+
 
 def as_evaluator(given: Any) -> Evaluator:
     """The evaluator that a study's value stands for; Invalid if it stands for none."""
@@ -64,12 +67,26 @@ def _named(name: str, options: dict[str, Any]) -> Evaluator:
     """Make the evaluator of this name."""
     if name == "function":
         raise Invalid("write a function as file.py:name")
+    if TRANSFORM in options and name != ANSWER:
+        rest = {key: value for key, value in options.items() if key not in (TRANSFORM, "label")}
+        label = options.get("label", name)
+        evaluator = {"name": name, **rest} if rest else name
+        return _make(ANSWER, transform=options[TRANSFORM], evaluator=evaluator, label=label)
     return _make(name, **options)
 
 
 def _make(kind: str, /, **options: Any) -> Evaluator:
-    """Make the evaluator of this kind with its options."""
-    evaluator: Evaluator = named.made("evaluator", kind, options)
+    """Make the evaluator of this kind with its options.
+
+    A factory may also return a plain function of any of output, expected, case and trial: the evaluator then
+    has the factory's name, and its options are part of its identity.
+    """
+    made: Any = named.made("evaluator", kind, options)
+    if isinstance(made, Evaluator):
+        return made
+    if not callable(made):
+        raise Invalid(f"{kind}: its factory returned {made!r}, which is neither an evaluator nor a function")
+    evaluator: Evaluator = registry.make("evaluator", "function", fn=made, name=kind, options=options)
     return evaluator
 
 

@@ -1,8 +1,11 @@
-"""The project file `peira.toml`: settings for every study in a folder and its subfolders."""
+"""The project file `peira.toml` (or `peira.json`): settings for every study in a folder and below."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from peira.spec.study import Study
 
 FILE = "peira.toml"
+FILES = (FILE, "peira.json")
+"""The names of project files."""
 STORE = ".peira/peira.db"
 LOCAL = "local"
 """The default runner."""
@@ -57,12 +62,19 @@ class Project(Value):
     plugins: Texts = ()
 
     @classmethod
-    def find(cls, start: Path | None = None) -> Project:
-        """The project of `start` (default: the working folder): the nearest file, searching upwards."""
-        here = (start or Path()).resolve()
-        for folder in (here, *here.parents):
-            if (folder / FILE).is_file():
-                return cls.read(folder / FILE)
+    def find(cls, start: object = None) -> Project:
+        """The project of a folder, or of a study's file: the nearest project file, searching upwards.
+
+        If `start` is neither, or the file of a study has no project file above it, it is searched from the
+        working folder. A file that `named_project` names goes before all.
+        """
+        if (named := _named.get()) is not None:
+            return cls.read(named)
+        here = start.resolve() if isinstance(start, Path) and start.is_dir() else Path().resolve()
+        for first in dict.fromkeys((_folder_of(start) or here, here)):
+            for folder in (first, *first.parents):
+                if (file := project_file(folder)) is not None:
+                    return cls.read(file)
         return cls(folder=here)
 
     @classmethod
@@ -118,6 +130,48 @@ class Project(Value):
                 problems += [join(f"{FILE}: plugins[{i}]", problem) for problem in error.problems]
         if problems:
             raise Invalid(problems)
+
+
+_named: ContextVar[Path | None] = ContextVar("peira_project", default=None)
+
+
+@contextmanager
+def named_project(path: str | None) -> Iterator[None]:
+    """Use this project file, or that of this folder, instead of searching for one; None searches.
+
+    Raises Invalid if there is none.
+    """
+    token = _named.set(_project_named(path) if path else None)
+    try:
+        yield
+    finally:
+        _named.reset(token)
+
+
+def _project_named(path: str) -> Path:
+    """The project file at a path, or in the folder at a path."""
+    place = Path(path).resolve()
+    found = project_file(place) if place.is_dir() else place if place.is_file() else None
+    if found is None:
+        raise Invalid(f"project: there is no {' or '.join(FILES)} at {path}")
+    return found
+
+
+def project_file(folder: Path) -> Path | None:
+    """The project file in a folder; None if there is none. Raises Invalid if there are two."""
+    found = [folder / name for name in FILES if (folder / name).is_file()]
+    if len(found) > 1:
+        raise Invalid(f"{folder}: {' and '.join(FILES)} are both there; keep one")
+    return found[0] if found else None
+
+
+def _folder_of(study: object) -> Path | None:
+    """The folder of a study that is given by its file, as file.py or file.py:name; None if it is not."""
+    if not isinstance(study, (str, Path)):
+        return None
+    text = str(study)
+    file = Path(text.rpartition(":")[0] if ".py:" in text else text)
+    return file.resolve().parent if file.suffix and file.is_file() else None
 
 
 def runner_problem(name: str) -> str:

@@ -218,8 +218,12 @@ def _aims(study: Study, names: _Names, evaluators: frozenset[str]) -> Iterator[s
     outcomes = {outcome.name for outcome in study.outcomes}
     hypotheses = {hypothesis.id for hypothesis in study.hypotheses}
     measured = outcomes | evaluators
+    planned = {name for plan in study.analysis_plans for name in plan.outcomes}
+    wanted = planned | {hypothesis.outcome for hypothesis in study.hypotheses}
+    measured |= {name for name in wanted if is_part(name, evaluators)}
     for outcome in study.outcomes:
-        if outcome.judged_by and outcome.judged_by not in evaluators:
+        judge = outcome.judged_by
+        if judge and judge not in evaluators and not is_part(judge, evaluators):
             hint = nearest(outcome.judged_by, evaluators)
             yield f"outcomes.{outcome.name}: there is no evaluator {outcome.judged_by!r}{hint}"
     for h in study.hypotheses:
@@ -241,6 +245,11 @@ def _aims(study: Study, names: _Names, evaluators: frozenset[str]) -> Iterator[s
     yield from _duplicates("outcomes", [outcome.name for outcome in study.outcomes])
     yield from _duplicates("hypotheses", [h.id for h in study.hypotheses])
     yield from _duplicates("analysis_plans", [plan.name for plan in study.analysis_plans])
+
+
+def is_part(name: str, evaluators: Iterable[str]) -> bool:
+    """Whether a name is that of a part (`judge.tone`) or of a category (`judge=curt`) of a score."""
+    return any(name.startswith((f"{evaluator}.", f"{evaluator}=")) for evaluator in evaluators)
 
 
 def _unknown(path: str, what: str, given: Iterable[str], known: Iterable[str]) -> Iterator[str]:

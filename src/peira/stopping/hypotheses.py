@@ -59,6 +59,8 @@ class Decided(Value):
         for h in followed:
             if not h.factor or ":" in h.factor or h.factor == "cases":
                 yield f"hypotheses: {h.id} cannot be followed: it must compare levels of one factor"
+            elif h.margin is not None:
+                yield f"hypotheses: {h.id} cannot be followed: it has a margin, which is tested at the end"
             elif h.direction != "different" and not h.levels:
                 yield f"hypotheses: {h.id} does not say which level of {h.factor} is {h.direction}"
         if len({h.outcome for h in followed}) > 1:

@@ -19,6 +19,7 @@ with lazy_imports(__name__, "BUILT_IN", "register") as _names:
     from peira.transforms.taxonomy import error_taxonomy as error_taxonomy
     from peira.transforms.text import choice_letter as choice_letter
     from peira.transforms.text import first_line as first_line
+    from peira.transforms.text import first_number as first_number
     from peira.transforms.text import identity as identity
     from peira.transforms.text import last_line as last_line
     from peira.transforms.text import last_number as last_number

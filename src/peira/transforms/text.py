@@ -1,6 +1,7 @@
 """Transforms of texts: lines, patterns, normalisation, numbers and choices.
 
-`identity`, `regex`, `first_line`, `last_line`, `normalise`, `last_number`, `number_after`, `choice_letter`.
+`identity`, `regex`, `first_line`, `last_line`, `normalise`, `first_number`, `last_number`,
+`number_after`, `choice_letter`.
 """
 
 from __future__ import annotations
@@ -130,6 +131,19 @@ def _last(output: Json, percent: Percent) -> Json | NoAnswer:
     if is_number(output):
         return output
     return _given(last_quantity(output) if isinstance(output, str) else None, percent)
+
+
+def first_number(percent: Percent = "keep") -> Extraction:
+    """The first number in the text, as a number; it is read as by `last_number`."""
+    one_of("first_number", "percent", percent, PERCENT)
+    return Extraction("first_number", partial(_first, percent=percent), (("percent", percent),))
+
+
+def _first(output: Json, percent: Percent) -> Json | NoAnswer:
+    """The first number of an output."""
+    if is_number(output):
+        return output
+    return _given(next(quantities(output), None) if isinstance(output, str) else None, percent)
 
 
 def number_after(marker: str, last: bool = True, percent: Percent = "keep") -> Extraction:

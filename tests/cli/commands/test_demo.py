@@ -1,5 +1,13 @@
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from peira.cli.commands.init import starter
+
 
 def test_the_demonstration_shows_what_it_says(peira, folder):
     done = peira("demo", "--store", "shown/demo.db", "--model", "scripted:")
@@ -12,7 +20,7 @@ def test_the_demonstration_shows_what_it_says(peira, folder):
 def test_every_command_it_tells_to_try_works(peira, folder):
     told = peira("demo", "--store", "shown/demo.db", "--model", "scripted:").out.partition("Try next:")[2]
     commands = [line.partition("#")[0].split()[1:] for line in told.strip().splitlines()]
-    assert len(commands) == 3
+    assert len(commands) == 5
     for words in commands:
         done = peira(*words)
         assert done.code == 0, done.err
@@ -31,3 +39,27 @@ def test_it_writes_over_nothing(peira, folder):
     (folder / "demo.db").write_text("mine")
     assert peira("demo", "--store", "demo.db").code == 2
     assert (folder / "demo.db").read_text() == "mine"
+
+
+def test_without_the_model_its_recorded_answers_are_replayed(peira, folder):
+    (folder / "peira.toml").write_text("")
+    (folder / "shown").mkdir()
+    (folder / "shown" / "small_model.py").write_text(starter("small_model.py"))
+    (folder / "shown" / "small_model.jsonl").write_text(starter("small_model.jsonl"))
+    (folder / "shown" / "peira.toml").write_text('[models]\ndemo = "replay:shown/small_model.jsonl"\n')
+    done = peira("run", "shown/small_model.py", "--json").document
+    assert done["counts"]["succeeded"] == 96
+    means = [row["mean"] for row in done["table"]["rows"]]
+    assert len(set(means)) > 1
+    assert all(0.2 < mean < 0.9 for mean in means)
+
+
+def test_what_it_prints_can_be_typed_where_peira_is_not_on_the_path(folder: Path) -> None:
+    program = Path(sys.executable).with_name("peira")
+    environment = {**os.environ, "PATH": "/usr/bin:/bin"}
+    command = [str(program), "demo", "--store", "shown/demo.db", "--model", "scripted:"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    told = done.stdout.partition("Try next:")[2].strip().splitlines()
+    for line in told[:2]:
+        again = re.sub(r"      #.*", "", line).strip()
+        subprocess.run(again, shell=True, cwd=folder, env=environment, capture_output=True, check=True)

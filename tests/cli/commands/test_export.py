@@ -41,7 +41,10 @@ def test_a_document_says_where_it_is(peira, ran) -> None:
     ("words", "problem"),
     [
         ((), "-o: say where to write"),
-        (("-o", "results"), "results: the format is not clear from the name; say which: artifact, csv"),
+        (
+            ("-o", "results"),
+            "results: the format is not clear from the name; say which: artifact, attachments",
+        ),
         (("-o", "x.csv", "--format", "cvs"), "no export 'cvs'; did you mean 'csv'?"),
         (("-o", "capitals.py", "--format", "csv"), "capitals.py is there and is no such export"),
         (("-o", "no/x.csv"), "no/x.csv: there is no folder no"),

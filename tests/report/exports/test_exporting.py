@@ -42,7 +42,7 @@ def test_the_format_is_meant_by_the_name(name: str, format: str) -> None:
 
 @pytest.mark.parametrize("name", ["results", "r.txt", ".csv", "csv"])
 def test_a_name_that_means_no_format_is_refused_with_all_there_are(name: str, tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match="say which: artifact, csv, csv-long, excel, hf"):
+    with pytest.raises(Invalid, match="say which: artifact, attachments, csv, csv-long, excel, hf"):
         one().export(tmp_path / name)
 
 

@@ -143,11 +143,7 @@ def _needed(contrast: Contrast) -> str:
     return f"; you would need about {contrast.more_cases:,} more {contrast.unit}s to tell these apart"
 
 
-def probability_text(p: float | None) -> str:
-    """A probability with three decimals, or "< 0.001" and "> 0.999" at the ends."""
-    if p is None:
-        return "-"
-    return "< 0.001" if p < 0.001 else "> 0.999" if p > 0.999 else f"{p:.3f}"
+probability_text = layout.probability
 
 
 @dataclass(frozen=True)

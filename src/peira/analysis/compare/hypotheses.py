@@ -16,6 +16,7 @@ from peira.analysis.compare.comparison import Contrast
 from peira.analysis.compare.contrasts import ComparisonOptions, contrast
 from peira.analysis.compare.difference import Differences
 from peira.analysis.compare.family import ADJUST, simultaneous
+from peira.analysis.compare.margins import claim, margin_evidence
 from peira.analysis.compare.sides import Levels, Pair, levels_of
 from peira.analysis.table.measures import Measured, measure
 from peira.analysis.value import ResultValue, TextGrid
@@ -54,11 +55,14 @@ class Finding:
     opposite: float | None = None
     reason: str = ""
     contrasts: tuple[Contrast, ...] = ()
+    claim: str = ""
+    """What is claimed of a margin, as text."""
 
     @property
     def sentence(self) -> str:
         """The verdict and its reason, as one sentence."""
-        detail = f" ({self.statement})" if self.statement else ""
+        said = ", ".join(filter(None, (self.statement, self.claim)))
+        detail = f" ({said})" if said else ""
         return f"{self.hypothesis}{detail} is {self.verdict}: {self._why()}."
 
     def _why(self) -> str:
@@ -67,6 +71,7 @@ class Finding:
             return self.reason
         corrected = f", {self.correction} over the plan" if self.correction not in ("", "none") else ""
         how = "; ".join(dict.fromkeys(one.test for one in self.contrasts if one.test))
+        how = "one-sided tests of the margin" if self.claim else how
         return f"p = {self.adjusted:.3g} at alpha {self.alpha:g} ({how}{corrected})"
 
 
@@ -192,9 +197,8 @@ def _family(
 ) -> list[Finding]:
     """Test the hypotheses of one plan and adjust them as one family."""
     questions = [_resolve(trials, aims, plan, hypothesis) for hypothesis in family]
-    tested = (
-        _jointly(questions, plan) if plan.correction in JOINT else [_test(one, plan) for one in questions]
-    )
+    joint = plan.correction in JOINT and all(one.margin is None for one in questions)
+    tested = _jointly(questions, plan) if joint else [_test(one, plan) for one in questions]
     if adjust := ADJUST.get(plan.correction):
         for_it, against = adjust([one.p for one in tested]), adjust([one.opposite for one in tested])
         tested = [
@@ -219,6 +223,7 @@ class HypothesisPairs:
     factor: str = ""
     measured: Measured | None = None
     pairs: tuple[Pair, ...] = ()
+    margin: float | None = None
 
 
 def _resolve(
@@ -228,6 +233,7 @@ def _resolve(
     alpha = hypothesis.alpha if plan is alone() or "alpha" in hypothesis.model_fields_set else plan.alpha
     name = "" if plan is alone() else plan.name
     empty = Finding(hypothesis.id, hypothesis.statement, name, alpha, plan.correction)
+    empty = replace(empty, claim=claim(hypothesis.direction, hypothesis.margin))
     if not hypothesis.factor:
         return HypothesisPairs(replace(empty, reason="it names no factor, so there is nothing to compare"))
     try:
@@ -236,7 +242,8 @@ def _resolve(
     except (Invalid, Unknown) as error:
         return HypothesisPairs(replace(empty, reason=_line(error)))
     empty = replace(empty, outcome=measured.name)
-    return HypothesisPairs(empty, hypothesis.direction, hypothesis.factor, measured, pairs)
+    margin = hypothesis.margin
+    return HypothesisPairs(empty, hypothesis.direction, hypothesis.factor, measured, pairs, margin)
 
 
 def _line(error: PeiraError) -> str:
@@ -252,7 +259,7 @@ def _pairs(hypothesis: Hypothesis, there: Levels) -> list[Pair]:
     named, every = [there.named(level) for level in hypothesis.levels], list(there.sides.values())
     if len(named) == 1:
         return [(named[0], other) for other in every if other is not named[0]]
-    if hypothesis.direction == "different":
+    if hypothesis.direction in ("different", "equivalent"):
         return list(combinations(named or every, 2))
     if not named:
         raise Invalid(f"it does not say which level of {hypothesis.factor} is {hypothesis.direction}")
@@ -267,6 +274,8 @@ def _test(question: HypothesisPairs, plan: AnalysisPlan) -> Finding:
     """
     if question.measured is None or not question.pairs:
         return replace(question.empty, reason=question.empty.reason or "there are no two levels to compare")
+    if question.margin is not None:
+        return _margin_test(question, plan, question.margin)
     for_it, against = SIDES[question.direction]
     try:
         found = _contrasts(question, plan, for_it)
@@ -276,6 +285,27 @@ def _test(question: HypothesisPairs, plan: AnalysisPlan) -> Finding:
     except Invalid as error:
         return replace(question.empty, reason=_line(error))
     return _completed(question, found, _decisive(found, question.direction), opposite)
+
+
+def _margin_test(question: HypothesisPairs, plan: AnalysisPlan, margin: float) -> Finding:
+    """Test a hypothesis with a margin; it must hold for every pair, so the largest p-value decides."""
+    if plan.test or plan.correction in JOINT:
+        way = plan.test or plan.correction
+        why = f"a margin is tested by the interval that fits the data, and not by {way}"
+        return replace(question.empty, reason=why)
+    assert question.measured is not None
+    found = _contrasts(question, plan, "two-sided")
+    differences, alpha = Differences(question.measured), question.empty.alpha
+    sides = [differences.between(*pair, question.factor) for pair in question.pairs]
+    chances = [margin_evidence(one, question.direction, margin, alpha) for one in sides]
+    for_it, against = ([one[at] for one in chances] for at in (0, 1))
+    return _completed(question, found, _largest(for_it), _largest(against))
+
+
+def _largest(chances: Sequence[float | None]) -> float | None:
+    """The largest p-value; None if one is unknown."""
+    known = [p for p in chances if p is not None]
+    return max(known) if known and len(known) == len(chances) else None
 
 
 def _contrasts(question: HypothesisPairs, plan: AnalysisPlan, alternative: Alternative) -> list[Contrast]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
-from peira.analysis.table.groups import Unit, check_names, key_of, label_of
+from peira.analysis.table.groups import Unit, check_names, groupable, key_of, label_of
 from peira.analysis.table.measures import Measured, Observation
 from peira.core.ids import Json, canonical
 from peira.core.registry import nearest
@@ -214,8 +214,7 @@ class Levels:
 def levels_of(measured: Measured, by: str) -> Levels:
     """The sides of all levels of a factor or attribute."""
     trials = [one.trial for one in measured.observations]
-    factors = {name for trial in trials for name in trial.condition}
-    check_names([by], factors, {name for trial in trials for name in trial.scores})
+    check_names([by], groupable(trials), {name for trial in trials for name in trial.scores})
     by_level: dict[LabelKey, list[Observation]] = {}
     shown: dict[LabelKey, str] = {}
     for one in measured.observations:
@@ -257,7 +256,7 @@ def grouped(seen: Sequence[Observation], by: Sequence[str]) -> Grouped:
 
     Raises Unknown for a name that is not a factor or attribute.
     """
-    check_names(by, {name for one in seen for name in one.trial.condition}, ())
+    check_names(by, groupable(one.trial for one in seen), ())
     by_key: dict[tuple[LabelKey, ...], list[Observation]] = {}
     for one in seen:
         key = tuple(key_of(label_of(one.trial, name)) for name in by)

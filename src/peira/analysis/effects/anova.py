@@ -49,7 +49,7 @@ class Anova(ResultValue):
     def grids(self) -> list[TextGrid]:
         """One row per source, and the error."""
         rows = [
-            [s.term, str(s.df), f"{s.squares:.6g}", layout.number(s.f, ".4g"), layout.number(s.p, ".4g")]
+            [s.term, str(s.df), f"{s.squares:.6g}", layout.number(s.f, ".4g"), layout.probability(s.p)]
             for s in self.sources
         ]
         rows.append(["error", str(self.error_df), f"{self.error_squares:.6g}", "-", "-"])

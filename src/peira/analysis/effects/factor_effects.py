@@ -103,7 +103,8 @@ class Effects(ResultValue):
     def _effects(self) -> TextGrid:
         """The table of effects."""
         rows = [
-            [e.term, e.label, layout.interval(*_bounds(e.estimate)), layout.number(e.p)] for e in self.effects
+            [e.term, e.label, layout.interval(*_bounds(e.estimate)), layout.probability(e.p)]
+            for e in self.effects
         ]
         header = ["effect", "levels", f"change in {self.score} [{100 * self.level:g}% interval]", "p"]
         return TextGrid(header, rows)

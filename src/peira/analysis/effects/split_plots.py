@@ -84,7 +84,8 @@ class Strata(ResultValue):
                     one.term,
                     str(one.df),
                     f"{one.squares:.6g}",
-                    *(layout.number(value, ".4g") for value in (one.f, one.df_error, one.p)),
+                    *(layout.number(value, ".4g") for value in (one.f, one.df_error)),
+                    layout.probability(one.p),
                 ]
                 for one in own
             ]

@@ -139,7 +139,7 @@ class Surface(ResultValue):
             [
                 c.term,
                 layout.interval(c.estimate.mean, c.estimate.low, c.estimate.high),
-                layout.number(c.p),
+                layout.probability(c.p),
             ]
             for c in self.coefficients
         ]

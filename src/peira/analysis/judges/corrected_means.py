@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from peira.analysis.judges.agreement import FEW
 from peira.analysis.judges.labels import Rating, Ratings
-from peira.analysis.table.groups import Unit, check_names, key_of, label_of
+from peira.analysis.table.groups import Unit, check_names, groupable, key_of, label_of
 from peira.analysis.value import ResultValue, TextGrid
 from peira.core.ids import Json
 from peira.core.registry import nearest
@@ -76,7 +76,7 @@ def corrected(
     """
     _check(found, method, level)
     by = tuple(dict.fromkeys(by))
-    check_names(by, {name for one in found.every for name in one.trial.condition}, {found.score})
+    check_names(by, groupable(one.trial for one in found.every), {found.score})
     groups: dict[tuple[str | bytes, ...], list[Rating]] = {}
     for one in found.every:
         groups.setdefault(tuple(key_of(label_of(one.trial, name)) for name in by), []).append(one)

@@ -17,7 +17,7 @@ import numpy as np
 
 from peira.analysis.compare.difference import Differences
 from peira.analysis.compare.sides import LabelKey, Side, side, unique
-from peira.analysis.table.groups import check_names, key_of, label_of
+from peira.analysis.table.groups import check_names, groupable, key_of, label_of
 from peira.analysis.table.measures import Measured, Observation, measure
 from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
@@ -65,6 +65,8 @@ class Leaderboard(ResultValue):
     entries: tuple[LeaderboardEntry, ...]
     wins: tuple[tuple[int, ...], ...] = ()
     notes: tuple[str, ...] = ()
+
+    keys = 2
 
     @property
     def sentence(self) -> str:
@@ -221,8 +223,7 @@ def leaderboard(
     found = [trial for trial in trials if not trial.anchor]
     measured = measure(found, score)
     names = tuple(by) or varying(found)
-    factors = {name for trial in found for name in trial.condition}
-    check_names(names, factors, {name for trial in found for name in trial.scores})
+    check_names(names, groupable(found), {name for trial in found for name in trial.scores})
     sign = -1 if lowest_first else 1
     everybody = _entrants(measured, names)
     entrants = sorted((one for one in everybody if one[0].scored), key=lambda one: -sign * _mean(one[1]))

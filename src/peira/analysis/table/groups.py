@@ -7,6 +7,7 @@ sample + failed + without a verdict + not scored`.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +32,16 @@ ATTRIBUTES: Mapping[str, Callable[[TrialResult], Json]] = {
     "cluster": lambda trial: trial.cluster,
     "served": lambda trial: trial.about.get("served"),
 }
-"""What trials can be grouped by besides factors."""
+"""What trials can be grouped by besides factors and the metadata of their cases."""
+METADATA = "metadata."
+"""The prefix of a field of the cases' metadata, needed where a factor or an attribute has its name."""
+
+
+MEASURES: Mapping[str, Callable[[TrialResult], float | None]] = {
+    "took": lambda trial: trial.took,
+    "cost": lambda trial: trial.cost,
+}
+"""Measures that every trial has: seconds, and US dollars; None if unknown."""
 
 
 @dataclass
@@ -63,6 +73,8 @@ class Group:
     texts: dict[str, Sample[str]] = field(default_factory=dict)
     failed_scores: Counter[str] = field(default_factory=Counter)
     no_verdicts: Counter[str] = field(default_factory=Counter)
+    measured: Sample[float] = field(default_factory=Sample)
+    unmeasured: list[Unit] = field(default_factory=list)
     lost: list[Unit] = field(default_factory=list)
     lost_scores: dict[str, list[Unit]] = field(default_factory=dict)
 
@@ -71,10 +83,12 @@ class Group:
         """The number of trials that succeeded."""
         return self.trials - self.failed - self.unfinished
 
-    def add(self, trial: TrialResult, names: dict[str, dict[str, None]], across: str = "") -> None:
+    def add(
+        self, trial: TrialResult, names: dict[str, dict[str, None]], across: str = "", measure: str = ""
+    ) -> None:
         """Add a trial: count it, and put its scores into the samples.
 
-        `names` collects the parts of scores.
+        `names` collects the parts of scores. `measure` is a metric, or seconds or cost, that is wanted too.
         """
         self.trials += 1
         if trial.state != State.succeeded:
@@ -97,6 +111,19 @@ class Group:
                 sample = self._put(name, value, trial.unit)
                 if across:
                     sample.across.append(key_of(label_of(trial, across)))
+        if measure:
+            self._measure(trial, measure, across)
+
+    def _measure(self, trial: TrialResult, name: str, across: str) -> None:
+        """Put a metric, or a measure that every trial has, into its sample."""
+        value = MEASURES[name](trial) if name in MEASURES else trial.metrics.get(name)
+        if value is None or not math.isfinite(value):
+            self.unmeasured.append(trial.unit)
+            return
+        self.measured.values.append(value)
+        self.measured.units.append(trial.unit)
+        if across:
+            self.measured.across.append(key_of(label_of(trial, across)))
 
     def _put(self, name: str, value: float | str, unit: Unit) -> Sample[float] | Sample[str]:
         """Append a value to the sample of numbers or of texts."""
@@ -114,30 +141,44 @@ class Group:
 class Groups:
     """All groups in order of first appearance, which is the study's order.
 
-    `names` maps each evaluator to the parts of its score.
+    `names` maps each evaluator to the parts of its score, or the measure that was asked for to itself.
+    `metrics` are the names of all metrics, `cases` the labels of cases by id if these are groups.
     """
 
     by: tuple[str, ...]
     groups: tuple[Group, ...]
     names: Mapping[str, tuple[str, ...]]
+    metrics: frozenset[str] = frozenset()
+    cases: Mapping[str, str] = field(default_factory=dict)
 
 
-def gather(trials: Iterable[TrialResult], by: Sequence[str] = (), across: str = "") -> Groups:
-    """Group trials by factors and attributes.
+def gather(
+    trials: Iterable[TrialResult], by: Sequence[str] = (), across: str = "", measure: str = ""
+) -> Groups:
+    """Group trials by factors, attributes and metadata of cases.
 
-    The level of a factor that an agent does not take is None.
+    The level of a factor that an agent does not take is None. If `measure` is not a score but seconds, cost
+    or a metric, it is the only score of the groups.
 
     Anchors are left out. Raises Unknown for a name that is neither a factor nor an attribute.
     """
     by = tuple(dict.fromkeys(by))
     groups: dict[tuple[str | bytes, ...], Group] = {}
     names: dict[str, dict[str, None]] = {}
-    factors: dict[str, None] = {}
+    factors: set[str] = set()
+    metrics: set[str] = set()
+    plain = {*ATTRIBUTES}
+    cases: dict[str, str] = {}
     ranks: list[dict[str | bytes, int]] = [{} for _ in by]
     for trial in trials:
         if trial.anchor:
             continue
-        factors.update(dict.fromkeys(trial.condition))
+        if not plain.issuperset(by) or across:
+            factors |= groupable([trial])
+        if "case" in by and trial.case_id not in cases and "case" not in trial.condition:
+            cases[trial.case_id] = trial.case_label
+        if measure:
+            metrics.update(trial.metrics)
         labels = tuple(label_of(trial, name) for name in by)
         key = tuple(map(key_of, labels))
         for rank, label in zip(ranks, key, strict=True):
@@ -145,20 +186,39 @@ def gather(trials: Iterable[TrialResult], by: Sequence[str] = (), across: str = 
         group = groups.get(key)
         if group is None:
             group = groups[key] = Group(labels)
-        group.add(trial, names, across)
+        group.add(trial, names, across, measure)
     if groups:
         check_names([*by, across] if across else by, factors, names)
     order = sorted(groups, key=lambda key: [rank[label] for rank, label in zip(ranks, key, strict=True)])
     found = [groups[key] for key in order]
-    return Groups(by, tuple(found), {name: tuple(known) or (name,) for name, known in names.items()})
+    parts = {name: tuple(known) or (name,) for name, known in names.items()}
+    known = {*parts, *(part for some in parts.values() for part in some)}
+    if measure and measure not in known and (measure in MEASURES or measure in metrics):
+        for group in found:
+            group.numbers[measure], group.lost_scores[measure] = group.measured, group.unmeasured
+        parts = {measure: (measure,)}
+    return Groups(by, tuple(found), parts, frozenset(metrics), cases)
 
 
 def label_of(trial: TrialResult, name: str) -> Json:
-    """A trial's level of a factor, or its attribute; None if it has none."""
+    """A trial's level of a factor, its attribute, or a field of its case's metadata; None if none."""
     if name in trial.condition:
         return trial.condition[name]
     attribute = ATTRIBUTES.get(name)
-    return attribute(trial) if attribute else None
+    if attribute:
+        return attribute(trial)
+    key = name if name in trial.metadata else name.removeprefix(METADATA)
+    return trial.metadata.get(key)
+
+
+def groupable(trials: Iterable[TrialResult]) -> set[str]:
+    """The names of all factors, and of all fields of the cases' metadata, plain and with their prefix."""
+    factors: set[str] = set()
+    fields: set[str] = set()
+    for trial in trials:
+        factors.update(trial.condition)
+        fields.update(trial.metadata)
+    return factors | fields | {f"{METADATA}{name}" for name in fields}
 
 
 def key_of(label: Json) -> str | bytes:
@@ -170,7 +230,7 @@ def key_of(label: Json) -> str | bytes:
 
 
 def check_names(by: Sequence[str], factors: Iterable[str], scores: Collection[str]) -> None:
-    """Raise Unknown unless every name is a factor or an attribute.
+    """Raise Unknown unless every name is an attribute or among `factors` (see `groupable`).
 
     `scores` are names of scores, for a better message if one of these was given.
     """

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from peira.analysis.table.groups import Group, Groups, LabelKey, Unit, gather
+from peira.analysis.table.groups import MEASURES, Group, Groups, LabelKey, Unit, gather
 from peira.analysis.table.intervals import check_interval_method, mean_by
 from peira.analysis.table.value import Table, TableRow
 from peira.core.ids import Json
@@ -86,11 +86,12 @@ def tabulate(
     if not 0 < level < 1:
         raise Invalid(f"level={level!r} does not lie between 0 and 1")
     check_interval_method(interval)
-    groups = gather(trials, by, across)
+    groups = gather(trials, by, across, score or "")
     shown = [_part(name, evaluator, groups) for name, evaluator in _chosen(groups, score).items()]
     rows = [row for group in groups.groups for row in _rows(group, shown, level, interval)]
     lost = remarks(_losses(groups, shown), level)
-    return Table(groups.by, level, tuple(rows), (*_remarks(groups, shown, rows), *lost, *notes))
+    remarks_below = (*_remarks(groups, shown, rows), *lost, *notes)
+    return Table(groups.by, level, tuple(rows), remarks_below, dict(groups.cases))
 
 
 def _chosen(groups: Groups, score: str | None) -> dict[str, str]:
@@ -100,7 +101,8 @@ def _chosen(groups: Groups, score: str | None) -> dict[str, str]:
     if score is None:
         chosen = {part: name for part, name in parts.items() if part == name or not is_raw(part)}
     if groups.groups and not chosen and score is not None:
-        raise Unknown(f"no score {score!r}{nearest(score, {*parts, *groups.names})}")
+        known = {*parts, *groups.names, *MEASURES, *groups.metrics}
+        raise Unknown(f"no score {score!r}{nearest(score, known)}")
     return chosen
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from peira.analysis.table.groups import MEASURES
 from peira.core.ids import Json
 from peira.core.log.events import State
 from peira.core.registry import nearest
@@ -18,11 +19,8 @@ from peira.core.verdicts import VALUE, is_reason
 from peira.errors import Invalid, Unknown
 from peira.results.trials import TrialResult
 
-TAKEN: dict[str, Callable[[TrialResult], float | None]] = {
-    "took": lambda trial: trial.took,
-    "cost": lambda trial: trial.cost,
-}
-"""Measures that every trial has: seconds, and US dollars (None if a price is unknown)."""
+TAKEN = MEASURES
+"""Measures that every trial has."""
 
 
 @dataclass(frozen=True)

@@ -50,10 +50,16 @@ def _as_one(repeats: Sequence[TrialResult], reduce: Reducer | None) -> TrialResu
         repeat=0,
         scores=_scores(repeats, reduce) if done else NOTHING,
         metrics=_sums(done),
-        took=fsum(trial.took for trial in repeats),
+        took=_time(repeats),
         attempts=sum(trial.attempts for trial in repeats),
         calls=tuple(call for trial in repeats for call in trial.calls),
     )
+
+
+def _time(trials: Sequence[TrialResult]) -> float | None:
+    """The seconds that all of them took; None if that is unknown of one."""
+    known = [trial.took for trial in trials if trial.took is not None]
+    return fsum(known) if len(known) == len(trials) else None
 
 
 def _sums(trials: Sequence[TrialResult]) -> Mapping[str, float]:

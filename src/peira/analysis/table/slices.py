@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from peira.analysis.compare.sides import LabelKey, unique
-from peira.analysis.table.groups import Unit, check_names, key_of, label_of
+from peira.analysis.table.groups import Unit, check_names, groupable, key_of, label_of
 from peira.analysis.table.measures import Observation, measure
 from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
@@ -70,8 +70,7 @@ def slices(
     """
     measured = measure(trials, score)
     seen = [one for one in measured.observations if one.value is not None]
-    factors = {name for one in measured.observations for name in one.trial.condition}
-    check_names([by], factors, ())
+    check_names([by], groupable(one.trial for one in measured.observations), ())
     groups: dict[LabelKey, list[Observation]] = {}
     for one in seen:
         groups.setdefault(key_of(label_of(one.trial, by)), []).append(one)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -125,6 +125,8 @@ class Table(ResultValue):
     level: float
     body: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
+    case_labels: dict[str, str] = field(default_factory=dict)
+    """How cases are displayed, by id, in a table by case."""
 
     nothing = "no trials"
 
@@ -162,8 +164,16 @@ class Table(ResultValue):
         """The header and cells of these column views."""
         level = f"{100 * self.level:g}"
         header = [*map(layout.cell, self.by), *(view.heading.format(level=level) for view in views)]
-        rows = [[*map(layout.cell, row.labels), *(view.cell(row) for view in views)] for row in self.body]
+        rows = [[*self._labels(row), *(view.cell(row) for view in views)] for row in self.body]
         return TextGrid(header, rows)
+
+    def _labels(self, row: TableRow) -> list[str]:
+        """The labels of a row as displayed."""
+        named = zip(self.by, row.labels, strict=True)
+        return [
+            layout.cell(self.case_labels.get(str(label), label) if name == "case" else label)
+            for name, label in named
+        ]
 
     def document(self) -> dict[str, Any]:
         """The JSON document: by, level, columns, rows, notes."""

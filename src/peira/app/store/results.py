@@ -94,10 +94,12 @@ def results_of(session: Session, store: AnyStore, run_id: str, latest: bool = Fa
     stop = manifest.snapshot.get("stop")
     stopped = analysis.background.remarks(stop, run.look, spared) if stop else ()
 
+    histories = analysis.trials.TrialHistories(session.reading)
+
     def load() -> Iterator[TrialResult]:
         with session.reading() as opened:
             rows = opened if latest else analysis.snapshot.as_of(opened, run_id)
-            trials = analysis.reader.ResultReader(manifest, rows, run_id)
+            trials = analysis.reader.ResultReader(manifest, rows, run_id, histories=histories)
             # A trial that the stopping rule spared has no result, and is not lost.
             yield from (one for one in trials if one.state in TERMINAL) if spared else trials
 
@@ -120,6 +122,7 @@ def results_of(session: Session, store: AnyStore, run_id: str, latest: bool = Fa
         memory=table_cache_of(session, f"{run_id} latest" if latest else run_id, run.trials),
         look=run.look,
         background=partial(background_of, session, run, manifest, deviations),
+        conditions=manifest.conditions,
     )
 
 

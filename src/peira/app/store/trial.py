@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from peira.app.session import Session, SessionLike
 from peira.app.store.results import manifest_of
 from peira.app.store.runs import find_run
+from peira.core.contracts import RunQuery
 from peira.core.ids import resolve, seed_of
 from peira.core.log.events import Observed, Record, StepRecorded, TaskFinished, TaskRetried
 from peira.errors import Unknown
-from peira.plan.manifest import layout_of
+from peira.plan.manifest import layout_of, read
 from peira.results.reader import ResultReader
 from peira.results.snapshot import as_of
 from peira.results.trials import TrialResult
@@ -48,6 +49,21 @@ class TrialRecord:
     def attempts(self) -> list[Record]:
         """The ends of its attempts."""
         return self.of(TaskRetried, TaskFinished)
+
+
+MOST_RUNS = 1_000
+"""The number of newest runs that a trial is looked for in."""
+
+
+def run_of_trial(prefix: str, store: SessionLike = None) -> str:
+    """The newest run with a trial whose id has this prefix; "" if there is none."""
+    session = Session.find(store)
+    with session.reading() as opened:
+        for run in opened.runs(RunQuery(limit=MOST_RUNS)):
+            layout = layout_of(read(run.manifest, opened.get), opened.get)
+            if any(layout.trial_id(place).startswith(prefix) for place in layout.places()):
+                return str(run.id)
+    return ""
 
 
 def trial(run: str, prefix: str, store: SessionLike = None, latest: bool = False) -> TrialRecord:

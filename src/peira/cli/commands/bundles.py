@@ -165,7 +165,7 @@ def _report_import(done: ImportResult, session: Session, store: str | None, out:
     }
     out.text(f"imported from {done.origin}: {', '.join(text for text, count in facts.items() if count)}\n")
     if done.stage == EVALUATE:
-        out.text(run_summary.text(results, account, run_summary.results_table(results)))
+        out.text(run_summary.text(results, account, results.table()))
     else:
         out.text(run_summary.headline(results, account))
     if done.stage == GENERATE:

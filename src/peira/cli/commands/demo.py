@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -14,14 +16,17 @@ from peira.app.models import named
 from peira.app.run import RunOptions, execute
 from peira.app.session import Session
 from peira.cli.commands.init import starter
-from peira.cli.output import CommandOutput, means
-from peira.cli.run_summary import headline, results_table
+from peira.cli.output import CommandOutput, means, note, program
+from peira.cli.run_summary import headline, next_command
 from peira.core.ids import short
 from peira.errors import Invalid
+from peira.spec.project import FILE as PROJECT
 from peira.spec.project import Project
 
-STUDY = "small_model.py"
-MODEL, STAND_IN = "local:smollm2", "scripted:"
+STUDY, ANSWERS = "small_model.py", "small_model.jsonl"
+MODEL, STAND_IN = "local:smollm2", f"replay:{ANSWERS}"
+NAME = "demo"
+"""The name of the model in the study; the project file says which it is."""
 PARALLEL = 4
 
 
@@ -36,8 +41,8 @@ def demo(
     """See it work: a small factorial study of a real model.
 
     The model (SmolLM2, 135 million parameters) runs in this process: no key and no network are needed, and it
-    takes about a minute. Where its wheels are not installed a scripted stand-in is asked instead. The files
-    stay in a temporary folder (or beside --store), so that you can look at them.
+    takes about a minute. Where its wheels are not installed, answers that it gave before are replayed. The
+    files stay in a temporary folder (or beside --store), so that you can look at them.
 
     \b
     Examples:
@@ -48,47 +53,60 @@ def demo(
     folder = Path(tempfile.mkdtemp(prefix="peira-demo-")) if store is None else Path(store).resolve().parent
     path = folder / "demo.db" if store is None else Path(store).resolve()
     out = CommandOutput()
-    with Session.find(path) as session:
-        model, missing = _model(model, session.project)
-        _prepare(folder, path, model)
+    model, missing = _model(model)
+    _prepare(folder, path, model)
+    with Session.find(path, folder / STUDY) as session:
         out.text("Does an example help a small model, and what does temperature cost it?")
         out.text("2 prompt styles x 2 temperatures x 12 questions x 2 repeats = 96 trials.")
         out.text(f"The study: {folder / STUDY}")
         out.text(f"{missing or f'The model: {model}'}\n")
+        if model == MODEL:
+            note("loading the model into this process ...")
         outcome = execute(str(folder / STUDY), RunOptions(store=session, parallel=PARALLEL))
-        account = api.account_of(session, outcome.results.run_id)
-        out.text(f"{headline(outcome.results, account, outcome.finished.reason)}\n")
-        out.text(f"{means(results_table(outcome.results))}\n")
-        out.text(_next(folder, path, outcome.results))
+        results = outcome.results
+        account = api.account_of(session, results.run_id)
+        out.text(f"{headline(results, account, outcome.finished.reason)}\n")
+        out.text(f"{means(results.table())}\n")
+        if any(trial.scores for trial in results):
+            out.text(f"{results.compare('temperature').sentence}\n{results.compare('style').sentence}\n")
+        out.text(_next(folder, path, results))
         return outcome.finished.exit_code
 
 
-def _model(wanted: str, project: Project) -> tuple[str, str]:
+def _model(wanted: str) -> tuple[str, str]:
     """The model to ask, and why it is not the embedded one if that cannot be had."""
     try:
-        named(project, wanted).model.check()
+        named(Project.find(), wanted).model.check()
     except Invalid as problem:
         if wanted != MODEL:
             raise
-        return STAND_IN, f"No real model here ({problem}); a scripted one says every question back."
+        return STAND_IN, f"No model is installed here ({problem}): answers that SmolLM2 gave are replayed."
     return wanted, ""
 
 
 def _prepare(folder: Path, store: Path, model: str) -> None:
-    there = [path for path in (folder / STUDY, store) if path.exists()]
+    full = f"replay:{folder / ANSWERS}" if model == STAND_IN else model
+    project = f"store = {json.dumps(store.name)}\n\n[models]\n{NAME} = {json.dumps(full)}\n"
+    contents = {STUDY: starter(STUDY), PROJECT: project}
+    if model == STAND_IN:
+        contents[ANSWERS] = starter(ANSWERS)
+    there = [path for path in (*(folder / name for name in contents), store) if path.exists()]
     if there:
         raise Invalid(f"{path}: is there already; the demonstration wants a fresh --store" for path in there)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / STUDY).write_text(starter(STUDY).replace("{model}", model), encoding="utf-8")
+    for name, text in contents.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def _next(folder: Path, store: Path, results: Results) -> str:
+    """Commands to try next, as they can be typed here."""
     run, trial = results.run_id, results.trials[0]
-    return "\n".join(
-        [
-            "Try next:",
-            f"  peira run {folder / STUDY} --store {store}      # again: nothing new, nothing asked",
-            f"  peira show --by temperature --store {store}",
-            f"  peira show {short(run)} {short(trial.id)} --store {store}      # one trial, in full",
-        ]
-    )
+    commands = {
+        shlex.join([program(), "run", str(folder / STUDY)]): "again: nothing new, nothing asked",
+        shlex.join([program(), "show", "--by", "temperature", "--store", str(store)]): "",
+        next_command("show", run, str(store)) + " --trials": "every answer",
+        shlex.join([program(), "show", short(trial.id), "--store", str(store)]): "one trial, in full",
+        next_command("report", run, str(store)): "a page to read",
+    }
+    lines = (f"  {command}" + (f"      # {why}" if why else "") for command, why in commands.items())
+    return "\n".join(["Try next:", *lines])

@@ -26,7 +26,7 @@ def export(
             "--format",
             "-f",
             metavar="NAME",
-            help="csv, csv-long, excel, jsonl, parquet, sqlite, artifact, hf, mlflow, wandb; else by PATH.",
+            help="One of those above (see `peira list exports`); else by PATH.",
         ),
     ] = None,
     force: Annotated[
@@ -45,6 +45,7 @@ def export(
     parquet         typed columns                        (.parquet)
     sqlite          tables with keys                     (.sqlite, .db)
     artifact        a folder for design-research-analysis
+    attachments     a folder of the files that agents attached
     hf              a folder for Hugging Face datasets
     mlflow, wandb   a run in a tracker's folder or server
 

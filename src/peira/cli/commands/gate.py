@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from peira.analysis.gates import Bound, NoWorse, judge
+from peira.analysis.results import Results
 from peira.app.store.view import Opened, looking
 from peira.cli.analysis_options import Level, show
-from peira.cli.options import Json, Latest, RunName, Store
+from peira.cli.options import Json, Latest, RunName, Store, Where, restricted
 from peira.errors import Invalid
 from peira.spec.files import write_whole
 
@@ -34,6 +34,7 @@ def gate(
             help="Not lower than there by X (cost, took: higher).",
         ),
     ] = None,
+    where: Where = None,
     junit: Annotated[
         Path | None, typer.Option("--junit", metavar="FILE", help="Also write JUnit XML there.")
     ] = None,
@@ -49,20 +50,22 @@ def gate(
     \b
     Examples:
       peira gate --min match=0.8
+      peira gate --min match=0.8 --where model=small --where "slice == 'hard'"
       peira gate 3f2a91 --no-worse-than 8d01c4:match:0.02 --junit gate.xml
     """
     with looking(store) as opened:
-        demands: list[Bound | NoWorse] = [
-            *_bounds(least, "min"),
-            *_bounds(most, "max"),
-            *_no_worse(no_worse_than, opened),
-        ]
-        if not demands:
+        if not (least or most or no_worse_than):
             raise Invalid("name at least one demand: --min, --max or --no-worse-than")
         if not 0.5 < level < 1:
             raise Invalid(f"--level: must lie between 0.5 and 1, not {level:g}")
         results = opened.results(run, latest)
-        found = judge(results.trials, demands, level)
+        found = results.gate(
+            min=_limits(least, "--min"),
+            max=_limits(most, "--max"),
+            no_worse_than=_no_worse(no_worse_than, opened),
+            where=restricted(where),
+            level=level,
+        )
         if junit is not None:
             write_whole(junit, found.junit(results.study).encode())
         show(found, as_json)
@@ -70,18 +73,20 @@ def gate(
             raise typer.Exit(1)
 
 
-def _bounds(given: Sequence[str] | None, kind: Literal["min", "max"]) -> list[Bound]:
-    """Bounds from SCORE=X."""
-    found = []
+def _limits(given: Sequence[str] | None, option: str) -> dict[str, float]:
+    """Limits by score, from SCORE=X."""
+    found: dict[str, float] = {}
     for text in given or ():
         score, equals, limit = text.rpartition("=")
         if not equals or not score:
-            raise Invalid(f"--{kind}: write SCORE=NUMBER, like match=0.8, not {text!r}")
-        found.append(Bound(score, _number(limit, f"--{kind}"), kind))
+            raise Invalid(f"{option}: write SCORE=NUMBER, like match=0.8, not {text!r}")
+        if score in found:
+            raise Invalid(f"{option}: {score} is there twice")
+        found[score] = _number(limit, option)
     return found
 
 
-def _no_worse(given: Sequence[str] | None, opened: Opened) -> list[NoWorse]:
+def _no_worse(given: Sequence[str] | None, opened: Opened) -> list[tuple[Results, str, float]]:
     """Demands from RUN:SCORE:X."""
     found = []
     for text in given or ():
@@ -89,12 +94,12 @@ def _no_worse(given: Sequence[str] | None, opened: Opened) -> list[NoWorse]:
         score, colon, margin = rest.rpartition(":")
         if not (run and score and colon):
             raise Invalid(f"--no-worse-than: write RUN:SCORE:MARGIN, like 8d01c4:match:0.02, not {text!r}")
-        results = opened.results(run)
-        found.append(NoWorse(results.run_id, results.trials, score, _number(margin, "--no-worse-than")))
+        found.append((opened.results(run), score, _number(margin, "--no-worse-than")))
     return found
 
 
 def _number(text: str, option: str) -> float:
+    """The number in an option."""
     try:
         return float(text)
     except ValueError:

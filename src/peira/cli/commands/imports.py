@@ -92,7 +92,7 @@ def import_(
             progress=progress,
         )
         account = app.account_of(session, done.results.run_id)
-        table = run_summary.results_table(done.results)
+        table = done.results.table()
         out.document(_document(done, account, table))
         if study is None:
             shown = run_summary.text(done.results, account, table)

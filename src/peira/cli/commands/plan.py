@@ -13,7 +13,17 @@ from peira.app.plan import plan as preview
 from peira.app.session import Session
 from peira.cli.options import Batched, Fresh, From, Json, Limit, Parallel, Store, StudyName, Where, restricted
 from peira.cli.output import CommandOutput
-from peira.cli.study_options import Data, Model, Variant, study_argument
+from peira.cli.study_options import (
+    BenchmarkOptions,
+    Data,
+    MaxTokens,
+    Model,
+    Repeats,
+    System,
+    Temperature,
+    Variant,
+    study_argument,
+)
 from peira.errors import Invalid
 
 
@@ -22,6 +32,10 @@ def plan(
     model: Model = None,
     variant: Variant = None,
     data: Data = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+    system: System = None,
+    repeats: Repeats = None,
     store: Store = None,
     where: Where = None,
     earlier: From = None,
@@ -52,9 +66,10 @@ def plan(
       peira plan capitals.py --freeze --note "before the first run"
     """
     out = CommandOutput(as_json)
-    with Session.find(store) as session:
+    asked = BenchmarkOptions(model, variant, data, temperature, max_tokens, system, repeats)
+    with Session.find(store, study) as session:
         found = preview(
-            study_argument(study, session, model, variant, data),
+            study_argument(study, session, asked),
             store=session,
             where=restricted(where),
             limit=limit,
@@ -84,6 +99,10 @@ def estimate(
     model: Model = None,
     variant: Variant = None,
     data: Data = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+    system: System = None,
+    repeats: Repeats = None,
     parallel: Parallel = None,
     where: Where = None,
     limit: Limit = None,
@@ -105,9 +124,10 @@ def estimate(
       peira estimate capitals.py --batch
     """
     out = CommandOutput(as_json)
-    with Session.find(store) as session:
+    asked = BenchmarkOptions(model, variant, data, temperature, max_tokens, system, repeats)
+    with Session.find(store, study) as session:
         found = expected(
-            study_argument(study, session, model, variant, data),
+            study_argument(study, session, asked),
             store=session,
             parallel=parallel,
             where=restricted(where),

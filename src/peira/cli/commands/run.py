@@ -32,10 +32,15 @@ from peira.cli.options import (
 from peira.cli.output import CommandOutput, note
 from peira.cli.run_summary import next_command
 from peira.cli.study_options import (
+    BenchmarkOptions,
     Data,
     Evaluator,
+    MaxTokens,
     Model,
     Named,
+    Repeats,
+    System,
+    Temperature,
     Transform,
     Variant,
     evaluators_and_transform,
@@ -56,6 +61,10 @@ def run(
     model: Model = None,
     variant: Variant = None,
     data: Data = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+    system: System = None,
+    repeats: Repeats = None,
     parallel: Parallel = None,
     runner: Annotated[
         str | None,
@@ -113,6 +122,7 @@ def run(
       peira run 3f2a91 --no-retry-failed
     """
     out = CommandOutput(as_json)
+    asked = BenchmarkOptions(model, variant, data, temperature, max_tokens, system, repeats)
     overrides: dict[str, Any] = {
         "retry_failed": retry_failed,
         "fail_fast": fail_fast or None,
@@ -135,8 +145,9 @@ def run(
         name=name,
         tags=tuple(tag or ()),
     )
-    with Session.find(store) as session:
-        study_or_id = study_argument(study, session, model, variant, data)
+    with Session.find(store, study) as session:
+        store = session.store_option(store)
+        study_or_id = study_argument(study, session, asked)
         if detached:
             return background_run.start(ctx.obj, store, out)
         begun = background_run.announced(announce) if announce is not None else _announce(progress)
@@ -150,6 +161,10 @@ def score(
     model: Model = None,
     variant: Variant = None,
     data: Data = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+    system: System = None,
+    repeats: Repeats = None,
     parallel: Parallel = None,
     where: Where = None,
     limit: Limit = None,
@@ -178,6 +193,7 @@ def score(
       peira show 3f2a91@lenient
     """
     out = CommandOutput(as_json)
+    asked = BenchmarkOptions(model, variant, data, temperature, max_tokens, system, repeats)
     options = RunOptions(
         parallel=parallel,
         policy={} if retry_failed is None else {"retry_failed": retry_failed},
@@ -189,10 +205,11 @@ def score(
         stages=(TRANSFORM, EVALUATE),
         evaluation=name,
     )
-    with Session.find(store) as session:
+    with Session.find(store, study) as session:
+        store = session.store_option(store)
         if not session.exists:
             raise Unknown(f"there is nothing to score: no store at {session.store}")
-        study_or_id = study_argument(study, session, model, variant, data)
+        study_or_id = study_argument(study, session, asked)
         judged: StudyLike = study_or_id
         if evaluator or transform:
             judged = judged_by(study_or_id, *evaluators_and_transform(evaluator, transform), session)
@@ -221,12 +238,28 @@ def _announce(progress: bool | None) -> OnBegin | None:
     return begun
 
 
+def _nothing_to_score(outcome: RunOutcome, out: CommandOutput, session: Session) -> int:
+    """1, and a line that says so, if only later stages were asked for and no trial has an output."""
+    counts = outcome.results.counts
+    planned, left = counts.get("planned", 0), counts.get("left", 0)
+    if not planned or left < planned or outcome.finished.exit_code:
+        return 0
+    results = outcome.results
+    account = app.account_of(session, results.run_id)
+    document = run_summary.document(outcome, account, results.table())
+    out.document({**document, "reason": "no trial has an output", "exit_code": 1})
+    trials = counted(planned, "trial")
+    return errors.say([f"nothing to score: none of {trials} has an output yet; `peira run` makes them"], 1)
+
+
 def _summarise(
     outcome: RunOutcome, session: Session, store: str | None, arguments: Any, out: CommandOutput
 ) -> int:
     """Show the summary of a run, and how to go on; returns the exit code."""
     results, finished = outcome.results, outcome.finished
-    account, table = app.account_of(session, results.run_id), run_summary.results_table(results)
+    if code := _nothing_to_score(outcome, out, session):
+        return code
+    account, table = app.account_of(session, results.run_id), results.table()
     out.document(run_summary.document(outcome, account, table))
     out.text(run_summary.text(results, account, table, finished.reason))
     if waiting := open_batches(session):

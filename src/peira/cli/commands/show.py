@@ -11,19 +11,20 @@ import peira.app as app
 from peira.analysis.results import Results
 from peira.analysis.table.value import Table
 from peira.app.session import Session
+from peira.app.store.runs import is_run_id
 from peira.app.store.spending import RunAccount
-from peira.app.store.trial import TrialRecord
+from peira.app.store.trial import TrialRecord, run_of_trial
 from peira.app.store.trial import trial as find_trial
 from peira.app.store.view import looking
 from peira.cli.analysis_options import Level, Reduce, Score, results_of
 from peira.cli.options import Json, Latest, RunName, Store
 from peira.cli.output import CommandOutput, grid, means, moment
 from peira.cli.render import pairs, scored, shown
-from peira.cli.run_summary import headline, results_table, summary, tabled
+from peira.cli.run_summary import headline, summary, tabled
 from peira.core.ids import short
 from peira.core.log.events import State
 from peira.engine.run_log import event_values
-from peira.errors import Invalid
+from peira.errors import Invalid, Unknown
 from peira.results.rows import record
 from peira.results.trials import FailureRow, TrialResult
 
@@ -107,7 +108,9 @@ def _attempt(event: Any) -> list[str]:
 By = Annotated[
     list[str] | None,
     typer.Option(
-        "--by", metavar="FACTOR", help="Means by this factor, or by agent, case, slice, cluster; repeatable."
+        "--by",
+        metavar="FACTOR",
+        help="Means by this factor, by agent, case, slice, cluster, or metadata; repeatable.",
     ),
 ]
 
@@ -116,7 +119,10 @@ def show(
     run: RunName = "",
     trial: Annotated[
         str,
-        typer.Argument(metavar="[TRIAL]", help="The first digits of a trial's id: all there is about it."),
+        typer.Argument(
+            metavar="[TRIAL]",
+            help="The first digits of a trial's id: all there is about it. RUN may be left out.",
+        ),
     ] = "",
     by: By = None,
     score: Score = None,
@@ -149,9 +155,11 @@ def show(
       peira show 3f2a91 --by model --by style
       peira show 3f2a91 --failures
       peira show 3f2a91 --reduce pass@5
-      peira show 3f2a91 8d01c4
+      peira show 8d01c4
     """
     out = CommandOutput(as_json)
+    if run and not trial:
+        run, trial = _run_and_trial(run, store)
     if trial:
         if by or trials or failures or score or interval or across or reduce:
             raise Invalid(
@@ -163,9 +171,24 @@ def show(
     with looking(store) as opened:
         results = results_of(opened, run, reduce, latest)
         query: dict[str, Any] = {"score": score, "interval": interval, "across": across, "level": level}
-        table = results.table(*by, **query) if by else results_table(results, **query)
+        table = results.table(*(by or ()), **query)
         account = app.account_of(opened.session, results.run_id)
         _all(results, account, table, trials, failures, out)
+
+
+def _run_and_trial(prefix: str, store: str | None) -> tuple[str, str]:
+    """A run; or, if no run has an id with this prefix, the newest run of a trial that has, and the trial."""
+    if "@" in prefix or not is_run_id(prefix):
+        return prefix, ""
+    with looking(store) as opened:
+        if opened.runs(prefix=prefix, limit=1):
+            return prefix, ""
+        found = run_of_trial(prefix, opened.session)
+    if not found:
+        raise Unknown(
+            f"no run and no trial {prefix!r} in this store (see `peira runs`, `peira show --trials`)"
+        )
+    return found, prefix
 
 
 def _all(
@@ -189,7 +212,7 @@ def _all(
 def _listed(results: Results) -> str:
     """A table of all trials."""
     rows = [
-        [short(one.id), pairs(one.condition), one.case_id, one.repeat, scored(one), one.output]
+        [short(one.id), pairs(one.condition), one.case_label, one.repeat, scored(one), one.output]
         for one in results
     ]
     return grid(["trial", "condition", "case", "repeat", "scores", "output"], rows)
@@ -219,7 +242,7 @@ def _failed(rows: list[FailureRow]) -> str:
             short(r.trial.id),
             r.score or r.stage,
             pairs(r.trial.condition),
-            r.trial.case_id,
+            r.trial.case_label,
             r.trial.repeat,
             _why(r),
         ]

@@ -34,7 +34,7 @@ from peira.core.text.words import counted
 from peira.errors import PeiraError, StoreInUse
 from peira.models.http.pool import changed
 from peira.sandbox.confinement import Confinement, confinement
-from peira.spec.project import FILE, Project
+from peira.spec.project import FILE, Project, project_file
 from peira.stores.verify import verify as problems_of
 
 
@@ -136,11 +136,12 @@ PROGRAMS = {
 
 
 class HealthCheck(msgspec.Struct, frozen=True):
-    """One line of `peira doctor`."""
+    """One line of `peira doctor`; what is `missing` is optional, and no problem."""
 
     name: str
     ok: bool
     detail: str
+    missing: bool = False
 
 
 def doctor(store: Store = None, as_json: Json = False) -> int:
@@ -158,7 +159,8 @@ def doctor(store: Store = None, as_json: Json = False) -> int:
     fine = all(check.ok for check in checks)
     out.document({"ok": fine, "checks": checks})
     for check in checks:
-        out.text(f"{'ok' if check.ok else 'problem':<9}{check.name:<12}{check.detail}")
+        word = "missing" if check.missing else "ok" if check.ok else "problem"
+        out.text(f"{word:<9}{check.name:<12}{check.detail}")
     return int(not fine)
 
 
@@ -200,7 +202,8 @@ def _packages() -> Iterator[HealthCheck]:
     detail = f"missing: {', '.join(missing)}" if missing else f"all {len(found)} are installed"
     yield HealthCheck("packages", not missing, detail)
     frames = _version("pandas")
-    yield HealthCheck("pandas", True, frames or "not installed; needed only for results.frame()")
+    detail = frames or "not installed; needed only for results.frame()"
+    yield HealthCheck("pandas", True, detail, missing=frames is None)
 
 
 def _aiohttp() -> HealthCheck:
@@ -236,10 +239,12 @@ def _programs() -> Iterator[HealthCheck]:
     """Optional programs, and the sandbox."""
     for name, (commands, purpose) in PROGRAMS.items():
         found = next(filter(None, map(shutil.which, commands)), None)
-        yield HealthCheck(name, True, found or f"not installed; {purpose}")
+        yield HealthCheck(name, True, found or f"not installed; {purpose}", missing=not found)
     sandbox = confinement()
-    fine = "generated code can be run in one" if isinstance(sandbox, Confinement) else sandbox
-    yield HealthCheck("sandbox", True, fine)
+    if isinstance(sandbox, Confinement):
+        yield HealthCheck("sandbox", True, "generated code can be run in one")
+    else:
+        yield HealthCheck("sandbox", True, sandbox, missing=True)
 
 
 def _project() -> tuple[Project, HealthCheck]:
@@ -249,10 +254,8 @@ def _project() -> tuple[Project, HealthCheck]:
         project.load_plugins()
     except PeiraError as problem:
         return Project(), HealthCheck("project", False, "; ".join(str(problem).splitlines()))
-    file = project.folder / FILE
-    return project, HealthCheck(
-        "project", True, str(file) if file.exists() else f"no {FILE}; the defaults hold"
-    )
+    file = project_file(project.folder)
+    return project, HealthCheck("project", True, str(file) if file else f"no {FILE}; the defaults hold")
 
 
 def _disk(path: Path) -> Iterator[HealthCheck]:

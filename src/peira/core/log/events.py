@@ -17,6 +17,10 @@ NOTHING = msgspec.Raw(b"")
 """An absent value; compare by identity, because another empty Raw would be encoded as invalid JSON."""
 
 
+IMPORTED = "imported"
+"""The tag of runs that record results made elsewhere, and the key in `about` of where those come from."""
+
+
 class State(StrEnum):
     """The state of a task."""
 

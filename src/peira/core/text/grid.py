@@ -54,6 +54,25 @@ def plain(header: Sequence[str], rows: Grid) -> str:
     return "\n".join("  ".join(map(_pad, line, widths)).rstrip() for line in (header, *rows))
 
 
+def fitted(header: Sequence[str], rows: Grid, width: int, keys: int = 1) -> str:
+    """The table as plain text within this width: columns that do not fit stand in further tables below.
+
+    Each of these begins with the first `keys` columns, which say what a row is about. A single column that is
+    too wide is left so.
+    """
+    columns = list(zip(header, *rows, strict=True))
+    widths = [max(map(_width, column)) for column in columns]
+    taken = sum(widths[:keys]) + 2 * (keys - 1)
+    groups: list[list[int]] = [[]]
+    for at in range(keys, len(columns)):
+        if groups[-1] and taken + sum(2 + widths[other] for other in (*groups[-1], at)) > width:
+            groups.append([])
+        groups[-1].append(at)
+    tables = [[columns[at] for at in (*range(keys), *group)] for group in groups]
+    parts = [list(zip(*table, strict=True)) for table in tables]
+    return "\n\n".join(plain(lines[0], lines[1:]) for lines in parts)
+
+
 def _pad(text: str, width: int) -> str:
     """The text, padded with blanks to this width."""
     return text + " " * (width - _width(text))
@@ -101,6 +120,13 @@ def html_line(text: str) -> str:
 def number(value: float | None, form: str = ".3g") -> str:
     """A number in this format; "-" for None."""
     return "-" if value is None else format(value, form)
+
+
+def probability(p: float | None) -> str:
+    """A probability with three decimals, or "< 0.001" and "> 0.999" at the ends; "-" for None."""
+    if p is None:
+        return "-"
+    return "< 0.001" if p < 0.001 else "> 0.999" if p > 0.999 else f"{p:.3f}"
 
 
 def size(n: int, cases: int) -> str:

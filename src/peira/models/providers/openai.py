@@ -242,7 +242,7 @@ def preset(
     stream: bool = False,
     timeouts: Timeouts = DEFAULT,
 ) -> ServedModel:
-    """A model of one of the `PRESETS`."""
+    """A model of a provider (one of the `PRESETS`) with an interface like OpenAI's."""
     default_base, variable = PRESETS[provider]
     base = base_url or default_base
     needed = key is not None or urlsplit(base).hostname not in LOOPBACK

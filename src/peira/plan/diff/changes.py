@@ -112,9 +112,12 @@ def _agents(before: Version, after: Version) -> Iterator[str]:
 def _agents_new(before: Version, after: Version) -> Iterator[str]:
     """New agents, and agents whose code changed."""
     known = {part.label: part for part in before.manifest.agents}
+    gone = sorted(known.keys() - {part.label for part in after.manifest.agents})
     for part in after.manifest.agents:
         was = known.get(part.label)
-        if was is None:
+        if was is None and len(after.manifest.agents) == len(gone) == 1:
+            yield f"agent {part.label} is new ({gone[0]} before; an agent with another name is another agent)"
+        elif was is None:
             yield f"agent {part.label} is new"
         elif was.digest != part.digest:
             changed = sorted(_differing(dict(was.parts), dict(part.parts)))

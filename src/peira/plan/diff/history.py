@@ -91,14 +91,38 @@ def generation(study: str, store: Readable | None, fresh: bool) -> int:
 
 def changes(plan: Plan, before: Manifest | None, store: Readable | None, new: int) -> list[str]:
     """Why trials are new, in plain words, by comparison with the study's newest run."""
-    if before is None or store is None or not new:
+    if store is None or not new:
         return []
+    if before is None:
+        return [f"{why}: {new} of {len(plan)} trials are new"] if (why := _renamed(plan, store)) else []
     share = f"{new} of {len(plan)} trials are new"
     old = versions.Version(before, store.get)
     found = list(versions.making_new(old, versions.version_of(plan)))
     if not found and len(plan) > len(old.layout):
         found = [f"more of the plan is asked for ({len(old.layout)} trials before)"]
     return [f"{what}: {share}" for what in found]
+
+
+NEWEST = 20
+"""The number of runs of other studies that are searched for a study's former name."""
+
+
+def _renamed(plan: Plan, store: Readable) -> str:
+    """The study with the same cases and factors and another agent that a new study was before; or ""."""
+    now = versions.version_of(plan)
+    agents = [part.label for part in now.manifest.agents]
+    for run in store.runs(RunQuery(limit=NEWEST)):
+        then = versions.Version(read(run.manifest, store.get), store.get)
+        cases = {id: case.seen for (_, id), case in then.cases.items()}
+        names = [one.name for one in then.factors]
+        before = [part.label for part in then.manifest.agents]
+        same = cases == {id: case.seen for (_, id), case in now.cases.items()}
+        if same and before != agents and names == [one.name for one in now.factors]:
+            return (
+                f"agent {', '.join(agents)} is new ({run.study}, run {short(run.id)}, has the same cases and "
+                f"the agent {', '.join(before)}; an agent with another name is another agent)"
+            )
+    return ""
 
 
 MOST = 1_000

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from peira.core.contracts import RunQuery
-from peira.core.log.events import CallIntended, Record, Result, State, TaskFinished, TasksClaimed
+from peira.core.log.events import IMPORTED, CallIntended, Record, Result, State, TaskFinished, TasksClaimed
 from peira.core.log.state import Run
 from peira.core.models import NamedModel
 from peira.plan.conditions import agents_of
@@ -165,6 +165,8 @@ def _done(records: Iterable[Record], manifest: Manifest, plan: Plan, store: Read
         elif isinstance(event, CallIntended):
             judges[event.task] = event.place.removeprefix(f"{EVALUATE} ")
         elif isinstance(event, TaskFinished) and event.state is State.succeeded:
+            if IMPORTED in event.result.about and not event.result.took:
+                continue  # how long it took, and what it cost, is not known
             ends[event.task] = event.result
     asks = any(result.metrics.get("calls") for result in ends.values())
     batched = batched_shares(ends, store)

@@ -11,6 +11,7 @@ MODULES = {
     "parquet": ("parquet",),
     "sqlite": ("sqlite",),
     "artifact": ("artifact",),
+    "attachments": ("attachments",),
     "hub": ("hf",),
     "trackers": ("mlflow", "wandb"),
 }

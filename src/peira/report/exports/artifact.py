@@ -1,7 +1,4 @@
-"""The artifact folder of the design-research tools, with start and end times of trials.
-
-Trial rows have durations but no times. Start and end are events of the run that executed a trial: this run's
-log is read first, then those of other runs, newest first, until all ends are known.
+"""The artifact folder of the design-research tools.
 
 In that format a trial is a run, a case a problem, and a score an evaluation. What its tables have no column
 for is kept in their JSON columns. `manifest.json` has the time of the run, not of the export, so that the
@@ -10,111 +7,25 @@ same results give the same bytes.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import msgspec
-import numpy as np
 import yaml
 
 from peira.analysis.export_formats import Makes
 from peira.analysis.results import Results
-from peira.core.contracts import RunQuery
 from peira.core.ids import Json
-from peira.core.log.events import Record, TaskFinished, TaskReused, TasksClaimed
 from peira.core.registry import Registry
 from peira.errors import Invalid
-from peira.plan.manifest import layout_of
 from peira.report.exports import artifact_rows as rows
 from peira.results.aims import Aims
 from peira.results.background import StoredRun
 from peira.results.rows import line, text
-
-# Times
-
-PAGE = 5_000
-"""The number of events per read."""
-ALL = 2**31
-"""A limit beyond any number of runs."""
-
-
-class Times:
-    """When trials last started and ended, in seconds since 1970; None if unknown."""
-
-    def __init__(self, trials: Iterable[str]) -> None:
-        # The first 8 bytes of the SHA-256 id suffice as a key; this takes 24 bytes per trial.
-        self._keys = np.unique(np.array(array("Q", map(_key, trials)), dtype=np.uint64))
-        self._began = np.full(len(self._keys), np.nan)
-        self._ended = np.full(len(self._keys), np.nan)
-
-    def read(self, origin: StoredRun) -> Times:
-        """Read the times from the event logs of the store; returns itself."""
-        for run in self._runs(origin):
-            if not np.isnan(self._ended).any():
-                break
-            # Logs read earlier are newer and take precedence.
-            known_began, known_ended = self._began.copy(), self._ended.copy()
-            for page in _pages(origin, run):
-                self._note(page)
-            self._began = np.where(np.isnan(known_ended), self._began, known_began)
-            self._ended = np.where(np.isnan(known_ended), self._ended, known_ended)
-        return self
-
-    def _runs(self, origin: StoredRun) -> Iterator[str]:
-        """This run, then all others, newest first."""
-        yield origin.run.id
-        store: Any = origin.store
-        yield from (run.id for run in store.runs(RunQuery(limit=ALL)) if run.id != origin.run.id)
-
-    def _note(self, page: Sequence[Record]) -> None:
-        """Record the times of a page of events."""
-        began, ended = [], []
-        for record in page:
-            event = record.event
-            if isinstance(event, TasksClaimed):
-                began += [(_key(task), record.at) for task in event.tasks]
-            elif isinstance(event, (TaskFinished, TaskReused)):
-                ended.append((_key(event.task), record.at))
-        self._put(self._began, began)
-        self._put(self._ended, ended)
-
-    def _put(self, column: Any, found: Sequence[tuple[int, float]]) -> None:
-        """Store times in a column, ignoring trials of other studies."""
-        if not found or not len(self._keys):
-            return
-        keys = np.array([key for key, _ in found], dtype=np.uint64)
-        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        ours = self._keys[at] == keys
-        column[at[ours]] = np.array([moment for _, moment in found])[ours]
-
-    def of(self, trial: str) -> tuple[float | None, float | None]:
-        """The start and end of a trial."""
-        at = min(int(np.searchsorted(self._keys, np.uint64(_key(trial)))), len(self._keys) - 1)
-        if at < 0 or self._keys[at] != _key(trial):
-            return None, None
-        began, ended = float(self._began[at]), float(self._ended[at])
-        return (None if began != began else began), (None if ended != ended else ended)
-
-
-def _key(id: str) -> int:
-    """The first 8 bytes of a trial id as an integer."""
-    return int(id[:16], 16)
-
-
-def _pages(origin: StoredRun, run: str) -> Iterator[list[Record]]:
-    """The events of a run, in pages."""
-    after = 0
-    while records := origin.store.events(run, after, PAGE):
-        yield records
-        after = records[-1].seq
-
-
-# Folder
 
 FILES = (
     "study.yaml",
@@ -128,10 +39,12 @@ FILES = (
 )
 SCHEMA = "0.2.0"
 OWN = "peira"
+NOT_PROVENANCE = {"estimate", "who"}
+"""What a run keeps beside its provenance."""
 
 
 class ArtifactFolder:
-    """The artifact folder; needs the results of a stored run."""
+    """The folder that design-research-analysis reads; needs the results of a stored run."""
 
     makes: Makes = "folder"
     suffixes: tuple[str, ...] = ()
@@ -144,9 +57,7 @@ class ArtifactFolder:
             )
         path.mkdir()
         with results.origin() as origin:
-            layout = layout_of(origin.manifest, origin.store.get)
-            times = Times(map(layout.trial_id, layout.places())).read(origin)
-            counted = _tables(results, origin, times, path)
+            counted = _tables(results, origin, path)
             _documents(results, origin, counted, path)
 
     def owns(self, path: Path) -> bool:
@@ -175,7 +86,7 @@ class Counted:
         self.models |= {str(run["model_name"])} - {"None", ""}
 
 
-def _tables(results: Results, origin: StoredRun, times: Times, path: Path) -> Counted:
+def _tables(results: Results, origin: StoredRun, path: Path) -> Counted:
     """Write the CSV files in one pass over the trials."""
     named = rows.ArtifactNames(results, origin)
     counted = Counted()
@@ -185,12 +96,11 @@ def _tables(results: Results, origin: StoredRun, times: Times, path: Path) -> Co
         _table(path / "evaluations.csv", rows.EVALUATION) as evaluations,
     ):
         for trial in results.stream():
-            began, ended = times.of(trial.id)
             condition = named.condition(trial.agent, trial.condition)
-            run = rows.run(trial, named, condition, began, ended)
+            run = rows.run(trial, named, condition)
             counted.seen(run)
             _write(runs, rows.RUN, [run])
-            _write(events, rows.EVENT, rows.events(trial, named, condition, began, ended))
+            _write(events, rows.EVENT, rows.events(trial, named, condition))
             _write(evaluations, rows.EVALUATION, rows.evaluations(trial, named))
     columns, conditions = rows.conditions(named)
     with _table(path / "conditions.csv", columns) as file:
@@ -241,6 +151,7 @@ def _documents(results: Results, origin: StoredRun, counted: Counted, path: Path
             "run": results.run_id,
             "status": results.status,
             "notes": list(results.notes),
+            **_provenance(results),
         },
     }
     (path / "study.yaml").write_text(
@@ -250,6 +161,15 @@ def _documents(results: Results, origin: StoredRun, counted: Counted, path: Path
     _json(path / "manifest.json", manifest)
     _json(path / "hypotheses.json", [one.model_dump(mode="json") for one in aims.hypotheses])
     _json(path / "analysis_plan.json", [one.model_dump(mode="json") for one in aims.plans])
+
+
+def _provenance(results: Results) -> dict[str, Json]:
+    """Where and with what the run was executed: system, packages and versions, command, commit."""
+    known = results.background.provenance if results.background else None
+    if known is None:
+        return {}
+    kept: dict[str, Json] = msgspec.to_builtins(known)
+    return {name: value for name, value in kept.items() if name not in NOT_PROVENANCE}
 
 
 def _json(path: Path, document: Json) -> None:

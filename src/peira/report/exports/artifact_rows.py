@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from peira.analysis.results import Results
-from peira.core.ids import Json, digest, seed_of, short
+from peira.core.ids import Json, digest, short
 from peira.core.log.events import State
 from peira.results.aims import Aims
 from peira.results.background import StoredRun
+from peira.results.history import TrialHistory
 from peira.results.rows import text
 from peira.results.trials import FAILED, TrialResult
 from peira.results.trials import named as parts
@@ -135,16 +136,13 @@ def _condition(study: str, id: str, found: Mapping[str, Any], columns: Mapping[s
     }
 
 
-def run(
-    trial: TrialResult, named: ArtifactNames, condition: str, began: float | None, ended: float | None
-) -> dict[str, Json]:
-    """A row of runs.csv.
+def run(trial: TrialResult, named: ArtifactNames, condition: str) -> dict[str, Json]:
+    """A row of runs.csv; `condition` is the id from `ArtifactNames.condition`.
 
-    `condition` is the id from `ArtifactNames.condition`; `began` and `ended` are seconds since 1970, None if
-    unknown.
+    What the agent said of itself with `describe` fills the columns of its kind, pattern, model and trace.
     """
-    metrics = trial.metrics
-    model = trial.about.get("served") or trial.condition.get("model")
+    about = trial.about
+    model = about.get("served") or described(about, "model_name", "model") or trial.condition.get("model")
     failure = trial.failure
     return {
         "study_id": named.study,
@@ -153,21 +151,34 @@ def run(
         "problem_id": trial.case_id,
         "problem_family": trial.slice if trial.slice is not None else trial.cluster,
         "agent_id": trial.agent,
-        "agent_kind": "agent",
+        "agent_kind": described(about, "agent_kind", "kind") or "agent",
+        "pattern_name": described(about, "pattern_name", "pattern"),
+        "trace_path": described(about, "trace_path", "trace"),
         "model_name": model if isinstance(model, str) else None,
-        "seed": seed_of(trial.id),
+        "seed": trial.seed,
         "replicate": trial.repeat + 1,
         "status": _status(trial.state),
-        "start_time": moment(began),
-        "end_time": moment(ended),
+        "start_time": moment(trial.started),
+        "end_time": moment(trial.ended),
         "latency_s": trial.took,
-        "input_tokens": _whole(metrics.get("input_tokens", 0)),
-        "output_tokens": _whole(metrics.get("output_tokens", 0)),
+        "input_tokens": _tokens(trial, "input_tokens"),
+        "output_tokens": _tokens(trial, "output_tokens"),
         "cost_usd": trial.cost,
         "primary_outcome": _primary(trial, named.primary),
         "manifest_path": "manifest.json",
         "error_info": f"{failure.type}: {failure.message}" if failure else None,
     }
+
+
+def described(about: Mapping[str, str], *names: str) -> str | None:
+    """The first of these that an agent said of itself; None if it said none."""
+    return next((about[name] for name in names if about.get(name)), None)
+
+
+def _tokens(trial: TrialResult, name: str) -> Json:
+    """A number of tokens; None if it is unknown, as of an imported output."""
+    known = trial.metrics.get(name, None if trial.imported else 0)
+    return None if known is None else _whole(known)
 
 
 def _whole(number: float) -> Json:
@@ -235,16 +246,17 @@ def _evaluation(
     }
 
 
-def events(
-    trial: TrialResult, named: ArtifactNames, condition: str, began: float | None, ended: float | None
-) -> Iterator[dict[str, Json]]:
-    """The rows of events.csv: input and output or error; none for a trial that has not ended.
+def events(trial: TrialResult, named: ArtifactNames, condition: str) -> Iterator[dict[str, Json]]:
+    """The rows of events.csv: input, what the agent logged, and output or error.
 
-    An unknown start is taken as the end minus the duration.
+    None for a trial that has not ended. An unknown start is taken as the end minus the duration. The format
+    wants a time for each event: of an imported output that is the time of the import.
     """
+    history = trial.recorded or TrialHistory()
+    began, ended = history.started, history.ended
     if ended is None or (trial.state not in FAILED and trial.state is not State.succeeded):
         return
-    start = ended - trial.took if began is None or began > ended else began
+    start = ended - (trial.took or 0.0) if began is None or began > ended else began
     common = {
         "session_id": trial.id,
         "meta_json": text({"attempts": trial.attempts, "reused": trial.reused, "calls": len(trial.calls)}),
@@ -255,6 +267,20 @@ def events(
         "trial_id": trial.id,
     }
     yield common | _event(trial.id, start, "input", "case", trial.input)
+    for number, one in enumerate(history.observations):
+        data: dict[str, Json] = one.data if isinstance(one.data, dict) else {}
+        yield (
+            common
+            | _event(trial.id, one.at, one.name, str(data.get("actor") or trial.agent), one.data)
+            | {
+                "record_id": f"{trial.id}-observation-{number}",
+                "text": str(data["text"]) if isinstance(data.get("text"), str) else text(one.data) or "",
+                "meta_json": text({"attempt": one.attempt, "data": one.data}),
+                "level": "step",
+                "step_id": str(number),
+                "tool_name": data.get("tool") if isinstance(data.get("tool"), str) else None,
+            }
+        )
     if trial.state in FAILED:
         why = f"{trial.failure.type}: {trial.failure.message}" if trial.failure else str(trial.state)
         yield common | _event(trial.id, ended, "error", trial.agent, why)

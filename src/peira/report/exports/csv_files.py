@@ -9,7 +9,7 @@ from peira.analysis.export_formats import Makes
 from peira.analysis.results import Results
 from peira.core.ids import Json
 from peira.core.registry import Registry
-from peira.results.rows import FIXED, Spool, flat, line, text, write_csv
+from peira.results.rows import OLDEST, Spool, flat, line, text, write_csv
 from peira.results.trials import Score, TrialResult, named
 
 LONG = ("run", "trial", "agent", "case", "slice", "cluster", "repeat", "state")
@@ -19,7 +19,7 @@ OF_SCORE = ("score", "part", "value", "number", "score_state", "score_failure")
 
 
 class Csv:
-    """One row per trial, with the columns described in `peira.results.rows`."""
+    """CSV with one row per trial."""
 
     makes: Makes = "file"
     suffixes: tuple[str, ...] = (".csv",)
@@ -30,14 +30,14 @@ class Csv:
 
     def owns(self, path: Path) -> bool:
         """Whether the file begins with the fixed columns."""
-        return begins(path, line(FIXED).rstrip())
+        return begins(path, line(OLDEST).rstrip())
 
 
 class LongCsv:
-    """One row per score, or per part of one: `LONG`, then the factors, then `OF_SCORE`.
+    """CSV with one row per score, or per part of one.
 
-    `value` is the score itself, `number` its numeric value: 1 and 0 for yes and no, none for a text. A trial
-    without scores has no row.
+    The columns are `LONG`, then the factors, then `OF_SCORE`. `value` is the score itself, `number` its
+    numeric value: 1 and 0 for yes and no, none for a text. A trial without scores has no row.
     """
 
     makes: Makes = "file"

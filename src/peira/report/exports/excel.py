@@ -17,7 +17,7 @@ from peira.core.ids import Json
 from peira.core.registry import Registry
 from peira.errors import Invalid
 from peira.report.exports.csv_files import begins
-from peira.results.rows import FIXED, Spool, columns, flat, line, text
+from peira.results.rows import OLDEST, Spool, columns, flat, line, text
 
 LONGEST, MOST_ROWS, MOST_COLUMNS = 32_767, 1_048_576, 16_384
 """The limits of a spreadsheet: characters per cell, rows and columns per sheet."""
@@ -47,7 +47,7 @@ class Excel:
 
     def owns(self, path: Path) -> bool:
         """Whether the file begins with a byte order mark and the fixed columns."""
-        return begins(path, BOM + line(FIXED).rstrip())
+        return begins(path, BOM + line(OLDEST).rstrip())
 
 
 def _check(rows: int, wide: int) -> None:

@@ -83,7 +83,7 @@ def _card(results: Results, trials: int, by: list[str]) -> str:
             for name, file in FILES.items()
         ],
     }
-    table = results.table(*by)
+    table = results.table(*by, overall=not by)
     head = yaml.safe_dump(about, sort_keys=False, allow_unicode=True)
     notes = "\n".join(f"\n{_escaped(note)}" for note in table.notes)
     return f"""---

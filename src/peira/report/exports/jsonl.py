@@ -9,11 +9,11 @@ import msgspec
 from peira.analysis.export_formats import Makes
 from peira.analysis.results import Results
 from peira.core.registry import Registry
-from peira.results.rows import FIXED, write_jsonl
+from peira.results.rows import OLDEST, write_jsonl
 
 
 class JsonLines:
-    """JSON lines with the objects described in `peira.results.rows`."""
+    """JSON lines: everything about a trial, as one object each."""
 
     makes: Makes = "file"
     suffixes: tuple[str, ...] = (".jsonl", ".ndjson")
@@ -30,7 +30,7 @@ class JsonLines:
             found = msgspec.json.decode(first or b"null")
         except msgspec.DecodeError:
             return False
-        return not first or (isinstance(found, dict) and {*FIXED} - {"failed_scores"} <= {*found})
+        return not first or (isinstance(found, dict) and {*OLDEST} - {"failed_scores"} <= {*found})
 
 
 def register(registry: Registry) -> None:

@@ -18,7 +18,7 @@ from peira.analysis.results import Results
 from peira.core.ids import Json
 from peira.core.registry import Registry
 from peira.errors import Invalid
-from peira.results.rows import FIXED, Spool, columns, flat
+from peira.results.rows import OLDEST, Spool, columns, flat
 
 GROUP, GROUP_BYTES = 10_000, 32 * 2**20
 """The largest number of rows and of bytes in a row group; one group is in memory at a time."""
@@ -28,6 +28,11 @@ ALWAYS = {
     "took": "float",
     "reused": "bool",
     "failed_scores": "json",
+    "seed": "int",
+    "cost": "float",
+    "started": "str",
+    "ended": "str",
+    "observations": "json",
 }
 """The types of our own columns, independent of their values."""
 OWN = b"peira"
@@ -52,7 +57,7 @@ class Parquet:
             found = library("pyarrow.parquet").read_schema(path)
         except library().ArrowInvalid:
             return False
-        return OWN in (found.metadata or {}) and found.names[: len(FIXED)] == list(FIXED)
+        return OWN in (found.metadata or {}) and found.names[: len(OLDEST)] == list(OLDEST)
 
 
 def library(name: str = "pyarrow") -> Any:

@@ -5,6 +5,7 @@
     factors     the column of `conditions` for each factor, since SQL column names are case-insensitive
     trials      one row per trial
     scores      one row per score, or per part of one; `number` is its numeric value, `text` its text
+    observations  one row per entry that an agent logged, in order; `data` is JSON
     metrics     one row per number that an agent or the engine reported
     calls       one row per model call that a trial used, from the ledger, without its content
 
@@ -24,6 +25,7 @@ import apsw
 
 from peira.analysis.export_formats import Makes
 from peira.analysis.results import Results
+from peira.core.clock import stamp
 from peira.core.ids import Json, canonical
 from peira.core.registry import Registry
 from peira.report.exports.csv_files import parts
@@ -39,9 +41,13 @@ CREATE TABLE factors (factor TEXT PRIMARY KEY, column_name TEXT NOT NULL UNIQUE)
 CREATE TABLE trials (
     trial TEXT PRIMARY KEY, condition INTEGER NOT NULL REFERENCES conditions(condition), agent TEXT NOT NULL,
     case_id TEXT NOT NULL, slice TEXT, cluster TEXT, repeat INTEGER NOT NULL, state TEXT NOT NULL,
-    failure TEXT, took REAL NOT NULL, attempts INTEGER NOT NULL, reused INTEGER NOT NULL, reused_from TEXT,
+    failure TEXT, took REAL, attempts INTEGER NOT NULL, reused INTEGER NOT NULL, reused_from TEXT,
     anchor INTEGER NOT NULL, input TEXT, input_kind TEXT, expected TEXT, expected_kind TEXT, output TEXT,
-    output_kind TEXT, metadata TEXT NOT NULL
+    output_kind TEXT, metadata TEXT NOT NULL, seed INTEGER, cost_usd REAL, started TEXT, ended TEXT
+);
+CREATE TABLE observations (
+    trial TEXT NOT NULL REFERENCES trials(trial), number INTEGER NOT NULL, at TEXT NOT NULL,
+    name TEXT NOT NULL, data TEXT, attempt INTEGER NOT NULL, PRIMARY KEY (trial, number)
 );
 CREATE TABLE scores (
     trial TEXT NOT NULL REFERENCES trials(trial), score TEXT NOT NULL, part TEXT NOT NULL,
@@ -109,6 +115,7 @@ def _fill(db: apsw.Connection, results: Results) -> None:
             number, *_ = conditions.setdefault(known, (len(conditions) + 1, trial.agent, trial.condition))
             _insert(db, "trials", [_trial(trial, number)])
             _insert(db, "scores", _scores(trial))
+            _insert(db, "observations", _observations(trial))
             _insert(db, "metrics", [(trial.id, *metric) for metric in trial.metrics.items()])
         keys = {trial.id: trial.calls for trial in chunk if trial.calls}
         _insert(db, "calls", _calls(results, keys))
@@ -130,7 +137,8 @@ def _trial(trial: TrialResult, condition: int) -> tuple[Any, ...]:
     place = (trial.id, condition, trial.agent, trial.case_id, trial.slice, trial.cluster, trial.repeat)
     end = (str(trial.state), why, trial.took, trial.attempts, trial.reused, trial.reused_from or None)
     texts = [part for value in (trial.input, trial.expected, trial.output) for part in _text_and_kind(value)]
-    return *place, *end, trial.anchor, *texts, text(dict(trial.metadata))
+    times = (None if at is None else stamp(at) for at in (trial.started, trial.ended))
+    return *place, *end, trial.anchor, *texts, text(dict(trial.metadata)), trial.seed, trial.cost, *times
 
 
 def _text_and_kind(value: Json) -> tuple[str | None, str | None]:
@@ -147,6 +155,12 @@ def _scores(trial: TrialResult) -> Iterator[tuple[Any, ...]]:
             shown = value if kind == "text" else None
             place = trial.id, part["score"], part["part"] or "", part["score_state"]
             yield *place, kind, number, shown, part["score_failure"]
+
+
+def _observations(trial: TrialResult) -> Iterator[tuple[Any, ...]]:
+    """The rows of what a trial's agent logged."""
+    for number, one in enumerate(trial.observations):
+        yield trial.id, number, stamp(one.at), one.name, text(one.data), one.attempt
 
 
 def _calls(results: Results, keys: Mapping[str, Sequence[str]]) -> Iterator[tuple[Any, ...]]:

@@ -122,7 +122,7 @@ def _library(name: str) -> Any:
 def _means(results: Results) -> Table:
     """The table of means by every factor."""
     factors = dict.fromkeys(name for trial in results.stream() for name in trial.condition)
-    return results.table(*factors)
+    return results.table(*factors, overall=not factors)
 
 
 def _groups(table: Table) -> list[list[TableRow]]:

@@ -91,7 +91,7 @@ def _shown(
         id=trial.id,
         condition=labels.full(trial),
         levels=labels.short(trial),
-        case=trial.case_id,
+        case=trial.case_label,
         repeat=trial.repeat,
         state=trial.state.value,
         input=_text(trial.input),

@@ -66,7 +66,20 @@ def _design(results: Results, trials: Sequence[TrialResult]) -> Iterator[str]:
     names = list(dict.fromkeys(name for trial in trials for name in trial.condition))
     if names:
         yield f"The design is {_design_name(snapshot)} over {listed(names)}."
-    yield f"Trials were run {ORDERS.get(manifest.order, manifest.order)} (seed {manifest.seed})."
+    imported = sum(trial.imported for trial in trials)
+    if imported:
+        yield (
+            f"{'All' if imported == len(trials) else f'{imported:,}'} of the outputs were made elsewhere and "
+            "imported: the order in which they were made, their seeds and the settings of the models are not "
+            "known here."
+        )
+    if imported < len(trials):
+        which = "The other trials" if imported else "Trials"
+        yield f"{which} were run {ORDERS.get(manifest.order, manifest.order)} (seed {manifest.seed})."
+    if models := models_of(results, trials):
+        yield f"The outputs are by {listed(models)}."
+    if manifest.transform:
+        yield f"Answers were found in the outputs by {manifest.transform.name}."
     if manifest.evaluators:
         yield f"Outputs were scored by {listed([part.name for part in manifest.evaluators])}."
     if manifest.anchors:
@@ -74,6 +87,17 @@ def _design(results: Results, trials: Sequence[TrialResult]) -> Iterator[str]:
             f"The first trial was run again {_times(manifest.anchors)} through the run as "
             "an anchor; anchors are in no mean."
         )
+
+
+def models_of(results: Results, trials: Sequence[TrialResult]) -> list[str]:
+    """The names of the models behind the outputs, as far as they are recorded: as served, else as asked."""
+    served = dict.fromkeys(
+        name for trial in trials for name in trial.about.get("served", "").split(", ") if name
+    )
+    if served:
+        return list(served)
+    told = dict.fromkeys(name for trial in trials if (name := trial.about.get("model")))
+    return list(told) or [one.model for one in results.spent_by_model]
 
 
 def _times(n: int) -> str:

@@ -93,7 +93,8 @@ class ScoreQuery:
 
 def table_of(results: Results, query: ScoreQuery) -> Table:
     """The table of all means by all varying factors; overall if there are too many conditions."""
-    return results.table(*(query.by if query.conditions <= MOST_ENTRIES else ()), level=query.level)
+    by = query.by if query.conditions <= MOST_ENTRIES else ()
+    return results.table(*by, level=query.level, overall=not by)
 
 
 def scored(

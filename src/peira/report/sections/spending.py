@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from peira.analysis.cost import Bill, in_doubt
 from peira.analysis.results import Results
 from peira.core.log.events import Spent, State
-from peira.core.text.words import lasting
+from peira.core.text.words import counted, lasting
 from peira.plan.estimate.value import against, dollars
 from peira.report.labels import duration_text
 from peira.report.value import Spending
@@ -34,17 +34,31 @@ def _lines(results: Results, trials: Sequence[TrialResult], cost: Bill) -> Itera
     """Sentences on cost, time and the estimate."""
     known, spent = results.background, results.spent
     estimate = known.provenance.estimate if known and known.provenance else None
+    foreign = sum(trial.imported for trial in trials)
     if cost.calls or spent.calls:
         yield f"The calls behind these results cost {cost.price} when they were bought ({cost})."
         yield f"In this run: {against(estimate, spent.price)}."
+    elif cost.money:
+        yield f"The agents reported a cost of {dollars(cost.money)}; no call of a model is recorded."
     else:
         yield "No call of a model is recorded."
-    if known is not None and known.run.finished > known.run.started > 0:
+    if foreign and (unknown := _unknown(trials)):
+        verb = "are" if " and " in unknown else "is"
+        yield f"{unknown} of {counted(foreign, 'imported output')} {verb} not known."
+    if foreign < len(trials) and known is not None and known.run.finished > known.run.started > 0:
         yield f"The run took {_time(results, known.run.finished - known.run.started)}."
-    took = sorted(trial.took for trial in trials if trial.state is State.succeeded)
+    took = sorted(trial.took for trial in trials if trial.state is State.succeeded and trial.took is not None)
     if took and took[-1] > 0:
         low, middle, high = (duration_text(took[int(share * (len(took) - 1))]) for share in (0.05, 0.5, 0.95))
         yield f"A trial took {middle} (median; 90% between {low} and {high})."
+
+
+def _unknown(trials: Sequence[TrialResult]) -> str:
+    """Which of cost and time is unknown of some imported outputs, as the beginning of a sentence."""
+    imported = [trial for trial in trials if trial.imported]
+    names = {"cost": [one.cost for one in imported], "time": [one.took for one in imported]}
+    unknown = [name for name, values in names.items() if None in values]
+    return f"The {' and the '.join(unknown)}" if unknown else ""
 
 
 def _time(results: Results, seconds: float) -> str:

@@ -127,7 +127,14 @@ def _of_analysis(evidence: ThreatEvidence) -> Iterator[Threat]:
 
 def _of_origin(evidence: ThreatEvidence) -> Iterator[Threat]:
     """Threats of reused trials and served models."""
-    reused = sum(trial.reused for trial in evidence.trials)
+    imported = sum(trial.imported for trial in evidence.trials)
+    if imported:
+        text = (
+            f"{imported:,} of {counted(len(evidence.trials), 'output')} were made elsewhere and imported. In "
+            "which order, when and with which settings is not recorded here, nor whether some were left out."
+        )
+        yield Threat("Imported outputs", text, True)
+    reused = sum(trial.reused and not trial.imported for trial in evidence.trials)
     if reused:
         text = (
             f"{reused:,} of {counted(len(evidence.trials), 'trial')} were made by earlier runs. "

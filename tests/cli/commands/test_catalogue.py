@@ -1,0 +1,43 @@
+"""`peira list`: what can be named, and the keys of models in the project file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from peira.app.catalogue import LISTED, MEANINGS, catalogue, model_keys
+from peira.spec.project import Project
+
+
+@pytest.mark.parametrize("kind", LISTED)
+def test_everything_has_a_line(kind: str) -> None:
+    found = catalogue(kind, Project())
+    assert len(found) > 1
+    assert all(one.about and "partial(" not in one.about and "\n" not in one.about for one in found)
+    assert len({one.name for one in found}) == len(found)
+
+
+def test_lists_are_for_people_and_programs(peira: Callable[..., Any], folder: Path) -> None:
+    (folder / "peira.toml").write_text('[models.mine]\nmodel = "scripted:x"\n')
+    items = peira("list", "models", "--json").document["items"]
+    assert items[0] == {"name": "mine", "about": "scripted:x, as the project file says"}
+    assert "last_number" in peira("list", "transforms").out
+    assert peira("list", "--json").document["kinds"]["recipes"] == 8
+    assert peira("list", "evals").problems == ["peira: 'evals' cannot be listed; did you mean 'evaluators'?"]
+
+
+def test_every_key_of_a_model_is_documented() -> None:
+    keys = {one.key for one in model_keys()}
+    assert keys == set(MEANINGS)
+    page = (Path(__file__).parents[3] / "docs" / "models.md").read_text()
+    for one in model_keys():
+        assert f"| `{one.key}` |" in page
+
+
+def test_what_a_list_names_is_accepted(folder: Path) -> None:
+    for one in model_keys():
+        assert one.meaning.endswith((".", "..."))
+        assert one.providers
