@@ -201,7 +201,8 @@ def test_all_formats_agree_on_the_numbers(stored: Results) -> None:
         )
         assert [number for (number,) in db.execute(sql)] == wanted
         mean = "SELECT avg(number) FROM scores WHERE score = 'exact'"
-        assert db.execute(mean).fetchone()[0] == pytest.approx(stored.table(score="exact", overall=True).body[0].mean)
+        whole = stored.table(score="exact", overall=True)
+        assert db.execute(mean).fetchone()[0] == pytest.approx(whole.body[0].mean)
         db.close()
 
 
