@@ -76,6 +76,9 @@ async def ask_async(
             pending = exchange.send(await future_result(pending))
         except StopIteration as over:
             return over.value  # type: ignore[no-any-return]
+        except asyncio.CancelledError:
+            pending.cancel()  # nobody waits for it any more: others may have its place
+            raise
 
 
 def _in_a_loop() -> bool:

@@ -16,6 +16,7 @@ threads, locks and who may wait where.
 from __future__ import annotations
 
 import heapq
+import math
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -131,9 +132,10 @@ class Execution:
 
     def begin(self, attempt: Attempt, desk: Abandoner) -> AttemptChannel | None:
         """The attempt's channel, as it begins; None if it must not begin any more."""
-        active = ActiveAttempt(
-            attempt, AttemptChannel(self.context, attempt, self._open_ledger), self._clock.monotonic(), desk
-        )
+        channel, now = AttemptChannel(self.context, attempt, self._open_ledger), self._clock.monotonic()
+        active = ActiveAttempt(attempt, channel, now, desk)
+        if attempt.epoch > 1:
+            active.waited = self._waited(attempt, now)
         if not self._hooks.listening:
             begins = self._begin(active)
         else:
@@ -144,6 +146,15 @@ class Execution:
             with self._changed:
                 heapq.heappush(self._deadlines, (active.began + self._policy.timeout, attempt.key))
         return active.channel if begins else None
+
+    def _waited(self, attempt: Attempt, now: float) -> float:
+        """Seconds that the task waited for a model's limits before this attempt."""
+        entry = self._scheduler.started.get(attempt.spec.id)
+        if entry is None:
+            return 0.0
+        if entry.parked_at:
+            entry.queued, entry.parked_at = entry.queued + now - entry.parked_at, 0.0
+        return entry.queued
 
     def _begin(self, active: ActiveAttempt) -> bool:
         """Count it among what is under way; False if it must not begin. Needs no lock."""
@@ -174,16 +185,20 @@ class Execution:
             active.channel.close()
             if self._hooks.listening:
                 self._hooks.attempt_ended(attempt, State.waiting)
+            if problem.seconds < math.inf and (entry := self._scheduler.started.get(attempt.spec.id)):
+                entry.parked_at, entry.queued = self._clock.monotonic(), entry.queued + active.channel.queued
             self.back([attempt], problem.seconds)
             return self._clock.monotonic() - active.began
         return self._close(active, outcome, problem)
 
-    def _close(self, active: ActiveAttempt, outcome: object, problem: BaseException | None) -> float:
-        took = self._clock.monotonic() - active.began
+    def _close(
+        self, active: ActiveAttempt, outcome: object, problem: BaseException | None, abandoned: bool = False
+    ) -> float:
+        took, policy = self._clock.monotonic() - active.began, self._policy
         active.ended, active.blobs, active.retry = ended(
-            active.channel, took, outcome, problem, self._policy.output_limit, self._policy.redraw
+            active.channel, took, outcome, problem, policy.output_limit, policy.redraw, active.waited
         )
-        active.channel.close()
+        active.channel.close(abandoned)
         reach("engine.before_end")
         if self._settling.add(active) >= GROUP:
             with self._changed:
@@ -331,15 +346,33 @@ class Execution:
                 self._scheduler.drop(self._allocated.unit, self._allocated.unwanted)
             self._scheduler.ripen(now)
             resting = self._scheduler.resting and self._intake.dry and not self._intake.busy
-            late = []
-            while self._deadlines and self._deadlines[0][0] <= now:
-                late.append(heapq.heappop(self._deadlines)[1])
+            late = self._late(now)
             self._wake()
         self.journal.flush()
         if resting and self._ledger:
             self._ledger.hand_in()
         for key in late:
-            self._abandon(key, TimedOut(f"no answer within {self._policy.timeout:g} s (policy.timeout)"))
+            self._abandon(key, self._timed_out(key))
+
+    def _late(self, now: float) -> list[tuple[str, int]]:
+        """Attempts whose time is over. What they waited in peira's own queues does not count."""
+        late, more = [], []
+        while self._deadlines and self._deadlines[0][0] <= now:
+            key = heapq.heappop(self._deadlines)[1]
+            active = self._active.get(key)
+            if active is not None and self._policy.timeout is not None:
+                due = active.began + self._policy.timeout + active.channel.queued
+                late.append(key) if due <= now else more.append((due, key))
+        for one in more:
+            heapq.heappush(self._deadlines, one)
+        return late
+
+    def _timed_out(self, key: tuple[str, int]) -> TimedOut:
+        """The failure of an attempt that took too long, with what it was waiting for."""
+        active = self._active.get(key)
+        calls = active.channel.unanswered if active else 0
+        what = f"; {calls} of its model calls {'is' if calls == 1 else 'are'} unanswered" if calls else ""
+        return TimedOut(f"no answer within {self._policy.timeout:g} s (policy.timeout){what}")
 
     def request(self, stop: StopRequest) -> None:
         """Start nothing more; a request to stop now also ends what is running, and outdoes a weaker one."""
@@ -365,7 +398,7 @@ class Execution:
         active = self._active.pop(key, None)
         if active is not None:
             active.desk.abandon(active.attempt)
-            self._close(active, None, why)
+            self._close(active, None, why, abandoned=True)
 
     def fail(self, problem: BaseException) -> None:
         """The store or the engine itself failed: stop everything; `wait` raises it."""
@@ -399,4 +432,6 @@ class Execution:
             elapsed = self._clock.monotonic() - self._since
             look = self._allocated.evidence.look if self._allocated else None
             waiting = self._scheduler.asleep
-            return self.tally.snapshot(self.source.size, len(self._active), elapsed, waiting, look)
+            running = len(self._active)
+        waits = tuple(self._ledger.waits()) if self._ledger else ()
+        return self.tally.snapshot(self.source.size, running, elapsed, waiting, look, waits)

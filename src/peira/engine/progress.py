@@ -15,7 +15,8 @@ class Progress:
     """A snapshot of a run's progress.
 
     `total` is None while the source may still grow; `waiting` is the number of tasks that wait for batches;
-    `look` is the last look of the study's stopping rule.
+    `look` is the last look of the study's stopping rule; `waits` says why nothing may move: which models have
+    not answered for long, or are paused.
     """
 
     total: int | None
@@ -27,6 +28,7 @@ class Progress:
     elapsed: float
     waiting: int = 0
     look: Look | None = None
+    waits: tuple[str, ...] = ()
 
     @property
     def rate(self) -> float:
@@ -83,7 +85,13 @@ class TaskCounts:
         return [(key, n) for key, n in self.counts.items() if key.partition(".")[0] not in self._means]
 
     def snapshot(
-        self, total: int | None, running: int, elapsed: float, waiting: int = 0, look: Look | None = None
+        self,
+        total: int | None,
+        running: int,
+        elapsed: float,
+        waiting: int = 0,
+        look: Look | None = None,
+        waits: tuple[str, ...] = (),
     ) -> Progress:
         """The counts as a `Progress`."""
         unit = self.unit
@@ -98,4 +106,5 @@ class TaskCounts:
             elapsed=elapsed,
             waiting=waiting,
             look=look,
+            waits=waits,
         )

@@ -31,7 +31,8 @@ class TaskEntry:
 
     `epoch` is that of its last attempt; `attempts` counts all attempts ever, `tries` those of this run;
     `begun` is set once an attempt of this run began. `others` are further offers of the same task. `slept`:
-    it waited to be woken at least once. `missing` are the needs that have not ended.
+    it waited to be woken at least once. `missing` are the needs that have not ended. `parked_at` is when an
+    attempt went back to wait for a model's limits (0: it did not), `queued` the seconds of all such waits.
     """
 
     offer: Offer
@@ -45,6 +46,8 @@ class TaskEntry:
     not_before: float = 0.0
     slept: bool = False
     missing: set[str] | frozenset[str] = frozenset()
+    parked_at: float = 0.0
+    queued: float = 0.0
 
     def __post_init__(self) -> None:
         self.spec = self.offer.spec

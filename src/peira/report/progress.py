@@ -105,4 +105,4 @@ def describe(progress: Progress) -> str:
         words.append(f"{progress.rate:,.1f}/s" if progress.rate < 100 else f"{progress.rate:,.0f}/s")
     if progress.left is not None and progress.done != progress.total:
         words.append(f"{duration(progress.left)} left")
-    return ", ".join(words) + (f" | {progress.look}" if progress.look else "")
+    return " | ".join([", ".join(words), *progress.waits, *([str(progress.look)] if progress.look else [])])

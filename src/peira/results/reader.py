@@ -141,6 +141,7 @@ class ResultReader:
             artifacts=result.artifacts,
             about=result.about,
             took=None if IMPORTED in result.about and not result.took else result.took,
+            queued=result.queued,
             attempts=task.attempts if task else 0,
             reused=task is not None and task.run != self._run,
             reused_from=task.reused_from if task else "",

@@ -90,6 +90,7 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     `anchor` is a repetition of the study's first trial to detect drift and is in no mean. `block` and `plot`
     are those of the design. `took` is in seconds, None if unknown (of an imported output). `executed_by` is
     the run that executed it, whose log `histories` reads when times or observations are asked for.
+    `queued` are the seconds in which its calls waited in peira itself; `took` is without them.
     """
 
     id: str
@@ -107,6 +108,7 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     artifacts: tuple[Artifact, ...] = ()
     about: Mapping[str, str] = NOTHING
     took: float | None = 0.0
+    queued: float = 0.0
     attempts: int = 0
     reused: bool = False
     reused_from: str = ""

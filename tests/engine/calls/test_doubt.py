@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import aiohttp  # noqa: F401 - imported by the first call, which takes time that attempts are limited in
 import pytest
 
 from peira import study

@@ -62,6 +62,7 @@ def _facts(found: TrialRecord) -> list[str]:
         "metrics": pairs(one.metrics) if one.metrics else "",
         "about": pairs(one.about) if one.about else "",
         "took": f"{one.took:.3f} s in attempt {one.attempts}" if one.attempts else "",
+        "queued": f"{one.queued:.3f} s in peira's queues, beside that" if one.queued >= 0.001 else "",
         "failure": f"{one.failure.type}: {one.failure.message}" if one.failure else "",
     }
     lines = [f"{name:<11}{_indented(fact)}" for name, fact in facts.items() if fact]

@@ -80,9 +80,10 @@ class Artifact(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Result(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The result of an attempt.
 
-    `took` is its duration in seconds. `output` is canonical JSON; a large one is stored as the blob named by
-    `blob`. `failure` says why there is no output. `metrics`, `artifacts` and `about` are what the agent
-    reported, attached and described. `calls` are the keys of the calls whose answers it used.
+    `took` is its duration in seconds, without the `queued` ones in which its calls waited in peira itself
+    (for a slot, a rate limit, a back-off). `output` is canonical JSON; a large one is stored as the blob
+    named by `blob`. `failure` says why there is no output. `metrics`, `artifacts` and `about` are what the
+    agent reported, attached and described. `calls` are the keys of the calls whose answers it used.
     """
 
     took: float = 0.0
@@ -94,6 +95,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     about: dict[str, str] = {}
     unseen: str = ""
     calls: tuple[str, ...] = ()
+    queued: float = 0.0
 
 
 class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -35,6 +35,7 @@ class AttemptChannel:
     _asked: set[Future[Reply]] | None = None
     _counting: threading.Lock
     _ledger: model_calls.Ledger
+    _queue: model_calls.QueueTime | None = None
     _account: model_calls.Account | None = None
     _served: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
@@ -74,8 +75,10 @@ class AttemptChannel:
         ordinal = f"key={digest(key)}" if key else self._ordinal(f"{model} {content}")
         if self._attempt.draw:
             ordinal = f"{ordinal} draw={self._attempt.draw}"
+        assert self._queue is not None
+        state = model_calls.CallState(self._queue)
         asked = model_calls.CallRequest(
-            self._attempt, work.scope(), work.stage, ordinal, request, body, content, self._account
+            self._attempt, work.scope(), work.stage, ordinal, request, body, content, state, self._account
         )
         reply = self._ledger.ask(model, asked)
         asked_so_far.add(reply)
@@ -88,6 +91,7 @@ class AttemptChannel:
             if self._asked is None:
                 self._ordinals, self._counting = {}, threading.Lock()
                 self._ledger = self._open_ledger()
+                self._queue = model_calls.QueueTime(self._context.clock.monotonic)
                 self._account = self._ledger.reserve.trial(self._attempt.spec.id)
                 self._asked = set()  # last: whoever sees it looks no further
             return self._asked
@@ -116,6 +120,8 @@ class AttemptChannel:
         """Add a call's tokens and cost to what the trial reports."""
         assert self._asked is not None
         self._asked.discard(done)
+        if done.cancelled():  # by the agent, which waits for it no more
+            self._ledger.abandon([done])
         if done.cancelled() or done.exception():
             self.bought += 1
             return
@@ -132,6 +138,16 @@ class AttemptChannel:
     def inline(self) -> int:
         """The size up to which values are kept in events."""
         return self._context.inline
+
+    @property
+    def queued(self) -> float:
+        """Seconds that its calls have waited in peira so far, while none of them was with its model."""
+        return self._queue.seconds() if self._queue else 0.0
+
+    @property
+    def unanswered(self) -> int:
+        """How many of its calls are with their models."""
+        return self._queue.sent if self._queue else 0
 
     @property
     def only_replayed(self) -> bool:
@@ -163,12 +179,20 @@ class AttemptChannel:
             self._folder.mkdir(parents=True)
         return self._folder
 
-    def close(self) -> None:
-        """Nothing more through here, and nobody waits here any more; the private folder goes with it."""
+    def close(self, abandoned: bool = False) -> None:
+        """Nothing more through here, and nobody waits here any more; the private folder goes with it.
+
+        If the attempt was `abandoned`, its calls give up their places; if it ended by itself, what it has
+        sent keeps them until it is answered.
+        """
         self._open = False
+        left: list[Future[Reply]] = []
         for reply in list(self._asked or ()):
             with suppress(InvalidStateError):  # it has just come
                 reply.set_exception(Abandoned("this attempt was abandoned: it may do nothing more"))
+                left.append(reply)
+        if abandoned and left:
+            self._ledger.abandon(left)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -49,19 +49,21 @@ def ended(
     problem: BaseException | None,
     limit: int,
     redraw: bool = False,
+    waited: float = 0.0,
 ) -> tuple[Ended, tuple[bytes, ...], bool]:
     """How an attempt ended, the blobs of its result, and whether a retry could help.
 
+    `took` includes the time in peira's queues, which is recorded apart, with what was `waited` before.
     A retry does not help if the outcome was refused, or if the attempt used only replayed answers and
     `redraw` is off.
     """
     channel.settle()
     if problem is None:
         try:
-            return (*_succeeded(channel, took, outcome, limit), False)
+            return (*_succeeded(channel, took, outcome, limit, waited), False)
         except (Invalid, TooLarge) as refusal:
             problem = refusal
-    end = Ended(_state(problem), _result(channel, took, NOTHING, "", failure(problem)))
+    end = Ended(_state(problem), _result(channel, took, NOTHING, "", failure(problem), waited))
     helps = not isinstance(problem, (Invalid, TooLarge, Abandoned, InDoubt))
     same = channel.only_replayed and not redraw and not isinstance(problem, (TimedOut, ProcessDied))
     return end, (), helps and not same
@@ -77,7 +79,7 @@ def _state(problem: BaseException) -> State:
 
 
 def _succeeded(
-    channel: AttemptChannel, took: float, outcome: object, limit: int
+    channel: AttemptChannel, took: float, outcome: object, limit: int, waited: float
 ) -> tuple[Ended, tuple[bytes, ...]]:
     """The end for an output; Invalid or TooLarge if it cannot be recorded."""
     value = normalise(output_of(outcome), "output")
@@ -85,16 +87,22 @@ def _succeeded(
     if len(body) > limit:
         raise TooLarge(f"output: {len(body)} bytes, more than the limit of {limit} (policy.output_limit)")
     inline, blob, blobs = payload(body, channel.inline)
-    return Ended(State.succeeded, _result(channel, took, inline, blob), value), blobs
+    return Ended(State.succeeded, _result(channel, took, inline, blob, None, waited), value), blobs
 
 
 def _result(
-    channel: AttemptChannel, took: float, output: msgspec.Raw, blob: str, why: Failure | None = None
+    channel: AttemptChannel,
+    took: float,
+    output: msgspec.Raw,
+    blob: str,
+    why: Failure | None,
+    waited: float,
 ) -> Result:
     """The result record of an attempt, with everything it reported."""
     metrics, about = dict(channel.metrics), dict(channel.about)
-    took = round(took, 6)
-    return Result(took, output, blob, why, metrics, channel.artifacts, about, calls=channel.calls)
+    queued = channel.queued
+    own, queued = round(max(0.0, took - queued), 6), round(waited + queued, 6)
+    return Result(own, output, blob, why, metrics, channel.artifacts, about, "", channel.calls, queued)
 
 
 def failure(problem: BaseException) -> Failure:
@@ -123,12 +131,16 @@ class Abandoner(Protocol):
 
 @dataclass(slots=True)
 class ActiveAttempt:
-    """An attempt under way, the desk that can abandon it, and, once over, how it ended."""
+    """An attempt under way, the desk that can abandon it, and, once over, how it ended.
+
+    `waited` are the seconds that earlier attempts at it waited in peira until this one began.
+    """
 
     attempt: Attempt
     channel: AttemptChannel
     began: float
     desk: Abandoner
+    waited: float = 0.0
     ended: Ended = NOT_YET
     blobs: tuple[bytes, ...] = ()
     retry: bool = False

@@ -12,4 +12,6 @@ with lazy_imports(__name__):
     from peira.engine.calls.budget import Account as Account
     from peira.engine.calls.budget import stated_output as stated_output
     from peira.engine.calls.ledger import Ledger as Ledger
+    from peira.engine.calls.open_calls import CallState as CallState
+    from peira.engine.calls.open_calls import QueueTime as QueueTime
     from peira.engine.calls.purchase import CallRequest as CallRequest

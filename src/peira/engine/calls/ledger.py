@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 
 import msgspec
 
@@ -16,6 +17,7 @@ from peira.core.mailbox import Mailbox
 from peira.core.models import Answer, NamedModel, Reply
 from peira.engine.batch.batcher import Batcher, in_batch
 from peira.engine.calls.budget import Reservation, RunAccounts
+from peira.engine.calls.open_calls import unanswered
 from peira.engine.calls.purchase import Buyer, CallRequest, read_answer, read_reply
 from peira.engine.calls.rate_limit import RateLimiter
 from peira.engine.context import CallSettings, RunCallbacks, RunContext
@@ -25,6 +27,7 @@ LAST_WAIT = 5.0
 """Seconds that calls under way may take to be answered when the run ends."""
 
 
+NOBODY = "nobody waits for this call any more"
 MANY = 128
 """The number of calls that are looked up in the store at once, which blocks the loop meanwhile."""
 _Rows = dict[str, Call]
@@ -43,7 +46,8 @@ class RoutedRequest:
         self.reply: Future[Reply] = Future()
 
     def settle(self, outcome: Reply | BaseException) -> None:
-        """Complete the reply; does nothing if it is complete already."""
+        """Complete the reply, once; nobody hears of it if its caller has given up."""
+        self.asked.state.end()
         try:
             if isinstance(outcome, Reply):
                 self.reply.set_result(outcome)
@@ -91,6 +95,7 @@ class Ledger:
         """
         named = self._model(name)
         routed = RoutedRequest((named, *map(self._model, named.fallbacks)), asked)
+        asked.state.begin()
         (self._mailbox or self._start_loop()).post(routed)
         return routed.reply
 
@@ -131,7 +136,10 @@ class Ledger:
                 routed.settle(problem)
             return
         for routed in arrived:
-            self._begin(routed, None if routed.keys[0] in self._serving else rows)
+            if routed.reply.done():  # abandoned meanwhile
+                routed.settle(Abandoned(NOBODY))
+            else:
+                self._begin(routed, None if routed.keys[0] in self._serving else rows)
 
     def _begin(self, routed: RoutedRequest, rows: _Rows | None) -> None:
         task = asyncio.get_running_loop().create_task(self._serve(routed, rows))
@@ -142,11 +150,14 @@ class Ledger:
         try:
             known = await self._wait_for_turn(routed, rows)
             try:
-                routed.settle(await self._ask(routed, known))
+                reply = await self._ask(routed, known)
             finally:
-                del self._serving[routed.keys[0]]
+                self._release_key(routed)
+            routed.settle(reply)
+            if routed.asked.state.abandoned:
+                self._share(routed, reply)
         except asyncio.CancelledError:
-            routed.settle(Abandoned("the run is over"))
+            routed.settle(Abandoned(NOBODY if routed.asked.state.abandoned else "the run is over"))
         except BaseException as problem:  # raised for the caller
             routed.settle(problem)
         finally:
@@ -157,13 +168,64 @@ class Ledger:
 
         Rows that were read before such a wait are outdated and read again (`rows` is None: not read yet).
         """
-        key = routed.keys[0]
+        key, state = routed.keys[0], routed.asked.state
         while (other := self._serving.get(key)) is not None:
-            await asyncio.wait([self._under_way[other]])
-            rows = None
+            state.waits, patience = True, self._patience(other)
+            await asyncio.wait([self._under_way[other]], timeout=patience)
+            rows, state.waits = None, False
+            if patience is not None:  # sent for an attempt that was abandoned, and still not answered
+                self._release_key(other)
         known = self._store.find("call", routed.keys) if rows is None else rows
         self._serving[key] = routed
         return known
+
+    def _patience(self, other: RoutedRequest) -> float | None:
+        """How long to wait for an equal request; None: until it ends.
+
+        One that was sent for an abandoned attempt may be answered soon, and is paid for; but it may also
+        hang: it is waited for as long as an attempt may take, then sent again if the policy allows that.
+        """
+        abandoned = other.asked.state.abandoned and self._policy.in_doubt == "resend"
+        return self._policy.timeout if abandoned else None
+
+    def _release_key(self, routed: RoutedRequest) -> None:
+        """Equal requests need not wait for this one any more."""
+        if self._serving.get(routed.keys[0]) is routed:
+            del self._serving[routed.keys[0]]
+
+    def abandon(self, replies: Sequence[Future[Reply]]) -> None:
+        """Nobody waits for these replies any more: they free their places in every queue and limit, at once.
+
+        What has not been sent is not sent; an answer to what was sent is still recorded. Any thread.
+        """
+        if replies and self._loop is not None:
+            with suppress(RuntimeError):  # the loop was closed: nothing is under way
+                self._loop.call_soon_threadsafe(self._abandon, frozenset(replies))
+
+    def _share(self, late: RoutedRequest, reply: Reply) -> None:
+        """An answer that nobody waited for any more has come: whoever has sent the call again gets it."""
+        again = self._serving.get(late.keys[0])
+        if again is not None and again.asked.state.send is not None:
+            again.settle(msgspec.structs.replace(reply, replayed=True))
+            again.asked.state.abandoned = True
+            self._buyer.give_up(again.asked.state.send)
+
+    def _abandon(self, replies: frozenset[Future[Reply]]) -> None:
+        for routed in [one for one in self._under_way if one.reply in replies]:
+            state = routed.asked.state
+            state.abandoned = True
+            if state.send is not None:
+                self._buyer.give_up(state.send)
+            elif state.waits:
+                self._under_way[routed].cancel()
+
+    def waits(self) -> list[str]:
+        """Why nothing may move: models that have not answered for long, or are paused. Any thread."""
+        if self._loop is None:
+            return []
+        now = self._loop.time()
+        paused = (limiter.pause(now) for limiter in list(self._limiters.values()))
+        return [*unanswered(self._buyer.open_sends(), now), *filter(None, paused)]
 
     async def _ask(self, routed: RoutedRequest, rows: _Rows) -> Reply:
         """The recorded reply, or the first one that a model of the chain gives."""
@@ -177,7 +239,11 @@ class Ledger:
             try:
                 if self._batch:
                     await self._batcher.ask(named, asked, key, row)
-                return await self._buyer.buy(named, self._limiter(named), asked, key, row.sends if row else 0)
+                sends = row.sends if row else 0
+                reply = await self._buyer.buy(named, self._limiter(named), asked, key, sends)
+                if reply is None:
+                    return self._replay(named, self._store.find("call", [key])[key], asked)
+                return reply
             except CallFailed as problem:
                 if after is None:
                     raise

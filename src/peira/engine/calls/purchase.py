@@ -19,6 +19,7 @@ from peira.core.log.events import AnyEvent, CallAnswered, CallIntended, CallLost
 from peira.core.mailbox import Mailbox
 from peira.core.models import Answer, NamedModel, Reply, Request, Usage, token_count
 from peira.engine.calls.budget import NOTHING, UNCOUNTED, Account, Reservation, RunAccounts, may_cost
+from peira.engine.calls.open_calls import CallState, OpenSend
 from peira.engine.calls.rate_limit import RateLimiter
 from peira.engine.context import RunCallbacks, RunContext
 from peira.engine.journal import Journal, payload
@@ -47,8 +48,8 @@ def _text_digest(text: str) -> str:
 class CallRequest(msgspec.Struct, frozen=True):
     """A request with what identifies its call: attempt, scope, place (stage) and ordinal.
 
-    `body` is the request's canonical form and `digest` the digest of that; `account` is what its trial may
-    still spend.
+    `body` is the request's canonical form and `digest` the digest of that; `state` is where the call is now,
+    `account` what its trial may still spend.
     """
 
     attempt: Attempt
@@ -58,6 +59,7 @@ class CallRequest(msgspec.Struct, frozen=True):
     request: Request
     body: bytes
     digest: str
+    state: CallState = msgspec.field(default_factory=CallState)
     account: Account | None = None
 
     def keys(self, chain: Sequence[NamedModel]) -> list[str]:
@@ -141,58 +143,75 @@ class Buyer:
         self._exceeding: set[str] = set()
         self._hooks, self._reserve, self._callbacks = context.hooks, reserve, callbacks
         self._spent: dict[str, Spent] = {}
+        self._open: dict[int, OpenSend] = {}  # with their models now, by identity
+        self._latest: dict[str, OpenSend] = {}  # by key, of calls of which a send was given up
+        self._answered_once: dict[str, bool] = {}  # of calls that were sent again meanwhile: any answer yet?
 
     def spent(self) -> tuple[Spent, ...]:
         """What was spent so far, by model."""
         return tuple(spent for _, spent in sorted(self._spent.items()))
 
+    def open_sends(self) -> list[OpenSend]:
+        """The sends that are with their models now; may be called on any thread."""
+        return list(self._open.values())
+
     async def buy(
         self, named: NamedModel, limiter: RateLimiter, call: CallRequest, key: str, sends: int
-    ) -> Reply:
+    ) -> Reply | None:
         """Send until there is an answer, or a failure that another send would not cure.
 
-        `sends` is how often the call was sent in earlier attempts or runs.
+        `sends` is how often the call was sent in earlier attempts or runs. None if an earlier send, which
+        nobody waited for any more, was answered meanwhile: that answer is the recorded one.
         """
         tried = busy = 0
         while True:
             problem = await self._send_once(named, limiter, call, key, sends + tried + busy + 1)
-            if isinstance(problem, Reply):
+            if not isinstance(problem, CallFailed):
                 return problem
             busy += problem.busy
             tried += not problem.busy
-            await self._wait_or_raise(problem, tried, busy)
+            await self._wait_or_raise(problem, call.state, tried, busy)
 
     async def _send_once(
-        self, named: NamedModel, limiter: RateLimiter, call: CallRequest, key: str, send: int
-    ) -> Reply | CallFailed:
-        """One send, from the reservation of its cost to its settlement; `send` is the send's number."""
-        expected = self._expected(named, call)
+        self, named: NamedModel, limiter: RateLimiter, call: CallRequest, key: str, number: int
+    ) -> Reply | CallFailed | None:
+        """One send, from the reservation of its cost to its settlement; `number` counts sends from 1."""
+        expected, state = self._expected(named, call), call.state
         most, likely = self._reserve.most(named, call.request)
+        state.waits = True
         share = await self._reserve_cost(named, call, most, likely)
-        took: Reservation | None = None
         try:
             sent_at = await limiter.enter(expected.total)
-            try:
-                await self._write(self._intent(named, call, key, send, share), (call.body,))
-                reach("ledger.after_intent")
-                took = share  # from here on it may be billed, whatever happens
-                outcome = await self._send(named, call, key, share)
-                if isinstance(outcome, CallFailed):
+        except BaseException:
+            self._reserve.settle(named, call.account, share, None)
+            raise
+        finally:
+            state.waits = False
+        send = OpenSend(named, key, limiter, self._reserve, call.account, share, sent_at)
+        took: Reservation | None = None
+        try:
+            await self._write(self._intent(named, call, key, number, share), (call.body,))
+            reach("ledger.after_intent")
+            if state.abandoned:
+                await self._write(CallLost(call.attempt.spec.id, key, "not sent: nobody waits for it"))
+                raise Abandoned("nobody waits for this call")
+            took = share  # from here on it may be billed, whatever happens
+            outcome = await self._send(named, call, send)
+            if outcome is None or isinstance(outcome, CallFailed):
+                if outcome is not None:
                     limiter.failed(outcome, sent_at)
                     took = share if outcome.doubt else None
-                    return outcome
-                task, size = call.attempt.spec.id, len(call.body)
-                reply, usage, cost = await self.record(named, task, key, size, outcome)
-                self.tell(*call.attempt.key, named, key, reply)
-                took = self.taken(share, usage, cost, named)
-                if call.account is not None:
-                    call.account.counted.add(key)
-                self._check_bound(named, most, usage)
-                limiter.answered(usage.total - expected.total, outcome.wait)
-            finally:
-                limiter.leave()
+                return outcome
+            task, size = call.attempt.spec.id, len(call.body)
+            reply, usage, cost = await self.record(named, task, key, size, outcome)
+            self.tell(*call.attempt.key, named, key, reply)
+            took = self.taken(share, usage, cost, named)
+            if call.account is not None:
+                call.account.counted.add(key)
+            self._check_bound(named, most, usage)
+            limiter.answered(usage.total - expected.total, outcome.wait)
         finally:
-            self._reserve.settle(named, call.account, share, took)
+            send.end(took)
         if isinstance(reply, CallFailed):
             raise reply
         return reply
@@ -256,26 +275,44 @@ class Buyer:
         reserved = (share.tokens, share.money) if self._reserve.kept else ()
         return CallIntended(task, epoch, key, name, call.digest, call.place, send, "", *reserved)
 
-    async def _send(
-        self, named: NamedModel, call: CallRequest, key: str, share: Reservation
-    ) -> Answer | CallFailed:
-        """Send the request; a failure is recorded and returned."""
-        task, epoch = call.attempt.key
+    async def _send(self, named: NamedModel, call: CallRequest, send: OpenSend) -> Answer | CallFailed | None:
+        """Send the request; a failure is recorded and returned. None if another send was answered first."""
+        (task, epoch), key, share = call.attempt.key, send.key, send.share
         if self._hooks.listening:
             self._hooks.call_began((task, epoch), key, named.model.name, call.request, "")
+        if self._latest.get(key) is not None:  # sent before, unanswered, and nobody waits for that any more
+            self._answered_once.setdefault(key, False)
+            self._latest[key] = send
+        self._open[id(send)] = send
+        call.state.leave(send)
         try:
-            return await named.model.send(call.request)
+            answer = await named.model.send(call.request)
         except CallFailed as problem:
             reach("ledger.after_loss")
             self.tell(task, epoch, named, key, problem)
             may = self._may_cost(named, call, share) if problem.doubt else NOTHING
-            await self._write(CallLost(task, key, str(problem), problem.doubt, may.tokens, may.money))
+            if self._latest.get(key, send) is send and not self._answered_once.get(key):
+                await self._write(CallLost(task, key, str(problem), problem.doubt, may.tokens, may.money))
             if problem.doubt:
                 self.doubted(named, may)
             return problem
         except BaseException:  # cancelled or broken: whether it was billed is unknown
             self.doubted(named, self._may_cost(named, call, share))
             raise
+        finally:
+            call.state.come_back()
+            del self._open[id(send)]
+        if self._answered_once.get(key):
+            self.doubted(named, self._may_cost(named, call, share))
+            return None
+        if key in self._answered_once:
+            self._answered_once[key] = True
+        return answer
+
+    def give_up(self, send: OpenSend) -> None:
+        """Nobody waits for this send any more: others may have its place. Its answer is still recorded."""
+        send.give_up()
+        self._latest[send.key] = send
 
     def _may_cost(self, named: NamedModel, call: CallRequest, share: Reservation) -> Reservation:
         """What a send without an answer may have cost."""
@@ -334,12 +371,14 @@ class Buyer:
         if self._hooks.listening:
             self._hooks.call_ended((task, epoch), key, named.model.name, outcome, batch)
 
-    async def _wait_or_raise(self, problem: CallFailed, tried: int, busy: int) -> None:
+    async def _wait_or_raise(self, problem: CallFailed, state: CallState, tried: int, busy: int) -> None:
         """Wait before the next send, or raise if none may follow.
 
         Raises InDoubt if calls in doubt are held, the problem itself if a send will not help or was tried
         enough.
         """
+        if state.abandoned:
+            raise Abandoned("nobody waits for this call")
         if problem.doubt and self._policy.in_doubt == "hold":
             raise InDoubt(str(problem)) from problem
         if not (problem.free or problem.doubt) or tried >= self._policy.call_tries or busy >= MOST_BUSY:
@@ -347,7 +386,9 @@ class Buyer:
         if problem.busy:
             return  # the rate limiter waits
         wait = FIRST_WAIT * 2 ** (tried - 1) if problem.retry_after is None else problem.retry_after
+        state.waits = True
         await asyncio.sleep(min(wait, LONGEST_WAIT))
+        state.waits = False
 
     async def _write(self, event: AnyEvent, blobs: tuple[bytes, ...] = ()) -> None:
         """Durable when it returns; Abandoned if the attempt may write no more."""

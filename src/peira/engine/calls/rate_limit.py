@@ -25,6 +25,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 PROBES = 6
 TOLD, LONGEST_ASKED = 60.0, 3600.0
 """Seconds that a provider asks to wait: from so many on people are told, and more are not waited at once."""
+TOLD_PAUSE = 5.0
+"""Seconds from which on the rest of a pause is worth a word in the progress."""
 BURST = 1.0
 """Seconds' worth of a rate that may be used at once."""
 
@@ -148,9 +150,18 @@ class RateLimiter:
         self._admit_waiting()
 
     def _withdraw(self, turn: asyncio.Future[None]) -> None:
-        """Give back the turn of a cancelled waiter that had it already."""
-        if not turn.cancelled() and turn.exception() is None:  # it had its turn already: give it to the next
+        """A waiter was cancelled: it leaves the queue, or gives back the turn that it had already."""
+        if turn.cancelled():
+            self._waiting = deque(one for one in self._waiting if one[0] is not turn)
+        elif turn.exception() is None:
             self.leave()
+
+    def pause(self, now: float) -> str:
+        """What it waits for, if nothing may be sent for long; "" otherwise. May be called on any thread."""
+        left = self._closed_until - now
+        if left < TOLD_PAUSE or self._probes >= PROBES:
+            return ""
+        return f"{self._name} is paused for {duration(left)} more{f': {self._why}' if self._why else ''}"
 
     def leave(self) -> None:
         """A call is over: its slot is free."""

@@ -70,6 +70,11 @@ class ServedModel:
     def __repr__(self) -> str:
         return f"<model {self.name}>"
 
+    @property
+    def silence(self) -> float:
+        """Seconds without a byte after which a request is given up (`timeouts.first_byte`)."""
+        return self._endpoint.timeouts.first_byte
+
     def check(self) -> None:
         """Raise Invalid, with the environment variable, if the key is missing. Sends nothing."""
         self._endpoint.key.check(self.name)

@@ -85,11 +85,12 @@ class Timeouts:
     """Timeouts in seconds.
 
     `connect`: until there is a connection (nothing was sent yet). `first_byte`: the longest silence, before
-    the first byte or after any. `total`: from the start to the last byte.
+    the first byte or after any; an answer that is not streamed is silent until it is complete, so this is
+    also how long a model may think. `total`: from the start to the last byte.
     """
 
     connect: float = 10.0
-    first_byte: float = 600.0
+    first_byte: float = 300.0
     total: float = 900.0
 
 

@@ -26,6 +26,7 @@ ALWAYS = {
     "repeat": "int",
     "attempts": "int",
     "took": "float",
+    "queued": "float",
     "reused": "bool",
     "failed_scores": "json",
     "seed": "int",

@@ -41,7 +41,7 @@ CREATE TABLE factors (factor TEXT PRIMARY KEY, column_name TEXT NOT NULL UNIQUE)
 CREATE TABLE trials (
     trial TEXT PRIMARY KEY, condition INTEGER NOT NULL REFERENCES conditions(condition), agent TEXT NOT NULL,
     case_id TEXT NOT NULL, slice TEXT, cluster TEXT, repeat INTEGER NOT NULL, state TEXT NOT NULL,
-    failure TEXT, took REAL, attempts INTEGER NOT NULL, reused INTEGER NOT NULL, reused_from TEXT,
+    failure TEXT, took REAL, queued REAL NOT NULL, attempts INTEGER NOT NULL, reused INTEGER NOT NULL, reused_from TEXT,
     anchor INTEGER NOT NULL, input TEXT, input_kind TEXT, expected TEXT, expected_kind TEXT, output TEXT,
     output_kind TEXT, metadata TEXT NOT NULL, seed INTEGER, cost_usd REAL, started TEXT, ended TEXT
 );
@@ -135,7 +135,8 @@ def _trial(trial: TrialResult, condition: int) -> tuple[Any, ...]:
     """The row of a trial."""
     why = f"{trial.failure.type}: {trial.failure.message}" if trial.failure else None
     place = (trial.id, condition, trial.agent, trial.case_id, trial.slice, trial.cluster, trial.repeat)
-    end = (str(trial.state), why, trial.took, trial.attempts, trial.reused, trial.reused_from or None)
+    seconds, before = (trial.took, trial.queued), (trial.reused, trial.reused_from or None)
+    end = (str(trial.state), why, *seconds, trial.attempts, *before)
     texts = [part for value in (trial.input, trial.expected, trial.output) for part in _text_and_kind(value)]
     times = (None if at is None else stamp(at) for at in (trial.started, trial.ended))
     return *place, *end, trial.anchor, *texts, text(dict(trial.metadata)), trial.seed, trial.cost, *times
