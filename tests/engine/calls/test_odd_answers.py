@@ -1,4 +1,4 @@
-"""An answer with status 200 that is odd: it is recorded, costs at most its trial, and is not bought again."""
+"""An answer with status 200 that is odd: it is recorded, and costs at most its attempt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from peira.core.log.events import CallAnswered, CallIntended, CallRead
 from peira.core.models import Answer, Reply, Usage, token_count
 from peira.core.registry import registry
 
-from .conftest import conducted, events, problems, sound, studied
+from .conftest import CENT, Project, at, conducted, events, notices, problems, sound, studied
 
 HUGE = 2**63
 
@@ -78,20 +78,69 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_an_answer_that_cannot_be_read_costs_its_trial_once(fast: Any, capsys: Any, name: str) -> None:
+def test_an_answer_that_cannot_be_read_costs_its_attempt(fast: Any, capsys: Any, name: str) -> None:
     fast.script({"raw": UNREADABLE[name]})
     outcome = conducted(studied(cases=3), parallel=1)
     assert (outcome.results.counts["succeeded"], outcome.results.counts["failed"]) == (2, 1)
     [line] = problems(outcome)
     assert "\n" not in line
     assert line.startswith("/chat/completions: an answer ")
-    again = conducted(studied(cases=3))
-    assert problems(again) == {line}
-    assert fast.bills() == 3
+    assert "(sent once; the answer is recorded, see `peira calls " in line
     [unread] = [call for call in peira.open("s.db").calls() if call.input is None]
+    again = conducted(studied(cases=3))
+    assert again.results.ok
+    assert fast.bills() == 4
+    assert peira.open("s.db").call(unread.key).call.sends == 2
+    assert notices() == ["1 recorded answer could not be read: asked again, each send counted (peira calls)"]
     sound()
     assert main(["calls", unread.key[:12], "--store", "s.db"]) == 0
     assert "Traceback" not in "".join(capsys.readouterr())
+
+
+def test_a_broken_answer_is_asked_again_by_retries_each_send_counted(endpoint: Any, project: Project) -> None:
+    """`retries = 2`: three sends, each billed, and the last one is understood."""
+    project(fast=at(endpoint, price=CENT))
+    broken = {"raw": '{"choices": [{"mess'}
+    endpoint.script(broken, broken, {"text": "Paris", "usage": {"input": 7, "output": 10}})
+    policy = {"retries": 2, "backoff": 0.01}
+    outcome = conducted(studied(cases=1, policy=policy, budget={"calls": 3}))
+    assert [trial.output for trial in outcome.results.trials] == ["Paris"]
+    assert (endpoint.bills(), outcome.results.trials[0].attempts) == (3, 3)
+    assert [event.send for event in events(CallIntended)] == [1, 2, 3]
+    (spent,) = outcome.results.spent_by_model
+    assert (spent.sends, spent.answers, spent.unpriced) == (3, 3, 2)
+    sound()
+
+
+def test_retries_that_are_used_up_say_what_to_do(fast: Any) -> None:
+    fast.always({"raw": '{"choices": [{"mess'})
+    outcome = conducted(studied(cases=1, policy={"retries": 2, "backoff": 0.01}))
+    [line] = problems(outcome)
+    assert "an answer that is no JSON" in line
+    assert "(sent 3 times; the answer is recorded" in line
+    assert "each of policy.retries and each later run asks again" in line
+    fast.always({"text": "Paris"})
+    assert conducted(studied(cases=1)).results.ok
+    assert fast.bills() == 4
+    sound()
+
+
+def test_a_trial_that_made_do_without_an_answer_keeps_its_result(fast: Any) -> None:
+    """Another agent asks the call again; the trial that caught its failure is left as it is."""
+    fast.script({"raw": "{"})
+
+    def careful(case: Any) -> str:
+        try:
+            return ask("fast", case.input, max_tokens=10).text
+        except peira.errors.CallFailed:
+            return "nothing"
+
+    first = conducted(studied(careful, cases=1))
+    assert [trial.output for trial in first.results.trials] == ["nothing"]
+    assert conducted(studied(cases=1)).results.ok
+    assert [t.output for t in peira.open("s.db").results(first.results.run_id).trials] == ["nothing"]
+    assert fast.bills() == 2
+    sound()
 
 
 @pytest.mark.parametrize(
@@ -143,10 +192,11 @@ def test_whatever_a_plug_in_does_when_it_reads(folder: Path) -> None:
         outcome = conducted(asked_of(f"plugged:{name}"), f"{name}.db")
         [lines[name]] = problems(outcome)
         assert len(events(CallAnswered, f"{name}.db")) == 1
-        conducted(asked_of(f"plugged:{name}"), f"{name}.db")
-        assert len(events(CallIntended, f"{name}.db")) == 1
+        [line] = problems(conducted(asked_of(f"plugged:{name}"), f"{name}.db"))
+        assert "(sent 2 times; " in line
+        assert sorted(event.send for event in events(CallIntended, f"{name}.db")) == [1, 2]
         sound(f"{name}.db")
-    assert lines["raises"].endswith("cannot be read: ZeroDivisionError: by a lot")
+    assert "cannot be read: ZeroDivisionError: by a lot (sent once" in lines["raises"]
     assert all("its answer is recorded, and cannot be read" in line for line in lines.values())
     assert conducted(asked_of("plugged:types"), "types.db").results.ok
     assert events(CallRead, "types.db") == []

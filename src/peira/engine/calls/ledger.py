@@ -15,6 +15,7 @@ from peira.core.log.events import Spent
 from peira.core.log.state import Call
 from peira.core.mailbox import Mailbox
 from peira.core.models import Answer, NamedModel, Reply
+from peira.core.text.words import counted
 from peira.engine.batch.batcher import Batcher, in_batch
 from peira.engine.calls.budget import Reservation, RunAccounts
 from peira.engine.calls.open_calls import unanswered
@@ -72,6 +73,7 @@ class Ledger:
         self._model_locks: dict[str, threading.Lock] = {}
         self._limiters: dict[str, RateLimiter] = {}
         self._reported_fallbacks: set[tuple[str, str]] = set()
+        self._asked_again = 0  # answers that could not be read, in the place of which others were asked for
         self._serving: dict[str, RoutedRequest] = {}  # by key; equal requests wait for it
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -241,9 +243,10 @@ class Ledger:
                     await self._batcher.ask(named, asked, key, row)
                 sends = row.sends if row else 0
                 reply = await self._buyer.buy(named, self._limiter(named), asked, key, sends)
-                if reply is None:
-                    return self._replay(named, self._store.find("call", [key])[key], asked)
-                return reply
+                recorded = reply or self._replay(named, self._store.find("call", [key])[key], asked)
+                if isinstance(recorded, CallFailed):
+                    raise recorded
+                return recorded
             except CallFailed as problem:
                 if after is None:
                     raise
@@ -255,11 +258,17 @@ class Ledger:
     ) -> Reply | None:
         """The recorded answer of any model of the chain; None if there is none and one may be bought.
 
+        An answer that cannot be read stays on record, and one is bought in its place: this is another attempt
+        than the one that failed with it.
         Raises InDoubt for a call that is held, and Parked for one that waits in a batch.
         """
         for named, key in zip(chain, keys, strict=True):
             if key in rows and rows[key].state == "answered":
-                return self._replay(named, rows[key], asked)
+                reply = self._replay(named, rows[key], asked)
+                if isinstance(reply, Reply):
+                    return reply
+                rows[key] = await self._buyer.void(asked, rows[key])
+                self._asked_again += 1
         for named, key in zip(chain, keys, strict=True):
             self._raise_if_held(named, rows.get(key))
         for named, key in zip(chain, keys, strict=True):
@@ -286,13 +295,14 @@ class Ledger:
                 f"(peira resolve {row.key[:12]})"
             )
 
-    def _replay(self, named: NamedModel, row: Call, asked: CallRequest) -> Reply:
-        """The reply from a recorded answer; the trial's account is charged for it."""
+    def _replay(self, named: NamedModel, row: Call, asked: CallRequest) -> Reply | CallFailed:
+        """The reply from a recorded answer; the trial's account is charged for it. CallFailed if it cannot
+        be read."""
         raw = self._store.get(row.blob) if row.blob else bytes(row.value)
         cost = None if row.cost < 0 else row.cost
         read = read_reply(named, _recorded(raw, row.key))
         if isinstance(read, CallFailed):
-            raise read
+            return read
         if not row.known:  # whoever recorded it did not come to that
             part = named.price.batch if row.batch and named.price else 1.0
             cost = self._buyer.note(named, row.task, row.key, read, part)
@@ -343,6 +353,9 @@ class Ledger:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+        if self._asked_again:
+            answers = counted(self._asked_again, "recorded answer")
+            self._say(f"{answers} could not be read: asked again, each send counted (peira calls)")
         await self._batcher.close()
         for named in self._named.values():
             await named.model.close()

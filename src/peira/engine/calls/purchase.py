@@ -15,7 +15,16 @@ from peira.core.codec import encode
 from peira.core.contracts import Attempt, Op, Outcome
 from peira.core.failpoints import reach
 from peira.core.ids import compose, digest
-from peira.core.log.events import AnyEvent, CallAnswered, CallIntended, CallLost, CallRead, Spent
+from peira.core.log.events import (
+    AnyEvent,
+    CallAnswered,
+    CallIntended,
+    CallLost,
+    CallRead,
+    CallSettled,
+    Spent,
+)
+from peira.core.log.state import Call
 from peira.core.mailbox import Mailbox
 from peira.core.models import Answer, NamedModel, Reply, Request, Usage, token_count
 from peira.engine.calls.budget import NOTHING, UNCOUNTED, Account, Reservation, RunAccounts, may_cost
@@ -30,6 +39,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 MOST_BUSY = 100
 """How often a provider may say that it is busy, for one call: it costs nothing, but it must end."""
 LINE = 300
+UNREAD = "its answer cannot be read"
 read_answer = msgspec.json.Decoder(Answer).decode
 
 
@@ -213,7 +223,7 @@ class Buyer:
         finally:
             send.end(took)
         if isinstance(reply, CallFailed):
-            raise reply
+            raise _unread(reply, key, number)
         return reply
 
     def _expected(self, named: NamedModel, call: CallRequest) -> Usage:
@@ -309,6 +319,14 @@ class Buyer:
             self._answered_once[key] = True
         return answer
 
+    async def void(self, call: CallRequest, row: Call) -> Call:
+        """Let a call be asked again whose recorded answer cannot be read; the record of it stays."""
+        event = CallSettled(call.attempt.spec.id, row.key, "discard", by=f"peira: {UNREAD}")
+        await self._write(event)
+        self._latest.pop(row.key, None)
+        self._answered_once.pop(row.key, None)
+        return msgspec.structs.replace(row, state="void")
+
     def give_up(self, send: OpenSend) -> None:
         """Nobody waits for this send any more: others may have its place. Its answer is still recorded."""
         send.give_up()
@@ -401,6 +419,16 @@ class Buyer:
     def write(self, op: Op) -> asyncio.Future[Outcome]:
         """Queue an op; the future has its outcome once it is durable."""
         return self._writer.write(op)
+
+
+def _unread(problem: CallFailed, key: str, sends: int) -> CallFailed:
+    """The failure of a call whose answer cannot be read: how often it was sent, and what can be done."""
+    times = "once" if sends == 1 else f"{sends} times"
+    return CallFailed(
+        f"{problem} (sent {times}; the answer is recorded, see `peira calls {key[:12]}`; "
+        "each of policy.retries and each later run asks again)",
+        status=problem.status,
+    )
 
 
 def read_reply(named: NamedModel, answer: Answer) -> Reply | CallFailed:
