@@ -17,7 +17,8 @@
     │   ├── InDoubt                 a call may have been billed and its answer is unknown
     │   └── PermanentFailure (Invalid)  a failure in a child process that a retry would only repeat
     ├── CallFailed                  a request to a model that got no answer
-    │   └── Unfit                   no answer matches the schema of the request
+    │   ├── Unfit                   no answer matches the schema of the request
+    │   └── ModelRefused            not sent: the provider refuses this key or this model
     └── NotInTrial (RuntimeError)   ask, step, current_trial outside an agent
 
 Internal exceptions, which their callers catch and turn into one of the above, a verdict or a fallback:
@@ -166,6 +167,10 @@ class CallFailed(PeiraError):
 
 class Unfit(CallFailed):
     """A model answered, and none of its answers matches the schema of the request."""
+
+
+class ModelRefused(CallFailed):
+    """Not sent: the provider has refused this key or this model several times in a row."""
 
 
 class NotInTrial(PeiraError, RuntimeError):

@@ -240,6 +240,11 @@ class Execution:
         """Which limits stood in the way of a call, of the study and of models."""
         return self._ledger.reserve.reached if self._ledger else ()
 
+    @property
+    def refusals(self) -> Sequence[str]:
+        """Which models refuse their calls, and why."""
+        return self._ledger.refusals if self._ledger else ()
+
     def wake(self, tasks: Iterable[str]) -> None:
         """What these tasks waited for is there."""
         with self._changed:
@@ -329,7 +334,9 @@ class Execution:
         if not failed or self.stop:
             return
         most = most_failures(self._policy, self.source.size)
-        if self._policy.fail_fast:
+        if self._ledger and self._ledger.all_refused and not self.tally.of(self.source.unit, "succeeded"):
+            self.request(StopRequest.failing("; ".join(self._ledger.refusals)))
+        elif self._policy.fail_fast:
             self.request(StopRequest.failing("a trial failed, and fail_fast is set"))
         elif most is not None and failed > most:
             reason = f"{failed} failures, more than the {most} allowed (policy.max_failures)"

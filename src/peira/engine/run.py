@@ -251,7 +251,7 @@ class RunDriver:
         if reached := self._execution.budgets_reached:
             return RunEnd(Status.stopped, counts, "; ".join(reached), 3)
         if self._execution.tally.failures:
-            return RunEnd(Status.failures, counts, "", 1)
+            return RunEnd(Status.failures, counts, "; ".join(self._execution.refusals), 1)
         return RunEnd(Status.completed, counts, "", 0)
 
     def _counts(self) -> dict[str, int]:

@@ -23,7 +23,7 @@ from peira.core.contracts import WorkReader
 from peira.core.ids import normalise, seed_of
 from peira.core.models import output_of
 from peira.core.registry import plugin_function, registry
-from peira.errors import Abandoned, Invalid, carried, message_of, unwrapped
+from peira.errors import Abandoned, Invalid, ModelRefused, carried, message_of, unwrapped
 from peira.runners.child_channel import ChildPipe, PipeChannel
 from peira.runners.messages import AttemptMessage, FailureMessage, OutputMessage, ReadyMessage, SetupMessage
 from peira.sandbox import process_tree as tree
@@ -105,7 +105,7 @@ class _Worker:
         except BaseException as raised:  # any exception of user code is the attempt's failure
             problem = unwrapped(raised) or raised
             trace = "".join(traceback.format_tb(problem.__traceback__)[-5:])
-            permanent = isinstance(problem, (Invalid, Abandoned))
+            permanent = isinstance(problem, (Invalid, Abandoned, ModelRefused))
             name, wait = type(problem).__name__, getattr(problem, "seconds", 0.0)
             return FailureMessage(name, message_of(problem), carried(trace), permanent, do.attempt, wait)
 

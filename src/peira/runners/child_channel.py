@@ -20,7 +20,17 @@ import msgspec
 
 from peira.core.ids import Json, normalise
 from peira.core.models import Reply, Request
-from peira.errors import Abandoned, AttemptFailed, CallFailed, Exhausted, InDoubt, Invalid, Parked, PeiraError
+from peira.errors import (
+    Abandoned,
+    AttemptFailed,
+    CallFailed,
+    Exhausted,
+    InDoubt,
+    Invalid,
+    ModelRefused,
+    Parked,
+    PeiraError,
+)
 from peira.runners.messages import (
     AnswerMessage,
     AttemptMessage,
@@ -103,6 +113,7 @@ class ChildPipe:
 PROBLEMS: dict[str, Callable[[str], PeiraError]] = {
     "InDoubt": InDoubt,
     "CallFailed": CallFailed,
+    "ModelRefused": ModelRefused,
     "": AttemptFailed,
 }
 _reply = msgspec.json.Decoder(Reply).decode

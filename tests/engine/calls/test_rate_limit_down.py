@@ -44,7 +44,7 @@ def test_an_answer_in_between_starts_the_count_again() -> None:
     timeless(play)
 
 
-@pytest.mark.parametrize("problem", [busy, lambda: CallFailed("no such model", status=404)])
+@pytest.mark.parametrize("problem", [busy, lambda: CallFailed("too long a prompt", status=400)])
 def test_what_says_nothing_about_the_endpoint_does_not_pause_it(problem: Callable[[], CallFailed]) -> None:
     async def play() -> None:
         scene = Scene()

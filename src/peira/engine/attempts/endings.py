@@ -26,6 +26,7 @@ from peira.errors import (
     Exhausted,
     InDoubt,
     Invalid,
+    ModelRefused,
     ProcessDied,
     TimedOut,
     TooLarge,
@@ -64,7 +65,7 @@ def ended(
         except (Invalid, TooLarge) as refusal:
             problem = refusal
     end = Ended(_state(problem), _result(channel, took, NOTHING, "", failure(problem), waited))
-    helps = not isinstance(problem, (Invalid, TooLarge, Abandoned, InDoubt))
+    helps = not isinstance(problem, (Invalid, TooLarge, Abandoned, InDoubt, ModelRefused))
     same = channel.only_replayed and not redraw and not isinstance(problem, (TimedOut, ProcessDied))
     return end, (), helps and not same
 

@@ -221,6 +221,17 @@ class Ledger:
             elif state.waits:
                 self._under_way[routed].cancel()
 
+    @property
+    def refusals(self) -> list[str]:
+        """Which models refuse their calls, and why; nothing more is sent to them. Any thread."""
+        return [limiter.refused for limiter in list(self._limiters.values()) if limiter.refused]
+
+    @property
+    def all_refused(self) -> bool:
+        """Whether every model that was asked refuses its calls, and none has answered. Any thread."""
+        limiters = list(self._limiters.values())
+        return all(one.refused and not one.has_answered for one in limiters) and bool(limiters)
+
     def waits(self) -> list[str]:
         """Why nothing may move: models that have not answered for long, or are paused. Any thread."""
         if self._loop is None:

@@ -2,7 +2,8 @@
 
 Concurrency adapts to the provider's answers: it is halved when the provider is busy and grows slowly with
 each answer. After STRIKES failures in a row the model is down: one probe at a time, with growing pauses;
-after PROBES failed probes it is given up.
+after PROBES failed probes it is given up. After REFUSALS refusals in a row that concern the key or the model
+itself, nothing more is sent.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 
 from peira.core.models import ModelLimits
 from peira.core.text.words import duration
-from peira.errors import CallFailed, Parked
+from peira.errors import CallFailed, ModelRefused, Parked
 
 PATIENCE = 3.0
 """A call that would have to wait longer than these seconds is parked instead."""
@@ -23,6 +24,10 @@ STRIKES = 5
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """The first and the longest pause while a model is down, in seconds."""
 PROBES = 6
+REFUSED = frozenset({401, 403, 404})
+"""Statuses that concern the key or the model, whatever is asked."""
+REFUSALS = 4
+"""Refusals in a row after which nothing more is sent."""
 TOLD, LONGEST_ASKED = 60.0, 3600.0
 """Seconds that a provider asks to wait: from so many on people are told, and more are not waited at once."""
 TOLD_PAUSE = 5.0
@@ -67,8 +72,11 @@ class RateLimiter:
         self._in_flight = 0  # calls between enter and leave
         self._closed_until = self._narrowed = self._struck = self._next_return = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._strikes = self._probes = self._busy = 0
+        self._strikes = self._probes = self._busy = self._refusals = 0
         self._why = ""
+        self.has_answered = False
+        self.refused = ""
+        """Why nothing more is sent, as a message; "" while calls are sent."""
 
     @property
     def down(self) -> bool:
@@ -79,7 +87,7 @@ class RateLimiter:
         """Wait for a turn to send about `tokens` tokens; returns the time of the turn.
 
         Each `enter` that returns must be followed by `leave`. Raises Parked if the wait would be long, and
-        CallFailed if the model was given up.
+        CallFailed if the model was given up, ModelRefused if it refuses its calls.
         """
         self._raise_if_given_up()
         now = self._now()
@@ -99,6 +107,8 @@ class RateLimiter:
         return self._now()
 
     def _raise_if_given_up(self) -> None:
+        if self.refused:
+            raise ModelRefused(self.refused)
         if self._probes >= PROBES:
             raise self._given_up_error()
 
@@ -109,7 +119,8 @@ class RateLimiter:
     @property
     def _has_slot(self) -> bool:
         """Whether concurrency allows another call."""
-        return self._in_flight < (1 if self.down else max(1, int(self._window)))
+        one = self.down or (self._refusals and not self.has_answered)
+        return self._in_flight < (1 if one else max(1, int(self._window)))
 
     def _park_if_long(self, wait: float, tokens: float) -> None:
         """Raise Parked if the queue's last would wait too long at the current rates."""
@@ -176,8 +187,9 @@ class RateLimiter:
         """
         if self.down or self._busy >= STRIKES:
             self._say(f"{self._name} answers again")
-        self._strikes = self._probes = self._busy = 0
+        self._strikes = self._probes = self._busy = self._refusals = 0
         self._why = ""
+        self.has_answered = True
         self._tokens.correct(tokens_off)
         self._window = min(self._window + 1 / self._window, float(self._most or 1_000_000))
         if wait:
@@ -189,6 +201,16 @@ class RateLimiter:
             self._narrow(problem, sent_at)
         elif problem.doubt or problem.free:
             self._strike(problem, sent_at)
+        elif problem.status in REFUSED:
+            self._refuse(problem)
+
+    def _refuse(self, problem: CallFailed) -> None:
+        """Count a refusal of the key or the model; after several in a row, send nothing more."""
+        self._refusals += 1
+        if self._refusals >= REFUSALS and not self.refused:
+            self.refused = f"{self._name} refuses its calls ({self._refusals} in a row): {problem}"
+            self._say(f"{self.refused}; no more are sent")
+            self.turn_away(lambda _: ModelRefused(self.refused))
 
     def _narrow(self, problem: CallFailed, sent_at: float) -> None:
         """The provider is busy: halve the concurrency and pause.
