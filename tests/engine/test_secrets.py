@@ -9,6 +9,7 @@ import pytest
 
 import peira
 from peira import run
+from peira.models.secrets import Key, value_without_keys, without_keys
 from peira.stores.sqlite import SqliteStore
 
 CANARY = "canary-7f3a91c2"
@@ -81,3 +82,56 @@ def test_the_canary_would_be_found(folder: Path, written, monkeypatch) -> None:
     source = SOURCE.replace("return client.ask(case.input, KEY)", "return KEY")
     run(written(source), store="s.db", progress=False)
     assert CANARY.encode() in everything(folder)
+
+
+FAILS = """
+import os
+from peira import current_trial, study
+
+@study(cases=["q"], policy={"retries": 1, "backoff": 0.01})
+def leaks(case):
+    trial = current_trial()
+    secret = os.environ["SERVICE_PASSWORD"]
+    trial.log("asked", header=f"Basic {secret}", nested=[{secret: secret}], times=1)
+    trial.describe(model=f"at {secret}")
+    raise ValueError(f"the service refused {secret!r} (line 1)")
+"""
+
+
+@pytest.mark.parametrize("runner", ["local", "process"])
+def test_a_secret_in_an_exception_or_an_observation_is_replaced_before_it_is_written(
+    folder: Path, written, monkeypatch, runner
+) -> None:
+    monkeypatch.setenv("SERVICE_PASSWORD", CANARY)
+    results = run(written(FAILS), store="s.db", runner=runner, progress=False, log="run.log")
+    (row,) = results.failures
+    assert row.failure is not None
+    assert "the service refused '[hidden]' (line 1)" in row.failure.message
+    assert CANARY.encode() not in everything(folder)
+    observed = [
+        r.event for r in peira.open("s.db").events(results.run_id) if r.event.__class__.__name__ == "Observed"
+    ]
+    assert (
+        bytes(observed[0].data) == b'{"header":"Basic [hidden]","nested":[{"[hidden]":"[hidden]"}],"times":1}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        (name, True)
+        for name in ("MY_API_KEY", "DB_PASSWORD", "GITHUB_TOKEN", "AWS_SECRET", "APIKEY", "MY_KEY2")
+    ]
+    + [(name, False) for name in ("KEYBOARD", "MONKEY", "TOKENIZERS_PARALLELISM")],
+)
+def test_which_variables_look_like_secrets(monkeypatch, name: str, secret: bool) -> None:
+    monkeypatch.setenv(name, "quite-a-value-91")
+    assert (without_keys("it is quite-a-value-91") == "it is [hidden]") == secret
+
+
+def test_the_key_of_a_model_is_hidden_whatever_its_variable_is_called(monkeypatch) -> None:
+    monkeypatch.setenv("WHERE_IT_IS", "plainly-named-4711")
+    assert without_keys("plainly-named-4711") == "plainly-named-4711"
+    Key("WHERE_IT_IS").check("m")
+    assert without_keys("sent plainly-named-4711!") == "sent [hidden]!"
+    assert value_without_keys({"a": ["plainly-named-4711", 1, None]}) == {"a": ["[hidden]", 1, None]}

@@ -36,6 +36,7 @@ from peira.engine.kinds import BATCH
 from peira.engine.progress import Progress, TaskCounts
 from peira.engine.scheduler import Scheduler
 from peira.errors import Parked, TimedOut, unwrapped
+from peira.models.secrets import without_keys
 
 GROUP = 128
 GATHERING = 0.01
@@ -257,6 +258,7 @@ class Execution:
 
     def say(self, text: str) -> None:
         """Tell people, now and in the log."""
+        text = without_keys(text)
         self.journal.queue([Op(self.run, (RunNoted(text),))])
         self.notices.append(text)
 

@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from peira.core.ids import Json
 from peira.core.text.words import HIDDEN as HIDDEN
 from peira.errors import Invalid
 
@@ -24,8 +25,11 @@ PIECE = 8
 """So many consecutive characters of a key are hidden, even if the rest was masked or cut off."""
 LINE = 300
 """The maximum length of a scrubbed text."""
-NAMES = ("_KEY", "_TOKEN", "_SECRET")
-"""How the names of environment variables end that hold keys."""
+NAMES = re.compile(
+    r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PAT)(?:_?\d+)?$",
+    re.IGNORECASE,
+)
+"""The names of environment variables that hold secrets, at their end."""
 SCANNED = 4096
 """The number of characters of a text that are scrubbed; the rest is dropped."""
 
@@ -61,8 +65,11 @@ class Key:
     def find(self) -> str:
         """The key; "" if there is none."""
         if self.where.startswith("keyring:"):
-            return _from_keyring(self.where.removeprefix("keyring:"))
-        return os.environ.get(self.where, "").strip()
+            found = _from_keyring(self.where.removeprefix("keyring:"))
+        else:
+            found = os.environ.get(self.where, "").strip()
+        remember(found)
+        return found
 
     def check(self, who: str) -> None:
         """Raise Invalid, with the name of the variable, if a needed key is missing."""
@@ -71,6 +78,16 @@ class Key:
                 self.where if self.where.startswith("keyring:") else f"the environment variable {self.where}"
             )
             raise Invalid(f"{who}: no key; set {place}")
+
+
+_used: set[str] = set()
+"""Secrets that models of this process use, wherever they are kept."""
+
+
+def remember(secret: str) -> None:
+    """A model uses this secret: it is hidden in all that is written from now on."""
+    if kept_secret(secret):
+        _used.add(secret)
 
 
 def _from_keyring(entry: str) -> str:
@@ -118,19 +135,35 @@ def hidden_in(body: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
 
 def without_keys(text: str) -> str:
     """What may be shown of a text: without the keys that the environment holds, in whichever form."""
-    for secret in _in_environment():
+    for secret in _known():
         if secret in text or "\\" in text:
             text = _escaped(secret).sub(HIDDEN, text)
     return text
 
 
+def value_without_keys(value: Json) -> Json:
+    """A JSON value with every text in it, keys of tables too, as `without_keys` has it."""
+    if isinstance(value, str):
+        return without_keys(value)
+    if isinstance(value, list):
+        return [value_without_keys(one) for one in value]
+    if isinstance(value, dict):
+        return {without_keys(name): value_without_keys(one) for name, one in value.items()}
+    return value
+
+
+def _known() -> list[str]:
+    """All secrets that are known, longest first: one may be a part of another."""
+    return sorted({*_in_environment(), *_used}, key=len, reverse=True)
+
+
 def _in_environment() -> list[str]:
-    """Longest first: a key may be a part of another."""
-    found = {value.strip() for name, value in os.environ.items() if name.upper().endswith(NAMES)}
+    """The values of environment variables that look like secrets, and those in base URLs."""
+    found = {value.strip() for name, value in os.environ.items() if NAMES.search(name)}
     for value in (value for name, value in os.environ.items() if name.upper().endswith("_BASE_URL")):
         parts = urlsplit(value)
         found |= {parts.password or "", *(said for _, said in parse_qsl(parts.query))}
-    return sorted(filter(kept_secret, found), key=len, reverse=True)
+    return list(filter(kept_secret, found))
 
 
 _UNICODE = re.compile(r"\\+u00([0-7][0-9a-fA-F])")

@@ -23,6 +23,7 @@ from peira.engine.context import RunContext
 from peira.engine.journal import payload
 from peira.engine.stages import TOOL
 from peira.errors import Abandoned, Invalid
+from peira.models.secrets import value_without_keys, without_keys
 
 _opening = threading.Lock()  # of all: most attempts need none of their own
 
@@ -155,14 +156,15 @@ class AttemptChannel:
         return bool(self.replayed) and not self.bought
 
     def observe(self, name: str, data: Json) -> None:
-        body = canonical(normalise(data, f"log {name!r}"))
-        self._add(Observed(*self._attempt.key, name, msgspec.Raw(body)))
+        body = canonical(value_without_keys(normalise(data, f"log {name!r}")))
+        self._add(Observed(*self._attempt.key, without_keys(name), msgspec.Raw(body)))
 
     def report(self, metrics: Mapping[str, float], about: Mapping[str, str]) -> None:
         wrong = [name for name, value in metrics.items() if not math.isfinite(value)]
         if wrong:
             raise Invalid(f"metric {name!r} is not a finite number" for name in wrong)
-        self._add(Reported(*self._attempt.key, dict(metrics), dict(about)))
+        about = {name: without_keys(value) for name, value in about.items()}
+        self._add(Reported(*self._attempt.key, dict(metrics), about))
         self.metrics = {**self.metrics, **metrics}
         self.about = {**self.about, **about}
 

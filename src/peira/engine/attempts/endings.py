@@ -33,9 +33,10 @@ from peira.errors import (
     carried,
     message_of,
 )
+from peira.models.secrets import without_keys
 from peira.spec.limits import Policy
 
-OWN_FOLDER = str(Path(__file__).resolve().parents[1])
+OWN_FOLDER = str(Path(__file__).resolve().parents[2])
 """Frames of files in this folder are left out of recorded tracebacks."""
 MOST_MESSAGE = 2000
 """The most characters of an error message that are recorded."""
@@ -107,11 +108,13 @@ def _result(
 
 
 def failure(problem: BaseException) -> Failure:
-    """An exception as it is recorded: type, message, and the traceback's frames in user code."""
+    """An exception as it is recorded: type, message, and the traceback's frames in user code. Secrets that
+    are known stand in neither: a message often repeats what was sent."""
     frames = traceback.extract_tb(problem.__traceback__)
     shown = [f for f in frames if not f.filename.startswith(OWN_FOLDER)] or frames
     trace = getattr(problem, "trace", "") or "".join(traceback.format_list(shown))
-    return Failure(type(problem).__name__, message_of(problem)[:MOST_MESSAGE], carried(trace)[-MOST_TRACE:])
+    message, trace = without_keys(message_of(problem)), without_keys(carried(trace))
+    return Failure(type(problem).__name__, message[:MOST_MESSAGE], trace[-MOST_TRACE:])
 
 
 def back_off(policy: Policy, tries: int, task: str) -> float:

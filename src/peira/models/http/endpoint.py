@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 from peira.errors import Invalid
 from peira.models.http.pool import LOOPBACK
 from peira.models.http.request import DEFAULT, Sent, Timeouts
-from peira.models.secrets import Key
+from peira.models.secrets import Key, remember
 
 LATELY = 1.0
 """Seconds for which a key that was looked up is reused."""
@@ -56,6 +56,7 @@ class Endpoint:
             elif found := os.environ.get(value[1:], ""):
                 headers[name] = found
                 secrets.append(found)
+                remember(found)
         if key:
             headers[self.key_header] = f"Bearer {key}" if self.key_header == "authorization" else key
             secrets.append(key)
