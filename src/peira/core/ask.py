@@ -127,7 +127,9 @@ def _request(
     prompt: Prompt, system: str | None, schema: dict[str, Json] | None, parameters: dict[str, Any]
 ) -> Request:
     """The provider-independent request, normalised to JSON."""
-    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(m) for m in prompt]
+    messages = (
+        [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(map(_message, prompt))
+    )
     tools = list(parameters.pop("tools", ()))
     return Request(
         messages=tuple(normalise(messages, "messages")),
@@ -136,6 +138,31 @@ def _request(
         schema=schema,
         parameters=normalise(parameters, "parameters") if parameters else {},
     )
+
+
+def _message(given: Any) -> dict[str, Any]:
+    """A message in peira's form, from that, from a reply, or from OpenAI's form of tool calls and results."""
+    message = given.message if isinstance(given, Reply) else dict(given)
+    if message.get("role") == "tool" and "tool_call_id" in message:
+        message.setdefault("id", message.pop("tool_call_id"))
+    if message.get("tool_calls"):
+        message["tool_calls"] = [_tool_call(call) for call in message["tool_calls"]]
+    return message
+
+
+def _tool_call(given: Any) -> Any:
+    """A tool call in peira's form."""
+    function = given.get("function") if isinstance(given, Mapping) else None
+    if not isinstance(function, Mapping):
+        return given
+    said = function.get("arguments")
+    arguments: Any = said
+    if isinstance(said, str):
+        try:
+            arguments = json.loads(said) if said else {}
+        except (ValueError, RecursionError):
+            arguments = said
+    return {"id": given.get("id", ""), "name": function.get("name", ""), "arguments": arguments}
 
 
 def _schema(given: Any) -> dict[str, Json] | None:

@@ -62,6 +62,8 @@ def _normalise(value: Any, path: Path, depth: int) -> Json:
         return [_normalise(item, (path, i), depth + 1) for i, item in enumerate(value)]
     if kind is dict:
         return {_key(k, path): _normalise(v, (path, k), depth + 1) for k, v in value.items()}
+    if callable(plain := getattr(kind, "__json__", None)):  # a value of ours that stands for JSON
+        return _normalise(plain(value), path, depth + 1)
     raise _refused(path, f"{_describe(value)} is not JSON{_hint(value)}")
 
 

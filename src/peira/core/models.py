@@ -8,7 +8,8 @@ separate so that the raw answer can be recorded before it is parsed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -21,7 +22,8 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     `messages` are {"role", "content"} with content text or a list of parts ({"type": "text", "text"} or
     {"type": "image", "data" (base64) or "url", "media"}), tool results are {"role": "tool", "id", "content"},
-    and an assistant's message may carry "tool_calls".
+    and an assistant's message may carry "tool_calls" of {"id", "name", "arguments"}. `ask` also takes
+    replies, and OpenAI's form of both ("tool_call_id", "function"), which it brings into this one.
     """
 
     messages: tuple[dict[str, Json], ...]
@@ -57,12 +59,36 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return (self.input or 0) + (self.output or 0)
 
 
-class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A tool call that a model requests: the tool's name and its arguments."""
+class ToolCall(dict[str, Json]):
+    """A tool call that a model requests, as a JSON object: `id`, the tool's `name` and its `arguments`."""
 
-    id: str
-    name: str
-    arguments: Json
+    def __init__(self, id: str, name: str, arguments: Json) -> None:
+        super().__init__(id=id, name=name, arguments=arguments)
+
+    @property
+    def id(self) -> str:
+        """The provider's id of this tool call, which its result refers to."""
+        return str(self["id"])
+
+    @property
+    def name(self) -> str:
+        """The name of the tool."""
+        return str(self["name"])
+
+    @property
+    def arguments(self) -> Json:
+        """The arguments as a JSON value; their text if that is not JSON."""
+        return self["arguments"]
+
+    def __json__(self) -> dict[str, Json]:
+        """As a plain dict."""
+        return dict(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ToolCall:
+        return ToolCall(self.id, self.name, deepcopy(self.arguments, memo))
+
+    def __reduce__(self) -> tuple[type[ToolCall], tuple[str, str, Json]]:
+        return ToolCall, (self.id, self.name, self.arguments)
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -80,7 +106,10 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     served: str = ""
     finish: str = ""
     usage: Usage = Usage()
-    tool_calls: tuple[ToolCall, ...] = ()
+    if TYPE_CHECKING:
+        tool_calls: tuple[ToolCall, ...] = ()
+    else:
+        tool_calls: tuple[dict[str, Json], ...] = ()  # as they are decoded; see __post_init__
     parsed: Json = None
     reasoning: str = ""
     logprobs: Json = None
@@ -90,6 +119,16 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     first_token: float | None = None
     replayed: bool = False
     call: str = ""
+
+    def __post_init__(self) -> None:
+        if self.tool_calls and any(type(call) is not ToolCall for call in self.tool_calls):
+            msgspec.structs.force_setattr(self, "tool_calls", tuple(ToolCall(**c) for c in self.tool_calls))
+
+    @property
+    def message(self) -> dict[str, Json]:
+        """The reply as a message, to be appended to the messages of the next request."""
+        said: dict[str, Json] = {"role": "assistant", "content": self.text}
+        return {**said, "tool_calls": [dict(call) for call in self.tool_calls]} if self.tool_calls else said
 
     def __str__(self) -> str:
         return self.text

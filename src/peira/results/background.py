@@ -32,6 +32,7 @@ class CallSummary:
     input: int | None = None
     output: int | None = None
     cost: float | None = None
+    tool_calls: tuple[Mapping[str, Json], ...] = ()
 
 
 @dataclass(frozen=True)

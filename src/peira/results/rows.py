@@ -14,7 +14,8 @@ rows in a temporary file, so that trials are read from the store only once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import TracebackType
@@ -94,6 +95,9 @@ def kind_of(value: Json) -> str:
 
 
 # Rows and records
+
+CHUNK = 200
+"""Trials whose transcripts are read from the store together."""
 
 FIXED = (
     "run",
@@ -192,16 +196,31 @@ def _failure(failure: Failure | None) -> dict[str, str] | None:
     return None if failure is None else asdict(failure)
 
 
-def write_jsonl(trials: Iterable[TrialResult], run: str, path: Path) -> None:
-    """Write one JSON object per trial.
+Transcripts = Callable[[Sequence[TrialResult]], Iterable[Sequence[Json]]]
+"""The transcript of each of some trials."""
+
+
+def write_jsonl(
+    trials: Iterable[TrialResult], run: str, path: Path, transcripts: Transcripts | None = None
+) -> None:
+    """Write one JSON object per trial; with `transcripts`, each with what its models said.
 
     Trials are streamed. Numbers that JSON cannot represent (NaN, infinity) become null.
     """
     encode = msgspec.json.Encoder().encode
     with path.open("wb") as file:
-        for trial in trials:
-            # msgspec writes what JSON cannot carry (a metric of NaN) as null.
-            file.write(encode(record(trial, run)) + b"\n")
+        for some in _chunks(trials):
+            said = transcripts(some) if transcripts else ((),) * len(some)
+            for trial, transcript in zip(some, said, strict=True):
+                # msgspec writes what JSON cannot carry (a metric of NaN) as null.
+                file.write(encode({**record(trial, run), "transcript": transcript}) + b"\n")
+
+
+def _chunks(trials: Iterable[TrialResult]) -> Iterator[list[TrialResult]]:
+    """The trials in lists of at most CHUNK."""
+    rest = iter(trials)
+    while some := list(islice(rest, CHUNK)):
+        yield some
 
 
 def flat(trial: TrialResult, run: str) -> dict[str, Json]:

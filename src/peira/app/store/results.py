@@ -19,7 +19,7 @@ from peira.app.store.table_cache import table_cache_of
 from peira.core.contracts import RunQuery
 from peira.core.log.events import TERMINAL, RunNoted, Status
 from peira.core.log.state import Call, Run
-from peira.core.models import Answer
+from peira.core.models import Answer, ToolCall
 from peira.core.text.words import HIDDEN
 from peira.engine.kinds import GENERATE, IMPORTED
 from peira.engine.progress import SPARED
@@ -46,39 +46,40 @@ def background_of(session: Session, run: Run, manifest: Manifest, standing: Sequ
             layout = layout_of(manifest, opened.get)
         return (layout.trial_id(layout.place(number)) for number in layout.in_run_order())
 
-    def exchanges(keys: Sequence[str]) -> Mapping[str, CallSummary]:
+    def read(keys: Sequence[str]) -> Mapping[str, CallSummary]:
         with session.reading() as opened:
-            return dict(_exchanges(opened, keys))
+            return dict(exchanges(opened, keys))
 
     with session.reading() as store:
         kept = read_provenance(store.get(run.provenance)) if run.provenance else None
-    return analysis.background.Background(run, manifest, kept, tuple(standing), order, exchanges)
+    return analysis.background.Background(run, manifest, kept, tuple(standing), order, read)
 
 
-def _exchanges(store: Any, keys: Sequence[str]) -> Iterator[tuple[str, CallSummary]]:
+def exchanges(store: Any, keys: Sequence[str]) -> Iterator[tuple[str, CallSummary]]:
     """The calls of these keys, each with its request and the text of its answer."""
     for at in range(0, len(keys), CHUNK):
         found = store.find("call", keys[at : at + CHUNK])
         calls = [call for call in found.values() if call.request]
         for call, summary in zip(calls, app.model_calls(store, calls), strict=True):
             request = msgspec.json.decode(store.get(call.request))
-            known = (call.key, call.model, summary.status, request, _answer_text(call, store))
+            text, tools = _answer_text(call, store)
+            known = (call.key, call.model, summary.status, request, text)
             yield (
                 call.key,
-                analysis.background.CallSummary(*known, summary.input, summary.output, summary.cost),
+                analysis.background.CallSummary(*known, summary.input, summary.output, summary.cost, tools),
             )
 
 
-def _answer_text(call: Call, store: Any) -> str:
-    """The text of the reply, or the raw answer if it is unreadable; keys in it are masked."""
+def _answer_text(call: Call, store: Any) -> tuple[str, tuple[ToolCall, ...]]:
+    """The text of the reply and its tool calls, or the raw answer if it is unreadable; keys are masked."""
     raw = store.get(call.blob) if call.blob else bytes(call.value)
     if not raw:
-        return call.why
+        return call.why, ()
     reply, answer = app.reply_of(call, store), _answer(raw)
     text = reply.text if reply is not None else answer.body.decode("utf-8", "replace")
     for start, end in answer.exposed:
         text = text.replace(answer.body[start:end].decode("utf-8", "replace"), HIDDEN)
-    return text
+    return text, reply.tool_calls if reply is not None and not answer.exposed else ()
 
 
 def results_of(session: Session, store: AnyStore, run_id: str, latest: bool = False) -> Results:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from peira.app.session import Session, SessionLike
-from peira.app.store.results import manifest_of
+from peira.app.store.results import exchanges, manifest_of
 from peira.app.store.runs import find_run
 from peira.core.contracts import RunQuery
-from peira.core.ids import resolve, seed_of
+from peira.core.ids import Json, resolve, seed_of
 from peira.core.log.events import Observed, Record, StepRecorded, TaskFinished, TaskRetried
 from peira.errors import Unknown
 from peira.plan.manifest import layout_of, read
 from peira.results.reader import ResultReader
 from peira.results.snapshot import as_of
+from peira.results.transcript import transcript
 from peira.results.trials import TrialResult
 
 
@@ -25,6 +26,8 @@ class TrialRecord:
     result: TrialResult
     executed_by: str
     records: tuple[Record, ...]
+    transcript: tuple[dict[str, Json], ...] = ()
+    """What its models said, with tool calls and their results, in order."""
 
     @property
     def seed(self) -> int:
@@ -86,4 +89,6 @@ def trial(run: str, prefix: str, store: SessionLike = None, latest: bool = False
         executed_by = task.run if task else ""
         records = opened.about([id]) if executed_by else []
         own = tuple(record for record in records if record.run == executed_by)
-        return TrialRecord(found.id, result, executed_by, own)
+        calls = dict(exchanges(opened, result.calls))
+    said = transcript(calls[key] for key in result.calls if key in calls)
+    return TrialRecord(found.id, result, executed_by, own, tuple(said))

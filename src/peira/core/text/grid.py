@@ -38,14 +38,14 @@ def _magnitude(value: float) -> int:
     return math.floor(math.log10(value))
 
 
-def cell(value: Json) -> str:
+def cell(value: Json, widest: int = WIDEST) -> str:
     """A label on one line: text as it is, anything else as JSON, control characters made visible.
 
-    Longer labels are cut at `WIDEST` characters.
+    Labels with more characters than `widest` are cut; 0 leaves them whole.
     """
     text = "-" if value is None else value if isinstance(value, str) else canonical(value).decode()
     text = "".join(repr(c)[1:-1] if category(c) in ("Cc", "Cf", "Zl", "Zp") else c for c in text)
-    return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
+    return text if not widest or len(text) <= widest else f"{text[: widest - 1]}…"
 
 
 def plain(header: Sequence[str], rows: Grid) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from peira.analysis.export_formats import Makes
 from peira.analysis.results import Results
+from peira.core.ids import Json
 from peira.core.registry import Registry
 from peira.results.rows import OLDEST, write_jsonl
+from peira.results.transcript import transcript
+from peira.results.trials import TrialResult
 
 
 class JsonLines:
@@ -20,7 +25,7 @@ class JsonLines:
 
     def write(self, results: Results, path: Path) -> None:
         """Write the results, streaming the trials."""
-        write_jsonl(results.stream(), results.run_id, path)
+        write_jsonl(results.stream(), results.run_id, path, partial(_transcripts, results))
 
     def owns(self, path: Path) -> bool:
         """Whether the file is empty, or its first line is a record of a trial."""
@@ -31,6 +36,14 @@ class JsonLines:
         except msgspec.DecodeError:
             return False
         return not first or (isinstance(found, dict) and {*OLDEST} - {"failed_scores"} <= {*found})
+
+
+def _transcripts(results: Results, trials: Sequence[TrialResult]) -> Iterator[Sequence[Json]]:
+    """What the models of each trial said, with tool calls and results; calls are read in one query."""
+    keys = [key for trial in trials for key in trial.calls]
+    known = results.background.exchanges(keys) if keys and results.background else {}
+    for trial in trials:
+        yield transcript(known[key] for key in trial.calls if key in known)
 
 
 def register(registry: Registry) -> None:

@@ -20,6 +20,7 @@ from peira.plan.estimate.value import dollars
 from peira.report.labels import ConditionLabels, duration_text
 from peira.report.value import CallText, TrialExample
 from peira.results.background import CallSummary
+from peira.results.transcript import tool_line
 from peira.results.trials import FAILED, TrialResult, named
 
 MOST_CALLS = 20
@@ -130,7 +131,8 @@ def _call_text(one: CallSummary) -> CallText:
     """A call as texts."""
     tokens = [f"{n:,} tokens {way}" for n, way in ((one.input, "in"), (one.output, "out")) if n is not None]
     price = [dollars(one.cost)] if one.cost is not None else []
-    return CallText(one.model, ", ".join([one.status, *tokens, *price]), _request_text(one.asked), one.said)
+    said = "\n\n".join(filter(None, [one.said, *(f"calls {tool_line(call)}" for call in one.tool_calls)]))
+    return CallText(one.model, ", ".join([one.status, *tokens, *price]), _request_text(one.asked), said)
 
 
 def _request_text(request: Json) -> str:
@@ -139,7 +141,9 @@ def _request_text(request: Json) -> str:
         return _text(request)
     lines = [f"system: {request['system']}"] if request.get("system") else []
     for message in request.get("messages", ()):
-        lines.append(f"{message.get('role', '?')}: {_text(message.get('content'))}")
+        of = f" ({message['id']})" if message.get("role") == "tool" and message.get("id") else ""
+        lines.append(f"{message.get('role', '?')}{of}: {_text(message.get('content'))}")
+        lines += [f"calls {tool_line(call)}" for call in message.get("tool_calls") or ()]
     rest = {k: v for k, v in request.items() if k not in ("system", "messages") and v}
     return "\n\n".join([*lines, *([_text(rest)] if rest else [])])
 
