@@ -90,7 +90,7 @@ DEGENERATE: dict[str, tuple[Callable[[Make], list[Any]], str]] = {
     "nothing": (lambda t: [], "There is no answer: the run has no trials."),
     "queued": (
         lambda t: [t(n, {}, state=State.queued, output=None) for n in range(3)],
-        "There is no answer yet: of 3 trials none has succeeded, and 0 failed.",
+        "There is no answer yet: of 3 trials none has succeeded (0 failed, 3 not begun).",
     ),
     "all failed": (
         lambda t: [t(n, None, model=m) for n in range(4) for m in "ab"],
@@ -159,7 +159,7 @@ def test_threats_are_those_of_the_run_as_it_was(trial: Make, results: Make) -> N
     assert found["Judged by a model"].grave
     assert "10 of 121 trials" in found["Reused trials"].text
     assert "13 clusters" in found["Few cases"].text
-    assert "1 of 121 trials have not ended (the run is interrupted)" in found["Not complete"].text
+    assert "Of 121 trials 1 not begun (the run is interrupted)" in found["Not complete"].text
 
 
 def test_what_is_wrong_is_said_at_once(results: Make) -> None:

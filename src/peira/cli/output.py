@@ -104,7 +104,8 @@ def grid(
 
     Very long ones are cut, unless they are to be `whole`.
     """
-    cells = [[str(value) if whole else analysis.grid.cell(value) for value in row] for row in rows]
+    widest = 0 if whole else analysis.grid.WIDEST
+    cells = [[analysis.grid.cell(value, widest) for value in row] for row in rows]
     text = analysis.grid.plain(header, cells)
     columns = width or terminal_width()
     if columns is None or max(map(len, text.splitlines())) <= columns:

@@ -62,7 +62,7 @@ def _stamp(at: float) -> str | None:
 def status_document(follower: Follower) -> dict[str, Any]:
     """The progress of a run as plain values; `left` is seconds to go, null once it is over."""
     progress = follower.look()
-    names = ("total", "done", "reused", "failed", "running", "elapsed", "rate")
+    names = ("total", "done", "reused", "failed", "exhausted", "cancelled", "running", "elapsed", "rate")
     left = None if follower.over else progress.left
     return {**{name: getattr(progress, name) for name in names}, "left": left}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from peira.analysis.table.value import Table
     from peira.app.run import RunOutcome
     from peira.app.store.spending import RunAccount
+    from peira.results.reasons import FailureReason
 
 
 def next_command(name: str, run: str, store: str | None) -> str:
@@ -52,16 +53,19 @@ FINE = frozenset(
     | {f"{what}{end}" for what in ("answers", "scores") for end in ("", " reused")}
 )
 """Counts that are not problems and are not listed separately."""
-WORDS = {"kept": "failed before", "left": "not done", "spared": "not needed"}
+WORDS = {"kept": "failed before", "left": "not begun", "in_doubt": "in doubt", "spared": "not needed"}
 
 
-def document(outcome: RunOutcome, account: RunAccount, table: Table) -> dict[str, Any]:
-    """A run that just ended, as plain values."""
+def document(
+    outcome: RunOutcome, account: RunAccount, table: Table, reasons: Sequence[FailureReason]
+) -> dict[str, Any]:
+    """A run that just ended, as plain values; `reasons` are those of its failures."""
     results, finished = outcome.results, outcome.finished
     return {
         **summary(results, account),
         "reason": finished.reason,
         "exit_code": finished.exit_code,
+        "reasons": reasons,
         "table": tabled(table),
     }
 

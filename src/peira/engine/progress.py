@@ -16,7 +16,7 @@ class Progress:
 
     `total` is None while the source may still grow; `waiting` is the number of tasks that wait for batches;
     `look` is the last look of the study's stopping rule; `waits` says why nothing may move: which models have
-    not answered for long, or are paused.
+    not answered for long, or are paused. `exhausted` and `cancelled` units did not fail: they were stopped.
     """
 
     total: int | None
@@ -29,6 +29,8 @@ class Progress:
     waiting: int = 0
     look: Look | None = None
     waits: tuple[str, ...] = ()
+    exhausted: int = 0
+    cancelled: int = 0
 
     @property
     def rate(self) -> float:
@@ -95,16 +97,20 @@ class TaskCounts:
     ) -> Progress:
         """The counts as a `Progress`."""
         unit = self.unit
-        done = self.of(unit)
+        done, exhausted, cancelled = (
+            self.of(unit, *states) for states in ((), ("exhausted",), ("cancelled",))
+        )
         return Progress(
             total=total,
             done=done,
             reused=self.of(unit, REUSED),
-            failed=done - self.of(unit, "succeeded", REUSED, LEFT),
+            failed=done - exhausted - cancelled - self.of(unit, "succeeded", REUSED, LEFT),
             running=running,
             scores=self.of(EVALUATE),
             elapsed=elapsed,
             waiting=waiting,
             look=look,
             waits=waits,
+            exhausted=exhausted,
+            cancelled=cancelled,
         )

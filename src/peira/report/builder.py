@@ -12,7 +12,6 @@ from peira.analysis.table.reliability import drift
 from peira.analysis.table.value import Table
 from peira.core.clock import stamp
 from peira.core.ids import Json
-from peira.core.log.events import State
 from peira.core.text.grid import cell
 from peira.errors import Invalid, Unknown
 from peira.report.labels import ConditionLabels, spread
@@ -25,7 +24,7 @@ from peira.report.sections.scores import ScoreQuery, scored, table_of
 from peira.report.sections.spending import spending
 from peira.report.sections.threats import ThreatEvidence, threats
 from peira.report.value import Convergence, PlotPoint, Report, ReportedCondition, Scored
-from peira.results.trials import FAILED, TrialResult
+from peira.results.trials import TrialResult, end_counts, end_word
 
 MOST_CONDITIONS = 60
 """The largest number of conditions that are listed."""
@@ -124,15 +123,13 @@ def _measured(trials: list[TrialResult], scores: tuple[Scored, ...]) -> Measured
 
 def _facts(bill: Bill, trials: list[TrialResult], query: ScoreQuery) -> list[tuple[str, str]]:
     """The key figures of the run."""
-    failed = sum(trial.state in FAILED for trial in trials)
-    left = sum(trial.state not in FAILED and trial.state is not State.succeeded for trial in trials)
+    ends = {"failed": 0, **end_counts(trial.state for trial in trials)}
     facts = [
         ("trials", f"{len(trials):,}"),
         ("cases", f"{len({trial.case_id for trial in trials}):,}"),
         ("conditions", f"{query.conditions:,}"),
-        ("failed", f"{failed:,}"),
+        *((word, f"{n:,}") for word, n in ends.items()),
     ]
-    facts += [("not ended", f"{left:,}")] if left else []
     return [*facts, ("cost", bill.price)] if bill.calls else facts
 
 
@@ -144,7 +141,7 @@ def _conditions(
     for trial in trials:
         count = counts.setdefault(labels.full(trial), [0, 0])
         count[0] += 1
-        count[1] += trial.state in FAILED
+        count[1] += end_word(trial.state) == "failed"
     means: dict[str, list[tuple[str, str]]] = {}
     for row in table.body if table.by == labels.by else ():
         label = labels.named([cell(value) for value in row.labels])

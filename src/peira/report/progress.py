@@ -99,6 +99,8 @@ def describe(progress: Progress) -> str:
     words = [f"{progress.done}{of} trials"]
     words += [f"{progress.reused} reused"] * bool(progress.reused)
     words += [f"{progress.failed} failed"] * bool(progress.failed)
+    words += [f"{progress.exhausted} exhausted"] * bool(progress.exhausted)
+    words += [f"{progress.cancelled} cancelled"] * bool(progress.cancelled)
     words += [f"{progress.running} running"] * bool(progress.running)
     words += [f"{progress.waiting} waiting for batches"] * bool(progress.waiting)
     if progress.rate > 0:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,26 @@ FAILED = TERMINAL - {State.succeeded}
 
 INPUT_SHOWN = 40
 """The most characters of an input in the label of a case."""
+
+_WORDS = {
+    State.queued: "not begun",
+    State.in_doubt: "in doubt",
+    State.waiting: "waiting",
+    State.cancelling: "running",
+}
+
+
+def end_word(state: State) -> str:
+    """What a trial in this state is called: succeeded, failed, exhausted, cancelled, in doubt, not begun."""
+    return _WORDS.get(state, state.value)
+
+
+def end_counts(states: Iterable[State]) -> dict[str, int]:
+    """How many trials are in each state but success, by the words of `end_word`, failures first."""
+    found = Counter(end_word(state) for state in states if state is not State.succeeded)
+    first = [word for word in ("failed", "exhausted", "in doubt", "cancelled") if word in found]
+    return {word: found[word] for word in dict.fromkeys([*first, *sorted(found)])}
+
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 """An immutable empty mapping."""

@@ -39,7 +39,12 @@ def trials(draw: st.DrawFn) -> list[TrialResult]:
 def test_every_trial_is_in_one_group_and_counted_once(given: list[TrialResult], by: list[str]) -> None:
     found = gather(given, by).groups
     assert sum(group.trials for group in found) == len(given)
-    assert sum(group.failed for group in found) == sum(trial.state in FAILED for trial in given)
+    for state in set(State) - {State.succeeded}:
+        assert sum(group.ends[state] for group in found) == sum(trial.state is state for trial in given)
+    failed = (State.failed, State.blocked)
+    assert sum(group.failed for group in found) == sum(trial.state in failed for trial in given)
+    lost = sum(trial.state in FAILED and trial.state is not State.cancelled for trial in given)
+    assert sum(len(group.lost) for group in found) == lost
     assert sum(group.succeeded for group in found) == sum(trial.state == State.succeeded for trial in given)
     assert sum(group.failed_scores.total() for group in found) == sum(
         row.stage == "evaluate" for trial in given for row in failures(trial)

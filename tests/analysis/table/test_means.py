@@ -45,7 +45,8 @@ def test_the_counts_of_every_row_reconcile_with_its_group(trials: list[TrialResu
     rows = tabulate(trials, ["model"]).body
     assert {row.labels[0] for row in rows} == set(sizes)
     for row in rows:
-        assert row.n + row.failed + row.unscored == sizes[row.labels[0]]
+        stopped = row.exhausted + row.cancelled + row.in_doubt
+        assert row.n + row.failed + stopped + row.unscored == sizes[row.labels[0]]
         assert row.n >= row.cases >= (row.n > 0)
 
 
@@ -128,7 +129,7 @@ def test_a_study_without_scores_has_a_table_of_counts() -> None:
     table = tabulate(
         [trial(m=1), trial(m=1), trial(state=State.failed, m=1), trial(state=State.queued, m=2)], ["m"]
     )
-    assert str(table) == "m  n            failed\n1  2 (1 case)   1\n2  0 (0 cases)  0\nnot finished: 1 trial"
+    assert str(table) == "m  n            failed\n1  2 (1 case)   1\n2  0 (0 cases)  0\nnot begun: 1 trial"
     assert [(row["n"], row["failed"], row["unscored"]) for row in table.rows] == [(2, 1, 0), (0, 0, 1)]
 
 

@@ -29,7 +29,7 @@ def test_the_document_is_all_there_is_on_standard_output(peira):
     assert done.document["status"] == "completed"
     assert "the agent prints this" in done.err
     keys = {"run", "study", "status", "store", "counts", "notes", "estimate", "spent"}
-    assert set(done.document) == {*keys, "reason", "exit_code", "table"}
+    assert set(done.document) == {*keys, "reason", "reasons", "exit_code", "table"}
 
 
 def test_what_a_command_of_the_agents_prints_goes_beside_the_document(peira, folder):

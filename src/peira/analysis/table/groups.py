@@ -19,6 +19,8 @@ from peira.core.registry import nearest
 from peira.errors import Unknown
 from peira.results.trials import FAILED, TrialResult, parts
 
+LOST = FAILED - {State.cancelled}
+"""States of trials whose value is lost. Those that were not begun or were cancelled say nothing of theirs."""
 T = TypeVar("T", float, str)
 Unit = tuple[str, str]
 """The unit of evidence: ("case", id) or ("cluster", name)."""
@@ -65,8 +67,7 @@ class Group:
 
     labels: tuple[Json, ...]
     trials: int = 0
-    failed: int = 0
-    unfinished: int = 0
+    ends: Counter[State] = field(default_factory=Counter)
     no_answer: int = 0
     units: set[Unit] = field(default_factory=set)
     numbers: dict[str, Sample[float]] = field(default_factory=dict)
@@ -81,7 +82,12 @@ class Group:
     @property
     def succeeded(self) -> int:
         """The number of trials that succeeded."""
-        return self.trials - self.failed - self.unfinished
+        return self.trials - sum(self.ends.values())
+
+    @property
+    def failed(self) -> int:
+        """The number of trials that failed."""
+        return self.ends[State.failed] + self.ends[State.blocked]
 
     def add(
         self, trial: TrialResult, names: dict[str, dict[str, None]], across: str = "", measure: str = ""
@@ -92,10 +98,9 @@ class Group:
         """
         self.trials += 1
         if trial.state != State.succeeded:
-            ended = trial.state in FAILED
-            self.failed += ended
-            self.unfinished += not ended
-            self.lost.append(trial.unit)
+            self.ends[trial.state] += 1
+            if trial.state in LOST:
+                self.lost.append(trial.unit)
             return
         self.units.add(trial.unit)
         self.no_answer += bool(trial.no_answer)

@@ -10,11 +10,12 @@ from peira.analysis.table.groups import MEASURES, Group, Groups, LabelKey, Unit,
 from peira.analysis.table.intervals import check_interval_method, mean_by
 from peira.analysis.table.value import Table, TableRow
 from peira.core.ids import Json
+from peira.core.log.events import State
 from peira.core.registry import nearest
 from peira.core.text import grid as layout
 from peira.core.verdicts import is_raw
 from peira.errors import Invalid, Unknown
-from peira.results.trials import TrialResult
+from peira.results.trials import FAILED, TrialResult, end_counts
 from peira.stats.intervals.means import bounds, two_way
 from peira.stats.values import Estimate
 
@@ -131,9 +132,9 @@ def _part(name: str, evaluator: str, groups: Groups) -> ScorePart:
 def _rows(group: Group, shown: Sequence[ScorePart], level: float, way: str) -> Iterator[TableRow]:
     """The rows of a group, one per score part and category; without scores, the counts alone."""
     if not shown:
-        n, cases = group.succeeded, len(group.units)
-        counts = n, cases, group.failed, group.unfinished
-        yield TableRow(group.labels, None, None, None, None, *counts, "", group.no_answer)
+        n, cases, ends = group.succeeded, len(group.units), _ends(group)
+        counts = n, cases, group.failed, group.trials - n - group.failed - sum(ends)
+        yield TableRow(group.labels, None, None, None, None, *counts, "", group.no_answer, 0, *ends)
     for part in shown:
         across = group.numbers[part.name].across if part.name in group.numbers else []
         for title, values, units in _samples(part, group):
@@ -176,16 +177,21 @@ def _row(
 ) -> TableRow:
     """The table row of one part in one group."""
     failed = group.failed + group.failed_scores[part.evaluator]
-    undecided = group.no_verdicts[part.evaluator]
-    unscored = group.trials - len(values) - failed - undecided
+    undecided, ends = group.no_verdicts[part.evaluator], _ends(group)
+    unscored = group.trials - len(values) - failed - undecided - sum(ends)
     if not values:
         counts = 0, 0, failed, unscored
-        return TableRow(group.labels, title, None, None, None, *counts, "", group.no_answer, undecided)
+        return TableRow(group.labels, title, None, None, None, *counts, "", group.no_answer, undecided, *ends)
     both = across and len(across) == len(values)
     found = _two_way_mean(values, units, across, level) if both else mean_by(way, values, units, level)
     mean, cases = (found.mean, found.low, found.high), len(set(units))
     counts = found.n, cases, failed, unscored
-    return TableRow(group.labels, title, *mean, *counts, found.method, group.no_answer, undecided)
+    return TableRow(group.labels, title, *mean, *counts, found.method, group.no_answer, undecided, *ends)
+
+
+def _ends(group: Group) -> tuple[int, int, int]:
+    """The numbers of trials that are exhausted, cancelled and in doubt."""
+    return group.ends[State.exhausted], group.ends[State.cancelled], group.ends[State.in_doubt]
 
 
 def _two_way_mean(
@@ -206,15 +212,18 @@ def _remarks(groups: Groups, shown: Sequence[ScorePart], rows: Iterable[TableRow
     methods = sorted({row.method for row in rows if row.method})
     if methods:
         yield f"intervals: {', '.join(methods)}"
-    trials = sum(group.failed for group in groups.groups)
+    states = sum((group.ends for group in groups.groups), Counter[State]())
+    over = end_counts(state for state in states.elements() if state in FAILED)
+    trials = [_count(n, f"{word} trial") for word, n in over.items() if word != "in doubt"]
+    trials += [f"{_count(over['in doubt'], 'trial')} in doubt"] if "in doubt" in over else []
     evaluators = {part.evaluator for part in shown}
     scores = sum(group.failed_scores[name] for group in groups.groups for name in evaluators)
     undecided = sum(group.no_verdicts[name] for group in groups.groups for name in evaluators)
     if shown and (trials or scores or undecided):
-        lost = (_count(trials, "failed trial"), _count(scores, "failed score"), _without(undecided))
+        lost = (*trials, _count(scores, "failed score"), _without(undecided))
         yield f"not in the means: {', '.join(filter(None, lost))}"
-    if unfinished := sum(group.unfinished for group in groups.groups):
-        yield f"not finished: {_count(unfinished, 'trial')}"
+    if left := end_counts(state for state in states.elements() if state not in FAILED):
+        yield ", ".join(f"{word}: {_count(n, 'trial')}" for word, n in left.items())
 
 
 def _without(n: int) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from peira.analysis.compare.sides import grouped
+from peira.analysis.table.groups import LOST
 from peira.analysis.table.measures import Observation
 from peira.analysis.value import ResultValue
 from peira.core.log.events import State
@@ -81,7 +82,7 @@ def reliability(
     ended = [
         Observation(trial, float(trial.state in FAILED))
         for trial in trials
-        if not trial.anchor and (trial.state in FAILED or trial.state is State.succeeded)
+        if not trial.anchor and (trial.state in LOST or trial.state is State.succeeded)
     ]
     rows = tuple(_row(label, seen, level) for label, seen in grouped(ended, by))
     return Reliability(tuple(by), level, rows, tuple(notes))

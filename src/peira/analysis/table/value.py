@@ -16,8 +16,9 @@ from peira.core.text import grid as layout
 class TableRow:
     """One score in one group: `n` scored trials on `cases` cases (or clusters).
 
-    `failed` counts failed trials and failed scores; `no_verdict` scores without a verdict; `unscored` trials
-    that did not end or were not given this score. Together with `n` these are all trials of the group. Bounds
+    `failed` counts failed trials and failed scores; `exhausted`, `cancelled` and `in_doubt` trials that ended
+    so; `no_verdict` scores without a verdict; `unscored` trials that were not begun, have not ended, or were
+    not given this score. Together with `n` these are all trials of the group. Bounds
     of None are unknown. `score` is None in a study without scores, where `n` counts succeeded trials.
     `no_answer` counts outputs in which the transform found no answer; these are scored as such.
     """
@@ -34,6 +35,9 @@ class TableRow:
     method: str
     no_answer: int = 0
     no_verdict: int = 0
+    exhausted: int = 0
+    cancelled: int = 0
+    in_doubt: int = 0
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,9 @@ COLUMNS = (
     Column("unscored", tracked=True),
     _count("no_answer", "no answer", place=4),
     _count("no_verdict", "no verdict", place=6),
+    _count("exhausted", "exhausted", place=7),
+    _count("cancelled", "cancelled", place=8),
+    _count("in_doubt", "in doubt", place=9),
     Column("method"),
 )
 """All columns; rows, JSON, exports and trackers derive from this list."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -29,7 +30,7 @@ from peira.cli.options import (
     Where,
     restricted,
 )
-from peira.cli.output import CommandOutput, note
+from peira.cli.output import CommandOutput, fitted, note
 from peira.cli.run_summary import next_command
 from peira.cli.study_options import (
     BenchmarkOptions,
@@ -47,11 +48,15 @@ from peira.cli.study_options import (
     study_argument,
 )
 from peira.core.ids import short
+from peira.core.log.events import Status
 from peira.core.registry import nearest
 from peira.core.text.words import counted
 from peira.engine.execution import Execution
+from peira.engine.run import RunEnd
 from peira.engine.stages import EVALUATE, STAGES, TRANSFORM
-from peira.errors import Invalid, Unknown
+from peira.errors import Invalid, OverBudget, Unknown
+from peira.results.reasons import failure_reasons, reason_lines
+from peira.results.trials import FAILED
 from peira.spec.limits import Policy
 
 
@@ -260,16 +265,35 @@ def _summarise(
     if code := _nothing_to_score(outcome, out, session):
         return code
     account, table = app.account_of(session, results.run_id), results.table()
-    out.document(run_summary.document(outcome, account, table))
+    counts, run = results.counts, results.run_id
+    wrong = any(counts.get(state) for state in (*FAILED, "kept")) or any(
+        "failed" in state for state in counts
+    )
+    reasons = failure_reasons(results.failures) if wrong else []
+    out.document(run_summary.document(outcome, account, table, reasons))
     out.text(run_summary.text(results, account, table, finished.reason))
     if waiting := open_batches(session):
         calls = counted(sum(batch.calls for batch in waiting), "call")
         note(f"handed in and not answered yet: {calls}; `peira batch status` says where they stand")
+    for line in reason_lines(reasons):
+        note(fitted(line))
+    if reasons:
+        note(f"failures: {next_command('show', run, store)} --failures")
     if finished.exit_code == 130:
         return errors.say([f"interrupted; to go on: {errors.resume_command(arguments)}"], 130)
-    counts, run = results.counts, results.run_id
+    if finished.status in (Status.stopped, Status.cancelled):
+        note(_go_on(finished, errors.resume_command(arguments)))
     if counts.get("left") and finished.exit_code == 0:
         note(f"without an output yet: {counted(counts['left'], 'trial')}; `peira run` makes them")
-    if any(n for state, n in counts.items() if "failed" in state or state == "kept"):
-        note(f"failures: {next_command('show', run, store)} --failures")
     return finished.exit_code
+
+
+def _go_on(finished: RunEnd, command: str) -> str:
+    """What to do next with a run that was stopped."""
+    first = ""
+    if finished.exit_code == OverBudget.exit_code:
+        limits = dict.fromkeys(re.findall(r"budget(?:\.[\w:./-]+)*", finished.reason))
+        first = f"raise {', '.join(limits) or 'the budget'}, then "
+    elif finished.status is Status.stopped:
+        first = "mend what failed, then "
+    return f"{finished.status}; to go on: {first}{command}"

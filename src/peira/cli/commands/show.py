@@ -23,10 +23,13 @@ from peira.cli.render import pairs, scored, shown
 from peira.cli.run_summary import headline, summary, tabled
 from peira.core.ids import short
 from peira.core.log.events import State
+from peira.core.text.words import counted
 from peira.engine.run_log import event_values
 from peira.errors import Invalid, Unknown
+from peira.results.reasons import failure_reasons
 from peira.results.rows import record
-from peira.results.trials import FailureRow, TrialResult
+from peira.results.transcript import tool_line
+from peira.results.trials import FailureRow, TrialResult, end_word
 
 
 def show_trial(found: TrialRecord, out: CommandOutput) -> None:
@@ -37,6 +40,7 @@ def show_trial(found: TrialRecord, out: CommandOutput) -> None:
             **record(result, found.run),
             "seed": found.seed,
             "executed_by": found.executed_by or None,
+            "transcript": list(found.transcript),
             "events": [event_values(one) for one in found.records],
         }
     )
@@ -50,7 +54,7 @@ def _facts(found: TrialRecord) -> list[str]:
     facts = {
         "trial": one.id,
         "run": f"{short(found.run)}{reused}",
-        "state": one.state.value,
+        "state": end_word(one.state),
         "agent": one.agent,
         "condition": pairs(one.condition),
         "case": f"{one.case_id}, repeat {one.repeat}, seed {found.seed}",
@@ -84,6 +88,7 @@ def _history(found: TrialRecord) -> list[str]:
     """Steps, observations, attachments and earlier attempts, each with its time."""
     lines: list[str] = []
     for title, rows in (
+        ("transcript", [row for one in found.transcript for row in _said(one)]),
         ("steps", [[moment(r.at), r.event.name, _body(r.event.value, r.event.blob)] for r in found.steps]),  # type: ignore[union-attr]
         ("observations", [[moment(r.at), r.event.name, _body(r.event.data)] for r in found.observations]),  # type: ignore[union-attr]
         ("attachments", [[a.name, f"{a.size:,} bytes", a.media, a.digest] for a in found.result.artifacts]),
@@ -92,6 +97,12 @@ def _history(found: TrialRecord) -> list[str]:
         if rows:
             lines += ["", title, *(f"  {'  '.join(filter(None, row))}" for row in rows)]
     return lines
+
+
+def _said(one: dict[str, Any]) -> list[list[str]]:
+    """What a model said, and the tools that it called, as rows."""
+    calls = [[f"    calls {tool_line(call)}"] for call in one["tool_calls"]]
+    return [[f"{one['model']}:", shown(one["text"])], *calls]
 
 
 def _body(value: msgspec.Raw, blob: str = "") -> str:
@@ -141,6 +152,9 @@ def show(
         bool, typer.Option("--trials", help="Every trial, with its output and scores.")
     ] = False,
     failures: Annotated[bool, typer.Option("--failures", help="What failed, and why.")] = False,
+    traces: Annotated[
+        bool, typer.Option("--traces", help="What failed, and why, with the tracebacks.")
+    ] = False,
     reduce: Reduce = "",
     latest: Latest = False,
     store: Store = None,
@@ -155,6 +169,7 @@ def show(
       peira show
       peira show 3f2a91 --by model --by style
       peira show 3f2a91 --failures
+      peira show 3f2a91 --traces
       peira show 3f2a91 --reduce pass@5
       peira show 8d01c4
     """
@@ -162,7 +177,7 @@ def show(
     if run and not trial:
         run, trial = _run_and_trial(run, store)
     if trial:
-        if by or trials or failures or score or interval or across or reduce:
+        if by or trials or failures or traces or score or interval or across or reduce:
             raise Invalid(
                 "TRIAL: one trial is shown whole; leave out --by, --trials, --failures and the like"
             )
@@ -174,7 +189,7 @@ def show(
         query: dict[str, Any] = {"score": score, "interval": interval, "across": across, "level": level}
         table = results.table(*(by or ()), **query)
         account = app.account_of(opened.session, results.run_id)
-        _all(results, account, table, trials, failures, out)
+        _all(results, account, table, trials, failures or traces, traces, out)
 
 
 def _run_and_trial(prefix: str, store: str | None) -> tuple[str, str]:
@@ -193,7 +208,13 @@ def _run_and_trial(prefix: str, store: str | None) -> tuple[str, str]:
 
 
 def _all(
-    results: Results, account: RunAccount, table: Table, trials: bool, failures: bool, out: CommandOutput
+    results: Results,
+    account: RunAccount,
+    table: Table,
+    trials: bool,
+    failures: bool,
+    traces: bool,
+    out: CommandOutput,
 ) -> None:
     """Show the results of a run: summary, table, and trials or failures if requested."""
     document: dict[str, Any] = {**summary(results, account), "table": tabled(table)}
@@ -203,8 +224,11 @@ def _all(
         parts.append(_listed(results))
     if failures:
         found = results.failures
+        reasons = failure_reasons(found)
         document["failures"] = [_failure(row) for row in found]
+        document["reasons"] = reasons
         document["reliability"] = msgspec.Raw(results.reliability().to_json().encode())
+        parts += [*(["\n".join(map(str, reasons))] if reasons else []), *(_traces(found) if traces else [])]
         parts.append(f"{_failed(found)}\n{results.reliability()}")
     out.document(document)
     out.text("\n\n".join(parts))
@@ -249,8 +273,28 @@ def _failed(rows: list[FailureRow]) -> str:
         ]
         for r in rows
     ]
-    return grid(["trial", "stage", "condition", "case", "repeat", "why"], lines)
+    return grid(["trial", "stage", "condition", "case", "repeat", "why"], lines, whole=True)
 
 
 def _why(row: FailureRow) -> str:
-    return f"{row.failure.type}: {row.failure.message}" if row.failure else row.state.value
+    """How it ended, if it did not fail, and why."""
+    word = "" if row.state is State.failed else end_word(row.state)
+    why = f"{row.failure.type}: {row.failure.message}" if row.failure else ""
+    return ": ".join(filter(None, (word, why)))
+
+
+def _traces(rows: list[FailureRow]) -> list[str]:
+    """The tracebacks of failures; one that several share is shown once."""
+    same: dict[str, list[FailureRow]] = {}
+    for row in rows:
+        if row.failure and row.failure.trace:
+            same.setdefault(row.failure.trace.rstrip(), []).append(row)
+    return [
+        f"{_some([short(row.trial.id) for row in found])}\n{trace}\n{_why(found[0])}"
+        for trace, found in same.items()
+    ]
+
+
+def _some(ids: list[str]) -> str:
+    """The first of these trials, and how many others there are."""
+    return f"trial {ids[0]}" + (f" and {counted(len(ids) - 1, 'other')}" if len(ids) > 1 else "")

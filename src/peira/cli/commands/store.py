@@ -66,10 +66,10 @@ def cancel(
 def _cancelled_text(found: Cancellation, store: str | None) -> str:
     """What a cancellation stopped."""
     left = counted(found.unstarted, "trial")
-    stopped = f"{found.running} running stopped, {left} not started"
+    stopped = f"{found.running} running stopped, {left} not begun"
     return (
         f"run {short(found.run.id)} of {found.run.study} is cancelled: "
-        f"{stopped if found.alive else f'its process had gone, {left} not done'}\n"
+        f"{stopped if found.alive else f'its process had gone, {left} not begun'}\n"
         f"to go on with it: {next_command('run', found.run.id, store)}"
     )
 

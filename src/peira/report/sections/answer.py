@@ -12,7 +12,7 @@ from peira.core.log.events import State
 from peira.core.text.words import counted
 from peira.report.labels import change, listed, p_value_text, spread
 from peira.report.value import Scored
-from peira.results.trials import FAILED
+from peira.results.trials import end_counts
 
 MOST_TOLD = 3
 """The largest number of findings or effects in the answer."""
@@ -51,9 +51,9 @@ def answer(results: Results, findings: Sequence[Finding], scores: Sequence[Score
     if findings:
         return _decided(findings)
     states = [trial.state for trial in results.trials if not trial.anchor]
-    done, failed = states.count(State.succeeded), sum(state in FAILED for state in states)
+    done = states.count(State.succeeded)
     if not done:
-        return _nothing(len(states), failed)
+        return _nothing(len(states), end_counts(states))
     if not scores:
         outputs = f"{done:,} of {counted(len(states), 'trial')} have an output"
         return f"Nothing was measured: {outputs}, and the study has no score for them."
@@ -63,13 +63,14 @@ def answer(results: Results, findings: Sequence[Finding], scores: Sequence[Score
     return _means(main)
 
 
-def _nothing(trials: int, failed: int) -> str:
+def _nothing(trials: int, ends: Mapping[str, int]) -> str:
     """The answer if no trial has succeeded."""
     if not trials:
         return "There is no answer: the run has no trials."
-    if failed == trials:
+    if ends.get("failed") == trials:
         return f"There is no answer: all {counted(trials, 'trial')} failed."
-    return f"There is no answer yet: of {counted(trials, 'trial')} none has succeeded, and {failed:,} failed."
+    words = ", ".join(f"{n:,} {word}" for word, n in {"failed": 0, **ends}.items())
+    return f"There is no answer yet: of {counted(trials, 'trial')} none has succeeded ({words})."
 
 
 def _decided(findings: Sequence[Finding]) -> str:

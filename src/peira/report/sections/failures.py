@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 
 from peira.analysis.results import Results
+from peira.analysis.table.groups import LOST
 from peira.analysis.table.means import Loss, remarks
 from peira.analysis.table.measures import Measured, Observation
 from peira.core.log.events import State
 from peira.core.text.words import counted
 from peira.report.labels import ConditionLabels
 from peira.report.value import FailureKind, Failures
-from peira.results.trials import FAILED, FailureRow, TrialResult
+from peira.results.trials import FailureRow, TrialResult, end_counts
 
+DONE = State.succeeded
 MOST_KINDS, MOST_WHERE, MOST_MESSAGE = 12, 3, 300
 
 
@@ -44,20 +46,19 @@ def _losses(measured: Measured, labels: ConditionLabels) -> list[Loss]:
 def _loss(label: str, group: Sequence[Observation], score: str) -> Loss:
     """The observed and lost values of one condition."""
     known = [(one.value, one.trial.unit) for one in group if one.value is not None]
-    gone = [one.trial.unit for one in group if one.value is None]
+    gone = [one.trial.unit for one in group if one.value is None and one.trial.state in (*LOST, DONE)]
     names = (label,) if label else ()
     return Loss(names, score, [value for value, _ in known], [unit for _, unit in known], gone)
 
 
 def _sentence(trials: Sequence[TrialResult], rows: Sequence[FailureRow]) -> str:
     """The number of failures and unfinished trials, as one sentence."""
-    failed = sum(trial.state in FAILED for trial in trials)
-    left = sum(trial.state not in FAILED and trial.state is not State.succeeded for trial in trials)
-    total = counted(len(trials), "trial")
+    ends = end_counts(trial.state for trial in trials)
+    failed, total = ends.pop("failed", 0), counted(len(trials), "trial")
     parts = [f"{failed:,} of {total} failed"] if failed else [f"None of {total} failed"]
     scores = sum(bool(row.score) for row in rows)
     parts += [f"{counted(scores, 'score')} of others failed"] if scores else []
-    parts += [f"{left:,} have not ended"] if left else []
+    parts += [f"{n:,} {'is' if n == 1 else 'are'} {word}" for word, n in ends.items()]
     return f"{', '.join(parts)}." if trials else "There are no trials."
 
 

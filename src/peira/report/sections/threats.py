@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from peira.analysis.compare.hypotheses import Finding
 from peira.analysis.results import Results
+from peira.analysis.table.groups import LOST
 from peira.core.ids import Json
 from peira.core.log.events import State, Status
 from peira.core.text.words import counted
 from peira.report.value import PlotPoint, Scored, Threat
 from peira.results.background import Background
-from peira.results.trials import FAILED, TrialResult
+from peira.results.trials import FAILED, TrialResult, end_counts
 
 FEW_CASES, MUCH_LOST = 30, 0.05
 
@@ -80,22 +81,25 @@ def _of_sample(evidence: ThreatEvidence) -> Iterator[Threat]:
 def _of_losses(evidence: ThreatEvidence) -> Iterator[Threat]:
     """Threats of missing data: failures, and trials that have not ended."""
     total = len(evidence.trials)
-    failed = sum(trial.state in FAILED for trial in evidence.trials)
+    ends = end_counts(trial.state for trial in evidence.trials if trial.state in LOST)
+    failed = sum(ends.values())
     scores = sum(
         s.state in FAILED for t in evidence.trials if t.state is State.succeeded for s in t.scores.values()
     )
     if failed or scores:
-        what = [counted(n, w) for n, w in ((failed, "trial"), (scores, "score")) if n]
+        what = [f"{counted(n, 'trial')} {word}" for word, n in ends.items()]
+        what += [f"{counted(scores, 'score')} failed"] if scores else []
         text = (
-            f"{' and '.join(what)} failed and are in no mean. If failing has to do with the "
+            f"{', '.join(what)}: in no mean. If failing has to do with the "
             "answer, the means are biased; the bounds say by how much at most."
         )
         yield Threat("Failures", text, failed / total > MUCH_LOST)
     status = evidence.results.status
-    left = sum(trial.state not in FAILED and trial.state is not State.succeeded for trial in evidence.trials)
+    left = end_counts(trial.state for trial in evidence.trials if trial.state not in LOST)
     if left:
+        words = ", ".join(f"{n:,} {word}" for word, n in left.items())
         text = (
-            f"{left:,} of {counted(total, 'trial')} have not ended (the run is {status}): "
+            f"Of {counted(total, 'trial')} {words} (the run is {status}): "
             "this is the picture so far. Looking before the end and stopping when it "
             "pleases makes false alarms more likely."
         )

@@ -1,0 +1,65 @@
+"""Failures grouped by reason: which, how often, and where one of them can be seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from peira.core.log.events import State
+from peira.core.text.words import counted
+from peira.results.trials import FailureRow, end_word
+
+MOST = 5
+"""Reasons that a summary lists; the rest are counted."""
+_VARYING = re.compile(r"\b[0-9a-f]{8,}\b|\d+")
+
+
+class FailureReason(msgspec.Struct, frozen=True):
+    """Failures of one stage that end the same way with the same message, apart from numbers and ids in it.
+
+    `message` and `trial` are those of the first; `state` is how the trial or score ended.
+    """
+
+    count: int
+    stage: str
+    state: State
+    type: str
+    message: str
+    trial: str
+
+    def __str__(self) -> str:
+        of = "" if self.stage == "generate" else f" ({self.stage})"
+        word = "" if self.state is State.failed else f"{end_word(self.state)}: "
+        return f"{self.count:,} x{of} {word}{self.why}"
+
+    @property
+    def why(self) -> str:
+        """The exception's type and message; "no reason is recorded" if there is none."""
+        return f"{self.type}: {' '.join(self.message.split())}" if self.type else "no reason is recorded"
+
+
+def failure_reasons(rows: Iterable[FailureRow]) -> list[FailureReason]:
+    """The reasons of these failures, the most frequent first."""
+    groups: dict[tuple[str, State, str, str], list[FailureRow]] = {}
+    for row in rows:
+        kind, message = (row.failure.type, row.failure.message) if row.failure else ("", "")
+        key = row.score or row.stage, row.state, kind, _VARYING.sub("#", message)
+        groups.setdefault(key, []).append(row)
+    found = [
+        FailureReason(len(same), stage, state, kind, same[0].failure.message, same[0].trial.id)
+        if same[0].failure
+        else FailureReason(len(same), stage, state, kind, "", same[0].trial.id)
+        for (stage, state, kind, _), same in groups.items()
+    ]
+    return sorted(found, key=lambda reason: -reason.count)
+
+
+def reason_lines(reasons: Sequence[FailureReason]) -> list[str]:
+    """The most frequent reasons, a line each, and how many others there are."""
+    lines = [str(reason) for reason in reasons[:MOST]]
+    if rest := reasons[MOST:]:
+        failures = counted(sum(reason.count for reason in rest), "failure")
+        lines.append(f"and {counted(len(rest), 'other reason')}, of {failures}")
+    return lines
