@@ -26,8 +26,8 @@ def test_failures_are_grouped_by_reason_most_frequent_first() -> None:
     assert [str(reason) for reason in failure_reasons(rows)] == [
         "100 x CallFailed: 401: Incorrect API key",
         "2 x ValueError: line 3: odd",
-        "1 x cancelled: Abandoned: interrupted",
-        "1 x exhausted: no reason is recorded",
+        "1 x cancelled: interrupted",
+        "1 x exhausted",
         "1 x (match) ValueError: no",
     ]
 

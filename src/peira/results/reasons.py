@@ -31,13 +31,15 @@ class FailureReason(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         of = "" if self.stage == "generate" else f" ({self.stage})"
-        word = "" if self.state is State.failed else f"{end_word(self.state)}: "
-        return f"{self.count:,} x{of} {word}{self.why}"
+        why = " ".join(self.message.split())
+        if self.state is not State.failed:
+            return f"{self.count:,} x{of} {': '.join(filter(None, (end_word(self.state), why)))}"
+        return f"{self.count:,} x{of} {f'{self.type}: {why}' if self.type else 'no reason is recorded'}"
 
     @property
-    def why(self) -> str:
-        """The exception's type and message; "no reason is recorded" if there is none."""
-        return f"{self.type}: {' '.join(self.message.split())}" if self.type else "no reason is recorded"
+    def is_failure(self) -> bool:
+        """Whether it failed; what was cancelled or exhausted was stopped."""
+        return self.state not in (State.cancelled, State.exhausted)
 
 
 def failure_reasons(rows: Iterable[FailureRow]) -> list[FailureReason]:

@@ -277,7 +277,7 @@ def _summarise(
         note(f"handed in and not answered yet: {calls}; `peira batch status` says where they stand")
     for line in reason_lines(reasons):
         note(fitted(line))
-    if reasons:
+    if any(reason.is_failure for reason in reasons):
         note(f"failures: {next_command('show', run, store)} --failures")
     if finished.exit_code == 130:
         return errors.say([f"interrupted; to go on: {errors.resume_command(arguments)}"], 130)
