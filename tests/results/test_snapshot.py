@@ -122,7 +122,9 @@ def test_the_commands_show_it_so_and_latest_on_request(folder, capsys):
     assert "2 failed trials" not in said("show", first, "--latest")[1]
     assert said("gate", first, "--min", "exact=0.5")[0] == 1
     assert said("gate", first, "--min", "exact=0.5", "--latest")[0] == 0
-    assert said("show", first, "--failures")[1].count("not today") == 2
+    assert (
+        said("show", first, "--failures")[1].count("ValueError: not today") == 3
+    )  # the reason once, and two trials
     said("export", first, "-o", "then.csv")
     said("export", first, "-o", "now.csv", "--latest")
     assert Path("then.csv").read_text().count("failed") > Path("now.csv").read_text().count("failed")

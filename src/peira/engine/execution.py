@@ -24,6 +24,7 @@ from types import MappingProxyType
 
 import peira.engine.calls as model_calls
 import peira.engine.sources as sources
+import peira.models as models
 from peira.core.contracts import Attempt, Op, Source
 from peira.core.failpoints import reach
 from peira.core.log.events import RunNoted, Spent, State
@@ -36,7 +37,6 @@ from peira.engine.kinds import BATCH
 from peira.engine.progress import Progress, TaskCounts
 from peira.engine.scheduler import Scheduler
 from peira.errors import Parked, TimedOut, unwrapped
-from peira.models.secrets import without_keys
 
 GROUP = 128
 GATHERING = 0.01
@@ -258,7 +258,7 @@ class Execution:
 
     def say(self, text: str) -> None:
         """Tell people, now and in the log."""
-        text = without_keys(text)
+        text = models.without_keys(text)
         self.journal.queue([Op(self.run, (RunNoted(text),))])
         self.notices.append(text)
 
@@ -355,7 +355,7 @@ class Execution:
                 self._scheduler.drop(self._allocated.unit, self._allocated.unwanted)
             self._scheduler.ripen(now)
             resting = self._scheduler.resting and self._intake.dry and not self._intake.busy
-            late = self._late(now)
+            late = self._late(now) if self._deadlines else []
             self._wake()
         self.journal.flush()
         if resting and self._ledger:

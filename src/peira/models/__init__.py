@@ -22,3 +22,5 @@ with lazy_imports(__name__):
     from peira.models.providers.replay import record as record
     from peira.models.providers.replay import request_digest as request_digest
     from peira.models.providers.scripted import ScriptedModel as ScriptedModel
+    from peira.models.secrets import value_without_keys as value_without_keys
+    from peira.models.secrets import without_keys as without_keys

@@ -213,7 +213,7 @@ def _remarks(groups: Groups, shown: Sequence[ScorePart], rows: Iterable[TableRow
     if methods:
         yield f"intervals: {', '.join(methods)}"
     states = sum((group.ends for group in groups.groups), Counter[State]())
-    over = end_counts(state for state in states.elements() if state in FAILED)
+    over = end_counts(state for state in states.elements() if state in FAILED) if states else {}
     trials = [_count(n, f"{word} trial") for word, n in over.items() if word != "in doubt"]
     trials += [f"{_count(over['in doubt'], 'trial')} in doubt"] if "in doubt" in over else []
     evaluators = {part.evaluator for part in shown}
@@ -222,7 +222,7 @@ def _remarks(groups: Groups, shown: Sequence[ScorePart], rows: Iterable[TableRow
     if shown and (trials or scores or undecided):
         lost = (*trials, _count(scores, "failed score"), _without(undecided))
         yield f"not in the means: {', '.join(filter(None, lost))}"
-    if left := end_counts(state for state in states.elements() if state not in FAILED):
+    if left := end_counts(state for state in states.elements() if state not in FAILED) if states else {}:
         yield ", ".join(f"{word}: {_count(n, 'trial')}" for word, n in left.items())
 
 

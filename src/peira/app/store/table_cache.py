@@ -63,7 +63,7 @@ def table_cache_of(store: SessionLike, run: str, trials: int) -> RunTableCache |
 @cache
 def _code() -> str:
     """A digest of the code that makes tables: the installed files of peira, numpy and scipy."""
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     files = [*sorted(root.rglob("*.py")), *_origins("numpy", "scipy")]
     known = [[file.name, file.stat().st_size, str(file.stat().st_mtime_ns)] for file in files]
     return digest([sys.version, known])

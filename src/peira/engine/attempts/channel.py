@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 import peira.engine.calls as model_calls
+import peira.models as models
 from peira.core.contracts import Attempt, Op, Outcome
 from peira.core.ids import Json, canonical, digest, digest_bytes, normalise, short
 from peira.core.log.events import AnyEvent, Artifact, Attached, Observed, Reported, StepRecorded
@@ -23,7 +24,6 @@ from peira.engine.context import RunContext
 from peira.engine.journal import payload
 from peira.engine.stages import TOOL
 from peira.errors import Abandoned, Invalid
-from peira.models.secrets import value_without_keys, without_keys
 
 _opening = threading.Lock()  # of all: most attempts need none of their own
 
@@ -37,6 +37,7 @@ class AttemptChannel:
     _counting: threading.Lock
     _ledger: model_calls.Ledger
     _queue: model_calls.QueueTime | None = None
+    calls_model = False
     _account: model_calls.Account | None = None
     _served: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
@@ -93,6 +94,8 @@ class AttemptChannel:
                 self._ordinals, self._counting = {}, threading.Lock()
                 self._ledger = self._open_ledger()
                 self._queue = model_calls.QueueTime(self._context.clock.monotonic)
+                self._queue = model_calls.QueueTime(self._context.clock.monotonic)
+                self.calls_model = True
                 self._account = self._ledger.reserve.trial(self._attempt.spec.id)
                 self._asked = set()  # last: whoever sees it looks no further
             return self._asked
@@ -156,14 +159,14 @@ class AttemptChannel:
         return bool(self.replayed) and not self.bought
 
     def observe(self, name: str, data: Json) -> None:
-        body = canonical(value_without_keys(normalise(data, f"log {name!r}")))
-        self._add(Observed(*self._attempt.key, without_keys(name), msgspec.Raw(body)))
+        body = canonical(models.value_without_keys(normalise(data, f"log {name!r}")))
+        self._add(Observed(*self._attempt.key, models.without_keys(name), msgspec.Raw(body)))
 
     def report(self, metrics: Mapping[str, float], about: Mapping[str, str]) -> None:
         wrong = [name for name, value in metrics.items() if not math.isfinite(value)]
         if wrong:
             raise Invalid(f"metric {name!r} is not a finite number" for name in wrong)
-        about = {name: without_keys(value) for name, value in about.items()}
+        about = {name: models.without_keys(value) for name, value in about.items()}
         self._add(Reported(*self._attempt.key, dict(metrics), about))
         self.metrics = {**self.metrics, **metrics}
         self.about = {**self.about, **about}

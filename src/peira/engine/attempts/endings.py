@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+import peira.models as models
 from peira.core.contracts import Attempt, Ended, Op
 from peira.core.ids import canonical, normalise
 from peira.core.log.events import NOTHING, Failure, Result, State, TaskFinished, TaskRetried
@@ -33,7 +34,6 @@ from peira.errors import (
     carried,
     message_of,
 )
-from peira.models.secrets import without_keys
 from peira.spec.limits import Policy
 
 OWN_FOLDER = str(Path(__file__).resolve().parents[2])
@@ -102,7 +102,7 @@ def _result(
 ) -> Result:
     """The result record of an attempt, with everything it reported."""
     metrics, about = dict(channel.metrics), dict(channel.about)
-    queued = channel.queued
+    queued = channel.queued if channel.calls_model else 0.0
     own, queued = round(max(0.0, took - queued), 6), round(waited + queued, 6)
     return Result(own, output, blob, why, metrics, channel.artifacts, about, "", channel.calls, queued)
 
@@ -113,7 +113,7 @@ def failure(problem: BaseException) -> Failure:
     frames = traceback.extract_tb(problem.__traceback__)
     shown = [f for f in frames if not f.filename.startswith(OWN_FOLDER)] or frames
     trace = getattr(problem, "trace", "") or "".join(traceback.format_list(shown))
-    message, trace = without_keys(message_of(problem)), without_keys(carried(trace))
+    message, trace = models.without_keys(message_of(problem)), models.without_keys(carried(trace))
     return Failure(type(problem).__name__, message[:MOST_MESSAGE], trace[-MOST_TRACE:])
 
 

@@ -87,7 +87,9 @@ class OpenSend:
             self._reserve.settle(self.named, self._account, self.share, took)
         elif took != self.share:  # the whole reservation is counted already
             self._reserve.hold(self.named, self.share, counted=True)
-            self._reserve.settle(self.named, None, self.share, took)
+            if self._account is not None:
+                self._account.aside += 1
+            self._reserve.settle(self.named, self._account, self.share, took)
 
 
 class CallState:
