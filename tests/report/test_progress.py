@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from peira.core.looks import Look, Standing
 from peira.engine.progress import Progress
-from peira.report.progress import describe
+from peira.report.progress import Bar, describe
 
 HALF = Progress(total=20, done=10, reused=0, failed=0, running=2, scores=10, elapsed=5.0)
 
@@ -19,3 +23,14 @@ def test_what_the_rule_sees() -> None:
     assert describe(progress).endswith(" | after 120 cases: b - a +0.080 [-0.010, +0.170], undecided")
     decided = Progress(20, 10, 0, 0, 0, 10, 5.0, look=Look(3, 120, (standing,), answer="H1 supported"))
     assert describe(decided).endswith(", H1 supported")
+
+
+def test_a_bar_says_once_in_full_what_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "waiting for m: 1 call unanswered for 12 s (given up after 5 min: timeouts.first_byte)"
+    with Bar("s") as bar:
+        bar(HALF)
+        bar(replace(HALF, waits=(line,)))
+        bar(replace(HALF, waits=(line.replace("12 s", "13 s"),)))
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count(f"peira: {line}") == 1
+    assert "peira: waiting for m: 1 call unanswered for 13 s" not in said

@@ -71,6 +71,7 @@ class Bar:
         )
         self._rich = RichProgress(*columns, console=Console(stderr=True), transient=True)
         self._task: Any = None
+        self._told: set[str] = set()
 
     def __enter__(self) -> Bar:
         self._rich.start()
@@ -83,6 +84,14 @@ class Bar:
         if self._task is None:
             self._task = self._rich.add_task(printable(self._study), total=progress.total, words="")
         self._update(progress)
+        self._tell(progress.waits)
+
+    def _tell(self, waits: tuple[str, ...]) -> None:
+        """Say in full what is waited for, once each time that begins: the bar may have no space for it."""
+        waiting = {line.partition(":")[0]: line for line in waits}
+        for what in waiting.keys() - self._told:
+            self.notice(waiting[what])
+        self._told = set(waiting)
 
     def notice(self, text: str) -> None:
         self._rich.console.print(printable(f"peira: {text}"), markup=False, highlight=False)
