@@ -57,7 +57,7 @@ WORDS = {"kept": "failed before", "left": "not begun", "in_doubt": "in doubt", "
 
 
 def document(
-    outcome: RunOutcome, account: RunAccount, table: Table, reasons: Sequence[FailureReason]
+    outcome: RunOutcome, account: RunAccount, table: Table, reasons: Sequence[FailureReason] = ()
 ) -> dict[str, Any]:
     """A run that just ended, as plain values; `reasons` are those of its failures."""
     results, finished = outcome.results, outcome.finished
