@@ -42,7 +42,8 @@ CREATE TABLE trials (
     trial TEXT PRIMARY KEY, condition INTEGER NOT NULL REFERENCES conditions(condition), agent TEXT NOT NULL,
     case_id TEXT NOT NULL, slice TEXT, cluster TEXT, repeat INTEGER NOT NULL, state TEXT NOT NULL,
     failure TEXT, took REAL, queued REAL NOT NULL, attempts INTEGER NOT NULL, reused INTEGER NOT NULL,
-    reused_from TEXT, anchor INTEGER NOT NULL, input TEXT, input_kind TEXT, expected TEXT, expected_kind TEXT, output TEXT,
+    reused_from TEXT, anchor INTEGER NOT NULL,
+    input TEXT, input_kind TEXT, expected TEXT, expected_kind TEXT, output TEXT,
     output_kind TEXT, metadata TEXT NOT NULL, seed INTEGER, cost_usd REAL, started TEXT, ended TEXT
 );
 CREATE TABLE observations (
