@@ -99,6 +99,8 @@ MEANINGS = {
     "limits.requests_per_minute": "The most requests in a minute.",
     "limits.tokens_per_minute": "The most tokens in a minute, input and output.",
     "limits.concurrency": "The most calls at once.",
+    "limits.max_input_tokens": "The most input tokens of one call.",
+    "limits.max_output_tokens": "The most output tokens of one call, by which budgets reserve.",
     "price.input": "US dollars for a million input tokens; without a price, the table of genai-prices.",
     "price.output": "US dollars for a million output tokens.",
     "price.cached": "US dollars for a million input tokens that were read from the provider's cache.",

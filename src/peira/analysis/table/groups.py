@@ -178,7 +178,8 @@ def gather(
     for trial in trials:
         if trial.anchor:
             continue
-        if not plain.issuperset(by) or across:
+        factors.update(trial.condition)
+        if trial.metadata and not plain.issuperset(by):
             factors |= groupable([trial])
         if "case" in by and trial.case_id not in cases and "case" not in trial.condition:
             cases[trial.case_id] = trial.case_label
