@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from peira.core.context import SeenCase
 from peira.evaluators import code_tests
-from peira.evaluators.code_driver import Gone, Side
+from peira.evaluators.code_driver import Gone, PipeEnd
 from peira.evaluators.code_values import Decoder, Encoder
 from peira.sandbox.confinement import confinement
 
@@ -318,8 +318,8 @@ PLAIN = st.recursive(
 
 
 def crossed(value: Any) -> Any:
-    data = Encoder(Side(-1, -1, guarded=False)).encoded(value)
-    return Decoder(Side(-1, -1, guarded=True), data).value()
+    data = Encoder(PipeEnd(-1, -1, guarded=False)).encoded(value)
+    return Decoder(PipeEnd(-1, -1, guarded=True), data).value()
 
 
 @given(PLAIN)
@@ -329,6 +329,6 @@ def test_any_value_comes_back_equal_and_of_its_type(value: Any) -> None:
 
 @given(st.binary(max_size=40) | st.text("lsetdyifHhUEABVY@;0123456789abcdef", max_size=40).map(str.encode))
 def test_what_is_no_value_is_refused(data: bytes) -> None:
-    side = Side(-1, -1, guarded=True)
+    side = PipeEnd(-1, -1, guarded=True)
     with suppress(Gone):
         side.decoded(Decoder(side, data))

@@ -27,7 +27,7 @@ from peira.evaluators.code_values import (
     Opaque,
     Remote,
     RemoteFunction,
-    TooLarge,
+    Oversized,
     content,
     deeply,
     harmless,
@@ -67,7 +67,7 @@ class Gone(BaseException):
     """The other process has ended, or says what cannot be understood."""
 
 
-class Side:
+class PipeEnd:
     """One of the two processes: its pipes, what it exports, and what represents the other's objects.
 
     A request is (operation, arguments, named arguments, streams); its reply is (whether it succeeded, the
@@ -216,7 +216,7 @@ class Side:
             try:
                 encoder = Encoder(self, containers, MOST if self.guarded else LARGE)
                 message = encoder.encoded((*result, changes, back))
-            except (TooLarge, RecursionError, MemoryError) as error:
+            except (Oversized, RecursionError, MemoryError) as error:
                 failed = (type(error) if isinstance(error, MemoryError) else RuntimeError, (), "", None)
                 continue
             with self._lock:
@@ -303,7 +303,7 @@ def _same(before: tuple[Any, ...], now: tuple[Any, ...]) -> bool:
 
 def candidate(source: bytes, reads: int, writes: int) -> NoReturn:
     """Execute the candidate, and answer what the tests ask of it."""
-    side = Side(reads, writes, guarded=False)
+    side = PipeEnd(reads, writes, guarded=False)
     module = type(sys)("candidate")
     sys.modules["candidate"] = module
     names, code = module.__dict__, compiled(source)
@@ -333,10 +333,10 @@ def compiled(source: bytes) -> CodeType | None:
 # The process of the tests.
 
 
-class Names(dict):  # type: ignore[type-arg]
+class TestNames(dict):  # type: ignore[type-arg]
     """The built-in names of the tests; others are the candidate's. Its functions are remembered."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: PipeEnd) -> None:
         super().__init__(vars(builtins))
         self._side = side
 
@@ -379,13 +379,13 @@ TREE = 0x400
 """`compile` returns the syntax tree."""
 
 
-def judged(side: Side, prompt: bytes, entry: str, tests: bytes) -> bytes:
+def judged(side: PipeEnd, prompt: bytes, entry: str, tests: bytes) -> bytes:
     """What came of the candidate."""
     checks = compiled(tests)
     if checks is None:
         return b"tests"
     read, bound, bases = uses(compile(tests, "tests", "exec", TREE, True))
-    names: dict[str, Any] = {"__name__": "tests", "__builtins__": Names(side)}
+    names: dict[str, Any] = {"__name__": "tests", "__builtins__": TestNames(side)}
     sys.modules["tests"] = type(sys)("tests")
     sys.modules["candidate"] = _CandidateModule(names["__builtins__"])
     try:
@@ -430,7 +430,7 @@ def _helpers(names: dict[str, Any], prompt: bytes, entry: str) -> None:
 class _CandidateModule(type(sys)):  # type: ignore[misc]
     """What `import candidate` gives to tests."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: TestNames) -> None:
         super().__init__("candidate")
         self.__names = names
 
@@ -441,7 +441,7 @@ class _CandidateModule(type(sys)):  # type: ignore[misc]
             raise AttributeError(name) from None
 
 
-class TestsSide(Side):
+class TestsEnd(PipeEnd):
     """The side of the tests, whose result is final: a candidate that is gone leaves nothing to be caught."""
 
     def __init__(self, reads: int, writes: int, child: int, answers: int, word: bytes) -> None:
@@ -453,7 +453,7 @@ class TestsSide(Side):
             return super().request(operation, *args, **named)
         except (Gone, BrokenPipeError):
             self.finish(self._end())
-        except TooLarge:
+        except Oversized:
             raise MemoryError from None
 
     def _end(self) -> bytes:
@@ -488,5 +488,5 @@ def main() -> None:
     word = take(32)
     entry, prompt, tests = (take(int(take(16), 16)) for _ in range(3))
     os.dup2(nowhere, 0)
-    side = TestsSide(to_parent, from_parent, child, answers, word)
+    side = TestsEnd(to_parent, from_parent, child, answers, word)
     side.finish(judged(side, prompt, entry.decode(), tests))

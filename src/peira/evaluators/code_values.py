@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from peira.evaluators.code_driver import Side
+    from peira.evaluators.code_driver import PipeEnd
 
 MOST = 256 << 20
 """The maximum length of a message."""
@@ -56,7 +56,7 @@ SINGLE: dict[type, tuple[bytes, ...]] = {
 CONSTANTS = {b"N": None, b"T": True, b"F": False, b".": Ellipsis, b"!": NotImplemented}
 
 
-class TooLarge(Exception):
+class Oversized(Exception):
     """The encoded value is longer than allowed."""
 
 
@@ -83,10 +83,10 @@ class Remote:
     """An object of the other process. Operators work among the objects of that process only."""
 
     __slots__ = ("__weakref__", "_number", "_side")
-    _side: Side
+    _side: PipeEnd
     _number: int
 
-    def __init__(self, side: Side, number: int) -> None:
+    def __init__(self, side: PipeEnd, number: int) -> None:
         object.__setattr__(self, "_side", side)
         object.__setattr__(self, "_number", number)
 
@@ -234,13 +234,13 @@ def deeply(function: Callable[..., Any], *args: Any) -> Any:
 class Encoder:
     """Encodes one message. `containers` are the mutable ones in it, in order: they keep their identity."""
 
-    def __init__(self, side: Side, containers: Sequence[Any] = (), most: int = MOST) -> None:
+    def __init__(self, side: PipeEnd, containers: Sequence[Any] = (), most: int = MOST) -> None:
         self._side, self._most, self._parts, self._size = side, most, list[bytes](), 0
         self.containers = list(containers)
         self._numbers = {id(one): number for number, one in enumerate(self.containers)}
 
     def encoded(self, value: Any) -> bytes:
-        """The message; TooLarge or RecursionError if it is too long, or nested too deeply."""
+        """The message; Oversized or RecursionError if it is too long, or nested too deeply."""
         deeply(self.put, value)
         return b"".join(self._parts)
 
@@ -248,7 +248,7 @@ class Encoder:
         self._parts.append(part)
         self._size += len(part)
         if self._size > self._most:
-            raise TooLarge
+            raise Oversized
 
     def put(self, value: Any) -> None:
         kind = type(value)
@@ -339,7 +339,7 @@ class Encoder:
 class Decoder:
     """Decodes one message, into new values of exact built-in types and representatives of other objects."""
 
-    def __init__(self, side: Side, data: bytes, containers: Sequence[Any] = ()) -> None:
+    def __init__(self, side: PipeEnd, data: bytes, containers: Sequence[Any] = ()) -> None:
         self._side, self._data, self._at = side, data, 0
         self.containers = list(containers)
 
@@ -432,13 +432,13 @@ async def _coroutine(represented: Remote) -> Any:
     return represented._side.request("await", represented)
 
 
-def _extended(side: Side, number: int, base: str, plain: Any) -> Any:
+def _extended(side: PipeEnd, number: int, base: str, plain: Any) -> Any:
     made = EXTENSIONS[base](plain)
     made._side, made._number = side, number
     return made
 
 
-def _error_type(side: Side, number: int, name: str, bases: tuple[type, ...]) -> type:
+def _error_type(side: PipeEnd, number: int, name: str, bases: tuple[type, ...]) -> type:
     """A type that stands for an exception type of the other process, so that tests can catch it."""
 
     def further(self: Any, name: str) -> Any:
