@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from peira.core.ids import Json
 from peira.core.text.words import HIDDEN as HIDDEN
 from peira.errors import Invalid
 
@@ -117,15 +119,53 @@ def hidden_in(body: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
 
 
 def without_keys(text: str) -> str:
-    """What may be shown of a text: without the keys that the environment holds, in whichever form."""
-    for secret in _in_environment():
+    """What may be shown of a text: without the keys that the environment holds, or that were found in what
+    this process has read, in whichever form."""
+    for secret in sorted({*keys_in_use(), *_found}, key=len, reverse=True):
         if secret in text or "\\" in text:
             text = _escaped(secret).sub(HIDDEN, text)
     return text
 
 
+def shown(value: Json) -> Json:
+    """What may be shown of a value: its texts without keys."""
+    if isinstance(value, str):
+        return without_keys(value)
+    if isinstance(value, list | tuple):
+        return [shown(item) for item in value]
+    if isinstance(value, Mapping):
+        return {without_keys(str(key)): shown(item) for key, item in value.items()}
+    return value
+
+
+_found: set[str] = set()
+"""Keys that stand in answers which this process has read, where they are marked."""
+
+
+def remember_exposed(body: bytes, spans: Iterable[tuple[int, int]]) -> None:
+    """Keep out of all that this process shows what is marked in an answer: the key itself may be gone from
+    the environment."""
+    texts = (body[start:end].decode("utf-8", "replace") for start, end in spans)
+    _found.update(filter(kept_secret, texts))
+
+
+def keys_in_use() -> tuple[str, ...]:
+    """The keys that the environment holds, longest first: a key may be a part of another."""
+    global _looked_up
+    until, keys = _looked_up
+    if time.monotonic() >= until:
+        keys = tuple(_in_environment())
+        _looked_up = (time.monotonic() + LATELY, keys)
+    return keys
+
+
+LATELY = 1.0
+"""Seconds for which the keys of the environment are remembered: every output is searched for them."""
+_looked_up: tuple[float, tuple[str, ...]] = (0.0, ())
+
+
 def _in_environment() -> list[str]:
-    """Longest first: a key may be a part of another."""
+    """The keys in the environment, longest first."""
     found = {value.strip() for name, value in os.environ.items() if name.upper().endswith(NAMES)}
     for value in (value for name, value in os.environ.items() if name.upper().endswith("_BASE_URL")):
         parts = urlsplit(value)

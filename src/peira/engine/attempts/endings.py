@@ -32,6 +32,7 @@ from peira.errors import (
     carried,
     message_of,
 )
+from peira.models.secrets import exposed, keys_in_use, without_keys
 from peira.spec.limits import Policy
 
 OWN_FOLDER = str(Path(__file__).resolve().parents[1])
@@ -85,7 +86,10 @@ def _succeeded(
     if len(body) > limit:
         raise TooLarge(f"output: {len(body)} bytes, more than the limit of {limit} (policy.output_limit)")
     inline, blob, blobs = payload(body, channel.inline)
-    return Ended(State.succeeded, _result(channel, took, inline, blob), value), blobs
+    result = _result(channel, took, inline, blob)
+    if marks := exposed(body, keys_in_use()):
+        result = msgspec.structs.replace(result, exposed=marks)
+    return Ended(State.succeeded, result, value), blobs
 
 
 def _result(
@@ -102,7 +106,8 @@ def failure(problem: BaseException) -> Failure:
     frames = traceback.extract_tb(problem.__traceback__)
     shown = [f for f in frames if not f.filename.startswith(OWN_FOLDER)] or frames
     trace = getattr(problem, "trace", "") or "".join(traceback.format_list(shown))
-    return Failure(type(problem).__name__, message_of(problem)[:MOST_MESSAGE], carried(trace)[-MOST_TRACE:])
+    message, trace = without_keys(message_of(problem)), without_keys(carried(trace))
+    return Failure(type(problem).__name__, message[:MOST_MESSAGE], trace[-MOST_TRACE:])
 
 
 def back_off(policy: Policy, tries: int, task: str) -> float:
