@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from peira.core.context import SeenCase
 from peira.evaluators import code_tests
 from peira.evaluators.code_driver import Gone, PipeEnd
-from peira.evaluators.code_values import Decoder, Encoder
+from peira.evaluators.code_values import ValueDecoder, ValueEncoder
 from peira.sandbox.confinement import confinement
 
 # ruff: noqa: E501
@@ -318,8 +318,8 @@ PLAIN = st.recursive(
 
 
 def crossed(value: Any) -> Any:
-    data = Encoder(PipeEnd(-1, -1, guarded=False)).encoded(value)
-    return Decoder(PipeEnd(-1, -1, guarded=True), data).value()
+    data = ValueEncoder(PipeEnd(-1, -1, guarded=False)).encoded(value)
+    return ValueDecoder(PipeEnd(-1, -1, guarded=True), data).value()
 
 
 @given(PLAIN)
@@ -331,4 +331,4 @@ def test_any_value_comes_back_equal_and_of_its_type(value: Any) -> None:
 def test_what_is_no_value_is_refused(data: bytes) -> None:
     side = PipeEnd(-1, -1, guarded=True)
     with suppress(Gone):
-        side.decoded(Decoder(side, data))
+        side.decoded(ValueDecoder(side, data))

@@ -22,12 +22,12 @@ from peira.evaluators.code_values import (
     EXTENSIONS,
     MOST,
     OPERATIONS,
-    Decoder,
-    Encoder,
     Opaque,
     Oversized,
     Remote,
     RemoteFunction,
+    ValueDecoder,
+    ValueEncoder,
     content,
     deeply,
     harmless,
@@ -156,7 +156,7 @@ class PipeEnd:
         if not self.guarded and not self.depth:
             raise RuntimeError("the tests are not waiting for this")
         with self._lock:
-            encoder = Encoder(self)
+            encoder = ValueEncoder(self)
             self.send(b"?" + encoder.encoded((operation, args, named, self._lent())))
             while True:
                 message = self.receive()
@@ -164,7 +164,7 @@ class PipeEnd:
                     return self._result(message, encoder.containers)
                 self.serve(message)
 
-    def decoded(self, decoder: Decoder) -> tuple[Any, Any, Any, Any]:
+    def decoded(self, decoder: ValueDecoder) -> tuple[Any, Any, Any, Any]:
         """A message of four parts; Gone if it is none."""
         try:
             one, two, three, four = deeply(decoder.value)
@@ -173,7 +173,7 @@ class PipeEnd:
         return one, two, three, four
 
     def _result(self, message: bytes, containers: list[Any]) -> Any:
-        fine, value, changes, streams = self.decoded(Decoder(self, message[1:], containers))
+        fine, value, changes, streams = self.decoded(ValueDecoder(self, message[1:], containers))
         try:
             for place, items in changes:
                 restore(containers[place], items)
@@ -188,7 +188,7 @@ class PipeEnd:
     def serve(self, message: bytes) -> None:
         """Perform a request, and reply."""
         self.depth += 1
-        decoder = Decoder(self, message[1:])
+        decoder = ValueDecoder(self, message[1:])
         operation, args, named, streams = self.decoded(decoder)
         before = [content(one) for one in decoder.containers]
         borrowed = self._borrow(*streams)
@@ -214,7 +214,7 @@ class PipeEnd:
         failed: tuple[Any, ...] = (RuntimeError, (), "", None)
         for result in ((fine, value), (fine, Opaque(value) if fine else failed), (False, failed)):
             try:
-                encoder = Encoder(self, containers, MOST if self.guarded else LARGE)
+                encoder = ValueEncoder(self, containers, MOST if self.guarded else LARGE)
                 message = encoder.encoded((*result, changes, back))
             except (Oversized, RecursionError, MemoryError) as error:
                 failed = (type(error) if isinstance(error, MemoryError) else RuntimeError, (), "", None)

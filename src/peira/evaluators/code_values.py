@@ -1,6 +1,6 @@
 """Values that cross between the process of generated code and the process of its tests; see `code_driver`.
 
-Values of built-in types, and some of the library, cross as copies: `Encoder` and `Decoder`. Mutable arguments
+Values of built-in types, and some of the library, cross as copies: `ValueEncoder` and `ValueDecoder`. Mutable arguments
 keep their identity, and what the other process changes in them is changed here. Other objects stay where they
 are, and are represented on the other side by a `Remote`, which forwards what is asked of it.
 
@@ -231,7 +231,7 @@ def deeply(function: Callable[..., Any], *args: Any) -> Any:
         sys.setrecursionlimit(limit)
 
 
-class Encoder:
+class ValueEncoder:
     """Encodes one message. `containers` are the mutable ones in it, in order: they keep their identity."""
 
     def __init__(self, side: PipeEnd, containers: Sequence[Any] = (), most: int = MOST) -> None:
@@ -336,7 +336,7 @@ class Encoder:
         return None
 
 
-class Decoder:
+class ValueDecoder:
     """Decodes one message, into new values of exact built-in types and representatives of other objects."""
 
     def __init__(self, side: PipeEnd, data: bytes, containers: Sequence[Any] = ()) -> None:
