@@ -1,8 +1,8 @@
 """Values that cross between the process of generated code and the process of its tests; see `code_driver`.
 
-Values of built-in types, and some of the library, cross as copies: `ValueEncoder` and `ValueDecoder`. Mutable arguments
-keep their identity, and what the other process changes in them is changed here. Other objects stay where they
-are, and are represented on the other side by a `Remote`, which forwards what is asked of it.
+Values of built-in types, and some of the library, cross as copies: `ValueEncoder`, `ValueDecoder`. Mutable
+arguments keep their identity, and what the other process changes in them is changed here. Other objects stay
+where they are, and are represented on the other side by a `Remote`, which forwards what is asked of it.
 
 This is executed where peira is not; it imports only what every Python has loaded when it starts.
 """
