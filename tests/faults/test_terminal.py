@@ -44,8 +44,17 @@ COMMANDS = [
     ["effects"],
     ["slices"],
     ["plan"],
+    ["estimate"],
+    ["design"],
     ["calls"],
+    ["quantiles"],
+    ["hypotheses"],
+    ["verify"],
+    ["gate", "--min", "exact=2"],
+    ["export", "-o", "out.jsonl"],
+    ["report", "-o", "out.md"],
 ]
+OF_STUDIES = ("plan", "estimate", "design")
 
 
 def in_a_terminal(folder: Path, *words: str) -> tuple[int, bytes]:
@@ -82,7 +91,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_no_raw_control_character_reaches_the_terminal(folder: Path, words: list[str]) -> None:
-    given = ["hostile.py"] if words[0] == "plan" else []
+    given = ["hostile.py"] if words[0] in OF_STUDIES else []
     code, got = in_a_terminal(folder, *words, *given, "--store", "store.db")
     assert code in (0, 1), got.decode(errors="replace")
     assert (found := RAW.search(got)) is None, got[found.start() - 200 : found.end() + 50]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from os import PathLike
@@ -17,7 +18,7 @@ from peira.core.looks import Look
 from peira.core.registry import registry
 from peira.errors import Invalid
 from peira.results.aims import Aims
-from peira.results.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures
+from peira.results.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures, shown_trial
 
 if TYPE_CHECKING:
     from peira.analysis.compare.comparison import ComparisonTable
@@ -481,23 +482,40 @@ class Results:
 
         Trials are streamed and not held in memory.
         """
-        analysis.rows.write_csv(self._stream(), self.run_id, Path(path))
+        analysis.rows.write_csv(self.shown().stream(), self.run_id, Path(path))
 
     def to_jsonl(self, path: str | PathLike[str]) -> None:
         """Write one JSON object per trial with everything that is known of it.
 
         Trials are streamed and not held in memory.
         """
-        analysis.rows.write_jsonl(self._stream(), self.run_id, Path(path))
+        analysis.rows.write_jsonl(self.shown().stream(), self.run_id, Path(path))
 
-    def export(self, path: str | PathLike[str], format: str | None = None, *, force: bool = False) -> Path:
+    def export(
+        self,
+        path: str | PathLike[str],
+        format: str | None = None,
+        *,
+        force: bool = False,
+        raw: bool = False,
+    ) -> Path:
         """Write the results for other tools; the format is named, or guessed from the path.
+
+        Keys of models that stand in answers are written as [hidden], unless `raw`.
 
         Formats: csv, csv-long, excel, jsonl, parquet, sqlite; the folders artifact, hf and attachments (the
         files that agents attached); mlflow and wandb; and those of plug-ins. An existing export of the same
         format is replaced atomically, anything else only with `force`. The same results give the same bytes.
         """
-        return analysis.export_formats.export(self, path, format, force)
+        return analysis.export_formats.export(self if raw else self.shown(), path, format, force)
+
+    def shown(self) -> Results:
+        """The same results as they may be shown: texts of their trials without keys of the environment, and
+        without those that were marked in outputs when they were recorded."""
+        other = copy(self)
+        other.__dict__.pop("trials", None)
+        other._load = lambda: map(shown_trial, self._stream())
+        return other
 
     def stream(self) -> Iterable[TrialResult]:
         """Iterate over the trials without holding them, unless `trials` was loaded already."""

@@ -14,6 +14,7 @@ import msgspec
 
 from peira.core.text import grid as layout
 from peira.core.text.terminal import printable
+from peira.models.secrets import without_keys
 
 
 class TextGrid(NamedTuple):
@@ -74,7 +75,7 @@ class ResultValue:
         lines += ["\n\n".join(tables)] if tables else [self.nothing] if self.nothing else []
         if self.sentence is not None:
             lines += ["", self.sentence] if tables else [self.sentence]
-        return printable("\n".join([*lines, *self.remarks]))
+        return printable(without_keys("\n".join([*lines, *self.remarks])))
 
     def markdown(self) -> str:
         """The tables as Markdown, and one paragraph per line of text.
@@ -83,17 +84,17 @@ class ResultValue:
         """
         tables = [layout.markdown(*grid) for grid in self.grids()]
         above, below = self._lines(bool(tables))
-        return "\n\n".join([*map(layout.prose, above), *tables, *map(layout.prose, below)])
+        return without_keys("\n\n".join([*map(layout.prose, above), *tables, *map(layout.prose, below)]))
 
     def _repr_html_(self) -> str:
         """The value as HTML, for notebooks."""
         tables = [layout.html_table(*grid) for grid in self.grids()]
         above, below = self._lines(bool(tables))
-        return "".join([*map(layout.html_line, above), *tables, *map(layout.html_line, below)])
+        return without_keys("".join([*map(layout.html_line, above), *tables, *map(layout.html_line, below)]))
 
     def to_json(self) -> str:
         """The value as one JSON document."""
-        return msgspec.json.encode(self.document()).decode()
+        return without_keys(msgspec.json.encode(self.document()).decode())
 
     def _lines(self, tabled: bool) -> tuple[list[str], list[str]]:
         """The non-empty lines above and below the tables."""

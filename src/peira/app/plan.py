@@ -33,6 +33,7 @@ from peira.plan.expansion import Plan
 from peira.plan.manifest import keep, read
 from peira.plan.preview import Preview, preview
 from peira.spec.modules import refuse_while_loading
+from peira.spec.project import parallel_problem
 
 
 def freeze_plan(
@@ -160,8 +161,8 @@ def estimate(
     called. With `batch`, calls have their batch prices. Unknown values are None, never 0.
     """
     refuse_while_loading()
-    if parallel is not None and parallel < 1:
-        raise Invalid(f"parallel: must be at least 1, not {parallel}")
+    if problem := parallel_problem(parallel):
+        raise Invalid(problem)
     session = Session.find(store, study)
     project = session.project
     project.load_plugins()

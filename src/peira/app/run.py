@@ -40,7 +40,7 @@ from peira.plan.manifest import keep, read
 from peira.report.progress import display
 from peira.spec.agents import written_agent
 from peira.spec.limits import Policy
-from peira.spec.project import LOCAL, Project, runner_problem
+from peira.spec.project import LOCAL, Project, parallel_problem, runner_problem
 from peira.spec.study import Study
 
 WORKERS = 8
@@ -73,8 +73,8 @@ class RunOptions:
     def problems(self) -> list[str]:
         """Everything that is wrong with these options, one line each."""
         found = []
-        if self.parallel is not None and self.parallel < 1:
-            found.append(f"parallel: must be at least 1, not {self.parallel}")
+        if problem := parallel_problem(self.parallel):
+            found.append(problem)
         if self.runner is not None and (problem := runner_problem(self.runner)):
             found.append(f"runner: {problem}")
         if self.runner == "process" and self.resources:
@@ -83,7 +83,7 @@ class RunOptions:
             found.append(f"name: {self.evaluation!r} does not name an evaluation: letters, digits, . - and _")
         if self.name and (problem := name_problem(self.name)):
             found.append(f"name: {problem}")
-        if isinstance(self.tags, str) or not all(self.tags):
+        if isinstance(self.tags, str) or not all(self.tags) or not "".join(self.tags).isprintable():
             found.append(f"tags: must be a list of words, not {self.tags!r}")
         if isinstance(self.policy, Mapping):
             found += policy_problems(self.policy)

@@ -10,6 +10,7 @@ import typer
 from peira.analysis.ranking.leaderboard import varying
 from peira.analysis.results import Results
 from peira.app.store.view import Opened
+from peira.cli.options import share
 from peira.cli.output import CommandOutput, terminal_width
 from peira.errors import Invalid
 
@@ -22,7 +23,10 @@ Factor = Annotated[
 ]
 First = Annotated[str | None, typer.Option("--first", metavar="LEVEL", help="This level ...")]
 Second = Annotated[str | None, typer.Option("--second", metavar="LEVEL", help="... with this one.")]
-Level = Annotated[float, typer.Option("--level", metavar="P", help="Confidence of intervals (0.95).")]
+Level = Annotated[
+    float,
+    typer.Option("--level", metavar="P", callback=share, help="Confidence of intervals (0.95)."),
+]
 
 
 Reduce = Annotated[

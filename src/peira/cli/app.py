@@ -7,6 +7,7 @@ typer.
 from __future__ import annotations
 
 import builtins
+import math
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ from functools import wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from keyword import iskeyword
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, cast, get_type_hints
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
@@ -25,9 +26,21 @@ from peira.cli.output import standard_output_kept
 from peira.core.registry import nearest
 from peira.errors import ExpressionError, PeiraError
 
+LARGEST = 2**63 - 1
+"""The largest whole number that a store can hold."""
+
 
 class CliCommand(TyperCommand):
-    """A command with our layout of usage and help."""
+    """A command with our layout of usage and help; values that no option means are refused."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, and refuse infinite numbers, whole ones beyond 64 bits, and text that is not UTF-8."""
+        rest: list[str] = super().parse_args(ctx, args)
+        for param in self.params:
+            for value in _each(ctx.params.get(param.name)):
+                if problem := _edge(value):
+                    raise typer.BadParameter(problem, ctx, cast("Any", param))
+        return rest
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Arguments first, then [OPTIONS]."""
@@ -41,6 +54,22 @@ class CliCommand(TyperCommand):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows, col_max=24)
+
+
+def _each(given: object) -> Sequence[object]:
+    """The values of an option, which may be given several times."""
+    return given if isinstance(given, list | tuple) else [given]
+
+
+def _edge(value: object) -> str:
+    """What is wrong with a value, whatever it is for; "" if nothing is."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{value} is not a finite number"
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return f"{str(value)[:21]} is too large: at most {LARGEST}"
+    if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+        return "it is not UTF-8"
+    return ""
 
 
 def _arguments(command: Any) -> list[Any]:

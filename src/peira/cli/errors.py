@@ -17,6 +17,9 @@ from peira.errors import Invalid, PeiraError
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 """The base class of the parser's errors; its package differs between releases of typer."""
 
+LONGEST = 600
+"""Characters of a line; of a longer one the middle is left out."""
+
 NOT_AGAIN = ("--fresh", "--detach")
 """Options that must not be repeated when a run is continued."""
 
@@ -25,7 +28,10 @@ def say(lines: Iterable[str], exit_code: int) -> int:
     """Print the lines to standard error, each with the prefix `peira: `; returns the exit code."""
     sys.stdout.flush()
     for line in lines:
-        print(printable(f"peira: {' '.join(line.splitlines())}"), file=sys.stderr, flush=True)
+        text = " ".join(line.splitlines())
+        if len(text) > LONGEST:  # what was given may be in it, whatever its length
+            text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
+        print(printable(f"peira: {text}"), file=sys.stderr, flush=True)
     return exit_code
 
 

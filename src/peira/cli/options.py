@@ -17,6 +17,7 @@ from peira.app.store.view import Opened
 from peira.core.expressions import Expression
 from peira.core.registry import nearest
 from peira.errors import ExpressionError, Invalid, Unknown
+from peira.spec.values import SMALLEST_SHARE
 
 SHORTHAND = re.compile(r"\s*([^\W\d][\w.]*)\s*=(?!=)\s*(\S.*)", re.DOTALL)
 """The short form of a condition: NAME=VALUE."""
@@ -47,7 +48,7 @@ def _plain(value: str) -> bool:
     """Whether it is a number, true, false or null in JSON (which has no NaN)."""
     try:
         return not isinstance(json.loads(value, parse_constant=lambda name: name), (str, list, dict))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
@@ -65,6 +66,13 @@ def _allow_unconfined(wanted: bool) -> bool:
     if wanted:  # read by evaluators when they are made, also in other processes
         os.environ["PEIRA_ALLOW_UNCONFINED"] = "1"
     return wanted
+
+
+def share(value: float) -> float:
+    """The callback of options that are a level of confidence, of significance, or a power."""
+    if not SMALLEST_SHARE <= value <= 1 - SMALLEST_SHARE:
+        raise typer.BadParameter(f"{value:g} is not between {SMALLEST_SHARE:g} and {1 - SMALLEST_SHARE}")
+    return value
 
 
 Unconfined = Annotated[
@@ -139,8 +147,12 @@ Progress = Annotated[bool | None, typer.Option("--progress/--quiet", help="Show 
 
 Most = Annotated[int, typer.Option("--limit", metavar="N", help="List at most so many (50).")]
 OfModel = Annotated[str, typer.Option("--model", metavar="MODEL", help="Only calls of this model.")]
-Alpha = Annotated[float, typer.Option("--alpha", metavar="P", help="The level of the test (0.05).")]
-Power = Annotated[float, typer.Option("--power", metavar="P", help="The chance to see it (0.8).")]
+Alpha = Annotated[
+    float, typer.Option("--alpha", metavar="P", callback=share, help="The level of the test (0.05).")
+]
+Power = Annotated[
+    float, typer.Option("--power", metavar="P", callback=share, help="The chance to see it (0.8).")
+]
 
 
 def chosen(study: str, session: Session) -> str:

@@ -139,5 +139,5 @@ def options_from(text: str) -> Any:
         return text
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise Invalid(f"is not JSON: {error}") from None

@@ -12,6 +12,7 @@ from peira.core.ids import Json
 from peira.errors import Invalid
 from peira.spec.data_files import DataRow, Problems, read_rows
 from peira.spec.documents import locate
+from peira.spec.files import check_source
 from peira.spec.query import Query
 
 BATCH = 1024
@@ -24,6 +25,7 @@ def parquet_rows(path: Path) -> Iterator[DataRow]:
         arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
         raise Invalid(f"{path.name}: Parquet needs pyarrow: pip install 'peira[data]'") from None
+    check_source(path)
     try:
         with parquet.ParquetFile(path) as file:
             number = 0

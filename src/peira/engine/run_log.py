@@ -34,6 +34,9 @@ def event_values(record: Record) -> dict[str, Any]:
     answer = body.get("answer") if isinstance(record.event, CallAnswered) else None
     if isinstance(answer, dict) and "body" in answer:
         answer["body"] = HIDDEN if answer.get("exposed") else _text(answer["body"])
+    result = body.get("result")
+    if isinstance(result, dict) and result.get("exposed"):
+        result["output"] = HIDDEN
     return {"seq": record.seq, "at": stamp(record.at), **body}
 
 

@@ -1,15 +1,16 @@
 """Evaluators of code: `code_tests` runs it with its tests in a sandbox, `code_bleu` compares it.
 
-A candidate shares a process with its tests, as is usual. It does not pass by exiting early or by what it
-prints; code written deliberately to inspect its own process for the test harness could fake a pass.
+The tests run in another process than the candidate, which answers by values over a pipe: what is expected,
+and what decides, never is in the process that could look for it. `code_driver` is both.
 """
 
 from __future__ import annotations
 
 import inspect
+import marshal
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple
@@ -19,27 +20,42 @@ from peira.core.registry import nearest
 from peira.core.text.numbers import is_number
 from peira.core.transforms import NoAnswer, as_transform
 from peira.errors import Invalid
-from peira.evaluators import code_driver
+from peira.evaluators import code_driver, code_values
 from peira.evaluators.comparison import VERSION, Comparison, load, needs, text_of, texts
 from peira.sandbox.confinement import MIB, Limits, interpreter, needs_confinement
 from peira.sandbox.run import ProcessOutcome, run_confined
 
-SAID = ("none", "assertion", "exception", "syntax", "exit", "memory", "tests")
-"""Results that the driver in the sandbox may report; "timeout" and "no code" are determined here."""
+SAID = ("none", "assertion", "exception", "syntax", "exit", "memory", "timeout", "tests")
+"""Results that the driver in the sandbox may report; "no code" is determined here."""
 
 KEYS = ("tests", "entry_point", "prompt")
 PYTHON = ("-S", "-s", "-P", "-B")
 """Interpreter options: only the standard library, not shadowed by the working directory."""
+
+START = """
+import marshal, os, sys
+def take(length):
+    found = b""
+    while len(found) < length:
+        found += os.read(0, length - len(found)) or os._exit(1)
+    return found
+for name, code in marshal.loads(take(int(take(16), 16))):
+    sys.modules[name] = type(sys)(name)
+    exec(code, sys.modules[name].__dict__)
+sys.modules[name].main()
+"""
+"""Reads the compiled driver, and nothing beyond it, from standard input, and starts it."""
 
 ENVIRONMENT = {"PYTHONHASHSEED": "0"}
 BLOCK = {"name": "code_block", "language": "python"}
 
 
 class CodeTask(NamedTuple):
-    """The prompt and the tests of a case."""
+    """The prompt, the tests, and the name of the function under test ("" if none is given)."""
 
     prompt: str
     tests: str
+    entry: str
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +80,13 @@ class CodeTests:
         python = f"{platform.python_implementation()} {platform.python_version()}"
         confined = needs_confinement(self.name, allow_unconfined=True) is not None
         about = {"python": python, "confined": confined}
-        return {"evaluator": self.name, "config": asdict(self), "version": VERSION, **about}
+        return {
+            "evaluator": self.name,
+            "config": asdict(self),
+            "version": VERSION,
+            "checks": "apart",
+            **about,
+        }
 
     def judge(self, facts: Mapping[str, Any]) -> dict[str, bool | str]:
         """`passed`, and the `error` if not; raises `Invalid` for a case without valid tests."""
@@ -72,7 +94,7 @@ class CodeTests:
         code = self._code(facts["output"])
         if not code.strip():
             return {"passed": False, "error": "no code"}
-        error, confined = self._run(asked.prompt + code, asked.tests)
+        error, confined = self._run(asked, code)
         if error == "tests":  # a mistake in the case, and no candidate's
             raise Invalid("code_tests: the tests of this case are not Python")
         score: dict[str, bool | str] = {"passed": error == "none", "error": error}
@@ -87,12 +109,14 @@ class CodeTests:
         found = as_transform(BLOCK).apply(output) if self.fenced else output
         return text_of(output if isinstance(found, NoAnswer) else found)
 
-    def _run(self, candidate: str, tests: str) -> tuple[str, bool]:
+    def _run(self, asked: CodeTask, code: str) -> tuple[str, bool]:
         """The result of one run, and whether it was confined."""
-        word, code = os.urandom(16).hex().encode(), candidate.encode(errors="replace")
+        word = os.urandom(16).hex().encode()
+        texts = (asked.prompt + code, asked.entry, asked.prompt, asked.tests)
+        candidate, *rest = (text.encode(errors="replace") for text in texts)
         outcome = run_confined(
-            [interpreter(), *PYTHON, "-c", _driver()],
-            stdin=b"%s %d\n%s%s" % (word, len(code), code, tests.encode(errors="replace")),
+            [interpreter(), *PYTHON, "-c", START],
+            stdin=b"".join([*_sized(_driver()), *_sized(candidate), word, *_sized(*rest)]),
             limits=Limits(seconds=self.seconds, memory=self.memory * MIB),
             env=ENVIRONMENT,
             allow_unconfined=self.allow_unconfined,
@@ -145,7 +169,7 @@ def _asked(expected: Json, metadata: Mapping[str, Json]) -> CodeTask:
         raise Invalid(f"code_tests: entry_point={entry!r} is not the name of a function")
     if prompt is not None and not isinstance(prompt, str):
         raise Invalid(f"code_tests: prompt={prompt!r} is not a text")
-    return CodeTask(prompt or "", tests if entry is None else f"{tests}\ncheck({entry})\n")
+    return CodeTask(prompt or "", tests if entry is None else f"{tests}\ncheck({entry})\n", entry or "")
 
 
 def _lines(given: Json) -> str:
@@ -155,9 +179,19 @@ def _lines(given: Json) -> str:
 
 
 @lru_cache(maxsize=1)
-def _driver() -> str:
-    """The source of the program that runs in the sandbox."""
-    return inspect.getsource(code_driver)
+def _driver() -> bytes:
+    """The program that runs in the sandbox, compiled: compiling it takes longer than most tests."""
+    modules = (code_values, code_driver)
+    return marshal.dumps(
+        [(one.__name__, compile(inspect.getsource(one), one.__name__, "exec")) for one in modules]
+    )
+
+
+def _sized(*parts: bytes) -> Iterator[bytes]:
+    """Each part after its length in 16 digits."""
+    for part in parts:
+        yield b"%016x" % len(part)
+        yield part
 
 
 def _error(outcome: ProcessOutcome, word: bytes) -> str:

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from peira.core.ids import Json
 from peira.core.text.words import HIDDEN as HIDDEN
 from peira.errors import Invalid
-
-if TYPE_CHECKING:
-    from peira.core.ids import Json
 
 PIECE = 8
 """So many consecutive characters of a key are hidden, even if the rest was masked or cut off."""
@@ -136,8 +134,12 @@ def hidden_in(body: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
 
 
 def without_keys(text: str) -> str:
-    """What may be shown of a text: without the keys that the environment holds, in whichever form."""
-    for secret in _known():
+    """What may be shown of a text: without the keys that are known, in whichever form.
+
+    Known are those that the environment holds, that models use, and that were found in answers which this
+    process has read.
+    """
+    for secret in sorted({*keys_in_use(), *_found}, key=len, reverse=True):
         if secret in text or "\\" in text:
             text = _escaped(secret).sub(HIDDEN, text)
     return text
@@ -147,16 +149,38 @@ def value_without_keys(value: Json) -> Json:
     """A JSON value with every text in it, keys of tables too, as `without_keys` has it."""
     if isinstance(value, str):
         return without_keys(value)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [value_without_keys(one) for one in value]
-    if isinstance(value, dict):
-        return {without_keys(name): value_without_keys(one) for name, one in value.items()}
+    if isinstance(value, Mapping):
+        return {without_keys(str(name)): value_without_keys(one) for name, one in value.items()}
     return value
 
 
-def _known() -> list[str]:
-    """All secrets that are known, longest first: one may be a part of another."""
-    return sorted({*_in_environment(), *_used}, key=len, reverse=True)
+_found: set[str] = set()
+"""Keys that stand in answers which this process has read, where they are marked."""
+
+
+def remember_exposed(body: bytes, spans: Iterable[tuple[int, int]]) -> None:
+    """Keep out of all that this process shows what is marked in an answer: the key itself may be gone from
+    the environment."""
+    texts = (body[start:end].decode("utf-8", "replace") for start, end in spans)
+    _found.update(filter(kept_secret, texts))
+
+
+def keys_in_use() -> tuple[str, ...]:
+    """The keys that the environment holds or models use.
+
+    They are looked up again only when the environment changes: every output is searched for them.
+    """
+    global _seen, _keys
+    now = getattr(os.environ, "_data", os.environ)  # its mapping of bytes, which is compared quickly
+    if now != _seen:
+        _seen, _keys = dict(now), tuple(_in_environment())
+    return (*_keys, *_used) if _used else _keys
+
+
+_seen: dict[Any, Any] = {}
+_keys: tuple[str, ...] = ()
 
 
 def _in_environment() -> list[str]:

@@ -122,7 +122,7 @@ def read_header(file: BinaryIO, name: str) -> tuple[Header, bytes]:
         if isinstance(line, BundleLine):
             try:
                 header = _header(line.document)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, RecursionError) as error:
                 raise Invalid(f"{name}:1: is no header of a bundle: {error}") from None
             if header.peira != "bundle" or header.version != VERSION:
                 raise Invalid(f"{name}:1: this is no bundle that this peira reads (version {header.version})")
@@ -135,7 +135,7 @@ def read_footer(line: BundleLine) -> Footer | None:
     """The footer, or None if the line is not one."""
     try:
         return _footer(line.document)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 
@@ -143,7 +143,7 @@ def read_answer(line: BundleLine) -> BundleAnswer:
     """Parse the answer on a line; raises `Invalid` with the problem."""
     try:
         found = _answer(line.document)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise Invalid(f"is no answer: {error}") from None
     if (found.output is msgspec.UNSET) == (found.error is None):
         raise Invalid("is no answer: it has neither output nor error, or both")

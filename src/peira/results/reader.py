@@ -11,6 +11,7 @@ from peira.core.ids import Json
 from peira.core.log.events import IMPORTED, Result, State
 from peira.core.log.state import Task
 from peira.core.transforms import from_json
+from peira.models.secrets import remember_exposed
 from peira.plan.conditions import LevelLabels
 from peira.plan.manifest import Manifest, layout_of
 from peira.plan.score_ids import ScoreIds
@@ -149,6 +150,7 @@ class ResultReader:
             input=case.input,
             expected=case.expected,
             calls=result.calls,
+            exposed=bool(result.exposed),
             anchor=place.number >= self._layout.anchored,
             block=place.condition.block,
             plot=place.condition.plot,
@@ -166,6 +168,7 @@ class ResultReader:
 
     def _value(self, result: Result) -> Json:
         """The decoded output of a task, inline or from its blob."""
-        if result.blob:
-            return decode(self._store.get(result.blob))
-        return decode(bytes(result.output)) if bytes(result.output) else None
+        body = self._store.get(result.blob) if result.blob else bytes(result.output)
+        if result.exposed:
+            remember_exposed(body, result.exposed)
+        return decode(body) if body else None

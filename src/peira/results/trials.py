@@ -17,6 +17,7 @@ from peira.core.log.events import IMPORTED, TERMINAL, Artifact, Failure, State
 from peira.core.transforms import NoAnswer
 from peira.core.verdicts import NoVerdict, is_reason, no_verdict
 from peira.evaluators.scores import LARGEST
+from peira.models.secrets import value_without_keys, without_keys
 from peira.spec.case import is_input_digest
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     slice: str | None = None
     repeat: int = 0
     output: Json = None
+    exposed: bool = False
+    """Whether a key stands in the output, which is shown without it."""
     failure: Failure | None = None
     scores: Mapping[str, Score] = NOTHING
     metrics: Mapping[str, float] = NOTHING
@@ -279,3 +282,35 @@ def parts(score: Score) -> dict[str, float | str]:
 def numbers(score: Score) -> dict[str, float]:
     """The numeric parts of a score; texts are categories and have no mean."""
     return {name: value for name, value in parts(score).items() if not isinstance(value, str)}
+
+
+def shown_trial(trial: TrialResult) -> TrialResult:
+    """A trial as it may be shown: what models, agents and judges said in it, without keys."""
+    scores = {name: _shown_score(score) for name, score in trial.scores.items()}
+    return msgspec.structs.replace(
+        trial,
+        output=value_without_keys(trial.output),
+        found=_shown_answer(trial.found),
+        failure=_shown_failure(trial.failure),
+        scores=scores,
+        about={name: without_keys(text) for name, text in trial.about.items()},
+    )
+
+
+def _shown_score(score: Score) -> Score:
+    value, why = value_without_keys(score.value), _shown_failure(score.failure)
+    return msgspec.structs.replace(score, value=value, failure=why)
+
+
+def _shown_answer(found: FoundAnswer | None) -> FoundAnswer | None:
+    if found is None or isinstance(found.value, NoAnswer):
+        return found
+    return msgspec.structs.replace(
+        found, value=value_without_keys(found.value), failure=_shown_failure(found.failure)
+    )
+
+
+def _shown_failure(why: Failure | None) -> Failure | None:
+    if why is None:
+        return None
+    return Failure(why.type, without_keys(why.message), without_keys(why.trace))

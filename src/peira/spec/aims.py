@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from peira.core.registry import nearest
 from peira.errors import Invalid
-from peira.spec.values import Name, Plain, Texts, Value
+from peira.spec.values import SMALLEST_SHARE, Name, Plain, Texts, Value
 
 TESTS = (
     *("paired t", "permutation", "wilcoxon", "sign", "mcnemar", "mcnemar conditional"),
@@ -61,7 +61,7 @@ class Hypothesis(Value):
     levels: tuple[Plain, ...] = ()
     direction: Literal["greater", "less", "different", "equivalent", "not_less", "not_greater"] = "different"
     margin: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    alpha: float = Field(default=0.05, gt=0, lt=1)
+    alpha: float = Field(default=0.05, ge=SMALLEST_SHARE, le=1 - SMALLEST_SHARE)
     description: str = ""
 
     @model_validator(mode="before")
@@ -92,7 +92,7 @@ class AnalysisPlan(Value):
 
     name: Name
     test: str = ""
-    alpha: float = Field(default=0.05, gt=0, lt=1)
+    alpha: float = Field(default=0.05, ge=SMALLEST_SHARE, le=1 - SMALLEST_SHARE)
     correction: str = ""
     outcomes: Texts = ()
     hypotheses: Texts = ()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,9 +19,12 @@ from peira.core.registry import nearest
 from peira.errors import Invalid
 from peira.spec.case import Case, as_case
 from peira.spec.documents import read_document
+from peira.spec.files import check_source
 
 SHOWN = 50
 KEPT = 1000
+LONGEST = 64 << 20
+"""Bytes of a line; a small compressed file may hold one that fills the memory."""
 BOM = b"\xef\xbb\xbf"
 _decode = msgspec.json.Decoder().decode
 
@@ -69,10 +73,11 @@ def read_rows(path: Path, problems: Problems, needs: Collection[str] = ()) -> It
     read = READERS.get("".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]).lower())
     if read is None:
         raise Invalid(f"{path.name} is no case file; use one of {', '.join(READERS)}")
+    check_source(path)
     try:
         yield from read(path, problems, needs)
-    except OSError as error:
-        raise Invalid(f"cannot read {path}: {error.strerror or error}") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise Invalid(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     except UnicodeDecodeError:
         raise Invalid(f"{path} is not UTF-8 (at byte {_bad_byte(path)})") from None
 
@@ -94,7 +99,9 @@ def _jsonl(path: Path, problems: Problems, needs: Collection[str]) -> Iterator[D
     """Rows of a JSONL file, possibly compressed with gzip."""
     name = path.name
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), 1):
+            if len(line) > LONGEST:
+                raise Invalid(f"{name}:{number}: is longer than {LONGEST >> 20} MiB")
             if number == 1:
                 line = line.removeprefix(BOM)
             if not line.isspace() and line:

@@ -10,7 +10,7 @@ from typing import Any
 
 from peira.core.ids import Json
 from peira.errors import Invalid
-from peira.spec.files import write_whole
+from peira.spec.files import check_source, write_whole
 
 FORMATS = (".toml", ".yaml", ".yml", ".json")
 
@@ -23,7 +23,12 @@ def locate(name: str | Path, folders: Sequence[Path]) -> Path:
     raise Invalid(f"there is no file {str(name)!r} in {folders[0]}")
 
 
+MOST_VALUES = 1_000_000
+"""Values in a document with aliases."""
+
+
 def read_text(path: Path) -> str:
+    check_source(path)
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -73,9 +78,23 @@ def _read_yaml(text: str) -> Json:
             )
 
     try:
-        return yaml.load(text, Loader)
+        found = yaml.load(text, Loader)
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
+    if "*" in text:
+        _count(found)
+    return found
+
+
+def _count(document: Json) -> None:
+    """ValueError, if aliases make more values than anybody writes, or a value without an end."""
+    left, count = [document], 0
+    while left:
+        value = left.pop()
+        count += 1
+        if count > MOST_VALUES:
+            raise ValueError(f"its aliases make more than {MOST_VALUES:,} values")
+        left += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def write_document(path: Path, document: Json) -> None:

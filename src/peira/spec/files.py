@@ -1,4 +1,4 @@
-"""Files that peira writes for people: there as a whole in the end, or not at all.
+"""Files that peira reads and writes for people; those written are there as a whole in the end, or not at all.
 
 A write that fails (a full disk, a folder without permission) is one line, leaves nothing behind, and leaves
 what was there before as it was. Only regular files are ever replaced: a device, a pipe or a link is not.
@@ -36,6 +36,16 @@ def check_target(path: Path, folder: bool = False) -> None:
         raise unwritable(path, problem) from None
     if kind != (stat.S_IFDIR if folder else stat.S_IFREG):
         raise Invalid(f"{path} is {KINDS.get(kind, 'a file')}, and is not replaced")
+
+
+def check_source(path: Path) -> None:
+    """Invalid, if there is something at the path that is no file: a named pipe or a device may never end."""
+    try:
+        kind = stat.S_IFMT(os.stat(path).st_mode)
+    except (OSError, ValueError):  # whoever opens it says why it cannot be read
+        return
+    if kind not in (stat.S_IFREG, stat.S_IFDIR):
+        raise Invalid(f"cannot read {path}: it is {KINDS.get(kind, 'no file')}, not a file")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from peira.core.registry import Registry, nearest, plugin_function, registry
 from peira.errors import Invalid
 from peira.spec.documents import read_document
 from peira.spec.limits import Keep, Policy
-from peira.spec.values import MAX_SEED, Name, Table, Texts, Value, join, read_value
+from peira.spec.values import MAX_PARALLEL, MAX_SEED, Name, Table, Texts, Value, join, read_value
 
 if TYPE_CHECKING:
     from peira.spec.study import Study
@@ -50,7 +50,7 @@ class Project(Value):
     folder: Path = Field(default_factory=Path.cwd)
     seed: int | None = Field(default=None, ge=-MAX_SEED, le=MAX_SEED)
     store: Name = STORE
-    parallel: int | None = Field(default=None, ge=1)
+    parallel: int | None = Field(default=None, ge=1, le=MAX_PARALLEL)
     runner: Name = LOCAL
     progress: Annotated[Literal["auto", "plain", "none"], BeforeValidator(_progress)] = "auto"
     telemetry: Literal["none", "otel"] = "none"
@@ -172,6 +172,13 @@ def _folder_of(study: object) -> Path | None:
     text = str(study)
     file = Path(text.rpartition(":")[0] if ".py:" in text else text)
     return file.resolve().parent if file.suffix and file.is_file() else None
+
+
+def parallel_problem(number: int | None) -> str:
+    """What is wrong with a number of trials at once; "" if nothing is."""
+    if number is None or 1 <= number <= MAX_PARALLEL:
+        return ""
+    return f"parallel: must be at least 1 and at most {MAX_PARALLEL:,}, not {number}"
 
 
 def runner_problem(name: str) -> str:

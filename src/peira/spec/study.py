@@ -26,7 +26,7 @@ from peira.spec.plugins import as_evaluator, as_transform
 from peira.spec.reader import StudyReader
 from peira.spec.rules import broken_rules
 from peira.spec.stopping import Stop
-from peira.spec.values import MAX_SEED, Name, Table, Texts, Value, translate
+from peira.spec.values import MAX_REPEATS, MAX_SEED, Name, Table, Texts, Value, translate
 
 
 class Study(Value, Decorated):
@@ -67,7 +67,7 @@ class Study(Value, Decorated):
     labelled: Annotated[bool, WrittenAs(())] = False
     transform: SkipValidation[Any] = None
     evaluators: SkipValidation[tuple[Any, ...]] = ()
-    repeats: int = Field(default=1, ge=1)
+    repeats: int = Field(default=1, ge=1, le=MAX_REPEATS)
     seed: int = Field(default=0, ge=-MAX_SEED, le=MAX_SEED)
     order: Literal["random", "interleaved", "cases", "given"] = "random"
     stop: Stop | None = None

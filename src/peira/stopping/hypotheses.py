@@ -18,7 +18,7 @@ from peira.core.looks import Claim, Look, Question, Standing, Unit
 from peira.core.registry import Registry, nearest
 from peira.errors import Invalid
 from peira.spec.study import Study
-from peira.spec.values import Texts, Value
+from peira.spec.values import SMALLEST_SHARE, Texts, Value
 from peira.stopping.rule import Range, difference
 
 
@@ -33,7 +33,7 @@ class Decided(Value):
 
     hypotheses: Texts = ()
     margin: float | None = Field(default=None, gt=0)
-    futility: float | None = Field(default=None, gt=0, lt=1)
+    futility: float | None = Field(default=None, ge=SMALLEST_SHARE, le=1 - SMALLEST_SHARE)
     looks: Annotated[Any, BeforeValidator(_looks, json_schema_input_type=int | str)] = "always"
     spending: Literal["obrien-fleming", "pocock"] | None = None
     least: int = Field(default=10, ge=2)

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from peira.core.looks import Arm, Look, Question, Standing, Unit, arms_of
 from peira.core.registry import Registry
+from peira.spec.values import SMALLEST_SHARE
 from peira.stopping.rule import LevelRule, difference
 
 GROWTH = 1.1
@@ -21,7 +22,7 @@ GROWTH = 1.1
 
 
 class Racing(LevelRule):
-    alpha: float = Field(default=0.05, gt=0, lt=1)
+    alpha: float = Field(default=0.05, ge=SMALLEST_SHARE, le=1 - SMALLEST_SHARE)
     margin: float | None = Field(default=None, gt=0)
     least: int = Field(default=10, ge=2)
 

@@ -26,7 +26,7 @@ from peira.errors import Invalid
 from peira.plan.bundle import Seal, header_of, sealed, written
 from peira.plan.expansion import transform_digest
 from peira.plan.manifest import keep, read
-from peira.spec.files import whole_file
+from peira.spec.files import check_source, whole_file
 from peira.spec.modules import refuse_while_loading
 
 CHUNK = 500
@@ -119,6 +119,7 @@ def _planned(
 @contextmanager
 def opened_file(path: Path) -> Iterator[BinaryIO]:
     """A file to read."""
+    check_source(path)
     try:
         file = path.open("rb")
     except OSError as error:

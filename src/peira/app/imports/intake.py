@@ -19,6 +19,7 @@ from peira.engine.progress import Progress
 from peira.errors import Invalid
 from peira.report.progress import display
 from peira.spec.data_files import Problems
+from peira.spec.files import check_source
 from peira.spec.project import Project
 
 
@@ -107,6 +108,7 @@ def file_digest(path: Path) -> str:
 
 def _add_file(hasher: Any, path: Path) -> None:
     """Add a file's content to a hash; Invalid if it cannot be read."""
+    check_source(path)
     try:
         with path.open("rb") as file:
             while block := file.read(BLOCK):

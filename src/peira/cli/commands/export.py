@@ -33,6 +33,9 @@ def export(
         bool, typer.Option("--force", help="Overwrite also what is not an earlier export.")
     ] = False,
     latest: Latest = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Also the keys of models that stand in answers, unhidden.")
+    ] = False,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -64,6 +67,6 @@ def export(
     with looking(store) as opened:
         results = opened.results(run, latest)
         format = format or guessed(Path(path))
-        results.export(path, format, force=force)
+        results.export(path, format, force=force, raw=raw)
         out.document({"run": results.run_id, "study": results.study, "format": format, "path": path})
         note(f"{results.study}, run {short(results.run_id)}: written to {path}")

@@ -84,6 +84,8 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     (for a slot, a rate limit, a back-off). `output` is canonical JSON; a large one is stored as the blob
     named by `blob`. `failure` says why there is no output. `metrics`, `artifacts` and `about` are what the
     agent reported, attached and described. `calls` are the keys of the calls whose answers it used.
+    `exposed` are the places in the output, from byte to byte, of keys that the environment held: it is kept
+    as it came, and shown without them.
     """
 
     took: float = 0.0
@@ -96,6 +98,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     unseen: str = ""
     calls: tuple[str, ...] = ()
     queued: float = 0.0
+    exposed: tuple[tuple[int, int], ...] = ()
 
 
 class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

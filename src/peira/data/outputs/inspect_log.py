@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import lzma
 import struct
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import msgspec
 import zstandard
 
 from peira.core.ids import Json, normalise
-from peira.data.outputs.record import ABSENT, RecordedOutput, metrics_of, seconds_of
+from peira.data.outputs.record import ABSENT, RecordedOutput, checked_repeat, metrics_of, seconds_of
 from peira.errors import Invalid
 from peira.spec.data_files import Problems
+from peira.spec.files import check_source
 
 ZSTD = 93
+LARGEST = 256 << 20
+"""Bytes of a document in the archive; a small archive may hold one that fills the memory."""
+WINDOW = 128 << 20
 LOCAL_HEADER = 30
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 ATTACHMENT = "attachment://"
@@ -24,6 +30,7 @@ ATTACHMENT = "attachment://"
 
 def outputs(path: Path, problems: Problems) -> Iterator[RecordedOutput]:
     """The samples of a log in file order, numbered by position; raises `Invalid` if it is no log."""
+    check_source(path)
     try:
         with ZipFile(path) as archive:
             facts = _facts(_read(path, archive, archive.getinfo("header.json")))
@@ -45,10 +52,19 @@ def outputs(path: Path, problems: Problems) -> Iterator[RecordedOutput]:
 def _read(path: Path, archive: ZipFile, info: ZipInfo) -> dict[str, Any]:
     """A JSON document of the archive."""
     try:
-        data = _unpacked(path, info) if info.compress_type == ZSTD else archive.read(info)
+        with _unpacked(path, info) if info.compress_type == ZSTD else archive.open(info) as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise Invalid(f"is longer than {LARGEST >> 20} MiB")
         return dict(msgspec.json.decode(data))
     except (
         msgspec.DecodeError,
+        zlib.error,
+        lzma.LZMAError,
+        EOFError,
+        RecursionError,
+        NotImplementedError,
+        RuntimeError,
         zstandard.ZstdError,
         struct.error,
         BadZipFile,
@@ -58,15 +74,15 @@ def _read(path: Path, archive: ZipFile, info: ZipInfo) -> dict[str, Any]:
         raise Invalid(f"cannot be read: {error}") from None
 
 
-def _unpacked(path: Path, info: ZipInfo) -> bytes:
-    """The content of an archive member compressed with zstd, which `zipfile` does not support."""
+def _unpacked(path: Path, info: ZipInfo) -> IO[bytes]:
+    """A reader of an archive member compressed with zstd, which `zipfile` does not support."""
     with path.open("rb") as file:
         file.seek(info.header_offset)
         name, extra = struct.unpack("<HH", file.read(LOCAL_HEADER)[26:])
         file.seek(name + extra, 1)
         packed = file.read(info.compress_size)
-    with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
-        return reader.read()
+    found: Any = zstandard.ZstdDecompressor(max_window_size=WINDOW).stream_reader(packed)
+    return cast("IO[bytes]", found)
 
 
 def _facts(header: Mapping[str, Any]) -> dict[str, Json]:
@@ -93,7 +109,7 @@ def _recorded(file: str, number: int, sample: Mapping[str, Any], facts: dict[str
         slice=facts["task"] or None,
         metadata=normalise(_whole(sample.get("metadata") or {}, kept), "metadata"),
         facts=facts,
-        repeat=int(sample.get("epoch", 1)) - 1,
+        repeat=checked_repeat(int(sample.get("epoch", 1)) - 1),
         took=seconds_of(sample.get("working_time") or sample.get("total_time")),
         metrics=metrics_of(_scores(sample.get("scores") or {}), _used(usage.values()) or output.get("usage")),
     )

@@ -41,7 +41,7 @@ def _model(path: Path, date: str) -> dict[str, Json]:
     results = path.with_name(f"results_{date}.json")
     try:
         contents = msgspec.json.decode(results.read_bytes())
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         return {}
     name = contents.get("model_name") if isinstance(contents, Mapping) else None
     return {"model": name} if isinstance(name, str) and name else {}

@@ -12,6 +12,8 @@ from peira.errors import Invalid
 
 Absent = msgspec.UnsetType
 ABSENT = msgspec.UNSET
+MOST_REPEATS = 100_000
+"""Repeats of a case among outputs that were made elsewhere."""
 
 
 class RecordedOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,10 +72,17 @@ def _number(name: str, value: Json) -> float:
     """A finite number; raises `Invalid` for anything else."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise Invalid(f"{name}: must be a number, not {value!r}") from None
     if (isinstance(value, str) and not value.strip()) or not math.isfinite(number):
         raise Invalid(f"{name}: must be a number, not {value!r}")
+    return number
+
+
+def checked_repeat(number: int) -> int:
+    """The number of a repeat; Invalid if there cannot be so many: all up to it are planned."""
+    if not 0 <= number < MOST_REPEATS:
+        raise Invalid(f"repeat: must be at least 0 and below {MOST_REPEATS:,}, not {number}")
     return number
 
 

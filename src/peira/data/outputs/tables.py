@@ -9,7 +9,7 @@ from typing import Any
 from peira.core.ids import Json, normalise
 from peira.core.registry import nearest
 from peira.data.fields import found
-from peira.data.outputs.record import ABSENT, RecordedOutput, metrics_of, seconds_of
+from peira.data.outputs.record import ABSENT, RecordedOutput, checked_repeat, metrics_of, seconds_of
 from peira.errors import Invalid
 from peira.spec.data_files import DataRow, Problems
 
@@ -126,4 +126,4 @@ def _repeat(value: object) -> int | None:
         value = int(value)
     if type(value) is not int or value < 0:
         raise Invalid(f"repeat: must be a whole number of 0 or more, not {value!r}")
-    return value
+    return checked_repeat(value)

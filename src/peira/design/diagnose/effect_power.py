@@ -182,11 +182,15 @@ def shift(df: int, left: int, alpha: float, power: float) -> float:
     return high
 
 
+TINY = 1e-12
+"""The smallest number of an assumption; squares of smaller ones, and levels beyond, are lost in rounding."""
+
+
 def _above(name: str, value: object) -> Iterator[str]:
-    if not is_number(value) or not 0 < value < float("inf"):  # type: ignore[operator]
-        yield f"{name}: must be a number above 0, not {value!r}"
+    if not is_number(value) or not TINY <= value <= 1 / TINY:  # type: ignore[operator]
+        yield f"{name}: must be a number above 0 (from {TINY:g} to {1 / TINY:g}), not {value!r}"
 
 
 def _share(name: str, value: object, least: float) -> Iterator[str]:
-    if not is_number(value) or not least < value < 1:  # type: ignore[operator]
+    if not is_number(value) or not least < value < 1 or not TINY < value < 1 - 1e-12:  # type: ignore[operator]
         yield f"{name}: must be between {least:g} and 1, not {value!r}"

@@ -11,7 +11,6 @@ from typing import Protocol
 
 import msgspec
 
-import peira.models as models
 from peira.core.contracts import Attempt, Ended, Op
 from peira.core.ids import canonical, normalise
 from peira.core.log.events import NOTHING, Failure, Result, State, TaskFinished, TaskRetried
@@ -34,6 +33,7 @@ from peira.errors import (
     carried,
     message_of,
 )
+from peira.models.secrets import exposed, keys_in_use, without_keys
 from peira.spec.limits import Policy
 
 OWN_FOLDER = str(Path(__file__).resolve().parents[2])
@@ -89,7 +89,10 @@ def _succeeded(
     if len(body) > limit:
         raise TooLarge(f"output: {len(body)} bytes, more than the limit of {limit} (policy.output_limit)")
     inline, blob, blobs = payload(body, channel.inline)
-    return Ended(State.succeeded, _result(channel, took, inline, blob, None, waited), value), blobs
+    result = _result(channel, took, inline, blob, None, waited)
+    if marks := exposed(body, keys_in_use()):
+        result = msgspec.structs.replace(result, exposed=marks)
+    return Ended(State.succeeded, result, value), blobs
 
 
 def _result(
@@ -113,7 +116,7 @@ def failure(problem: BaseException) -> Failure:
     frames = traceback.extract_tb(problem.__traceback__)
     shown = [f for f in frames if not f.filename.startswith(OWN_FOLDER)] or frames
     trace = getattr(problem, "trace", "") or "".join(traceback.format_list(shown))
-    message, trace = models.without_keys(message_of(problem)), models.without_keys(carried(trace))
+    message, trace = without_keys(message_of(problem)), without_keys(carried(trace))
     return Failure(type(problem).__name__, message[:MOST_MESSAGE], trace[-MOST_TRACE:])
 
 

@@ -36,9 +36,8 @@ class Endpoint:
     timeouts: Timeouts = DEFAULT
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.base)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Invalid(f'base URL: expected "https://host/path", not {_shown(self.base)!r}')
+        if not _reachable(self.base):
+            raise Invalid(f'base URL: expected "https://host:port/path", not {_shown(self.base)!r}')
 
     def url(self, path: str, more: Mapping[str, str] = MappingProxyType({})) -> str:
         """The URL of a path below the base, with the query and without credentials."""
@@ -97,6 +96,15 @@ def _held(base: str) -> tuple[str, ...]:
         return values
     credentials = b64encode(unquote(parts.netloc.rpartition("@")[0]).encode()).decode()
     return (parts.password, unquote(parts.password), credentials, *values)
+
+
+def _reachable(base: str) -> bool:
+    """Whether it is a URL of a host, with a port that exists."""
+    try:
+        parts = urlsplit(base)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _shown(base: str) -> str:

@@ -104,7 +104,7 @@ def _take(text: bytes, found: dict[str, list[Reply]]) -> Iterator[str]:
     """Add the answer of one line to `found`, or yield what is wrong with it."""
     try:
         line = msgspec.json.decode(text, type=ReplayLine)
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, RecursionError) as problem:
         yield str(problem)
         return
     key = line.digest or (request_digest(line.request) if line.request else "")

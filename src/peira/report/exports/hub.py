@@ -63,7 +63,7 @@ class HubFolder:
     def owns(self, path: Path) -> bool:
         """Whether the folder has no other files and a card with our tag."""
         known = {CARD, "data", *FILES.values()}
-        if {str(file.relative_to(path)) for file in path.rglob("*")} - known or not (path / CARD).is_file():
+        if not (path / CARD).is_file() or any(str(f.relative_to(path)) not in known for f in path.rglob("*")):
             return False
         return f"- {TAG}\n" in (path / CARD).read_text(encoding="utf-8", errors="replace")
 

@@ -54,7 +54,7 @@ def _write(
 ) -> Report:
     """Build the report and write it atomically, replacing an earlier file."""
     _check(path)
-    report = build(results, level=level, trials=trials, tell=tell)
+    report = build(results.shown(), level=level, trials=trials, tell=tell)
     tell("writing")
     data = render(report, every_section())
     write_whole(path, data)
