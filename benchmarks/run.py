@@ -11,7 +11,8 @@ import json
 import os
 import platform
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from calls import calls
@@ -19,11 +20,12 @@ from designs import designs
 from figures import Section
 from growth import growth, rerun
 from hello import hello
+from large import large
 from sandbox import sandbox
 from scoring import scoring
 from startup import startup
 from throughput import throughput
-from workers import Bench
+from workers import HERE, Bench, finish
 
 QUICK = 2_000
 """Number of trials with `--quick`."""
@@ -31,6 +33,7 @@ SECTIONS: dict[str, Callable[[Bench], Section]] = {
     "throughput": throughput,
     "growth": growth,
     "rerun": rerun,
+    "large": large,
     "startup": startup,
     "hello": hello,
     "calls": calls,
@@ -50,6 +53,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="how often each thing is measured, in turns")
     parser.add_argument("--only", choices=tuple(SECTIONS), help="one section")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="environments, scratch stores")
+    parser.add_argument("--against", metavar="COMMIT", help="measure this former commit beside it, in turns")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
     return parser.parse_args()
 
@@ -64,11 +68,28 @@ def machine() -> dict[str, object]:
     return {"python": platform.python_version(), "system": platform.platform(), "cores": os.cpu_count()}
 
 
-def measure(name: str, args: argparse.Namespace) -> Section:
+def measure(name: str, args: argparse.Namespace, former: Path | None) -> Section:
     """Measure one section in an empty scratch folder."""
     with tempfile.TemporaryDirectory(dir=args.cache, prefix="scratch-") as scratch:
         trials = QUICK if args.quick else args.trials
-        return SECTIONS[name](Bench(trials, args.rounds, args.cache, Path(scratch)))
+        return SECTIONS[name](Bench(trials, args.rounds, args.cache, Path(scratch), former))
+
+
+@contextmanager
+def checked_out(commit: str | None) -> Iterator[Path | None]:
+    """The sources of a commit, unpacked into a temporary folder for as long as they are needed.
+
+    An archive, not a worktree: nothing stays registered in the repository if this process is killed.
+    """
+    if commit is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="former-") as folder:
+        archive = Path(folder) / "src.tar"
+        git = ["git", "-C", str(HERE.parent), "archive", "-o", str(archive), commit, "src"]
+        finish(f"--against {commit}", git)
+        finish(f"--against {commit}", ["tar", "-xf", str(archive), "-C", folder])
+        yield Path(folder) / "src"
 
 
 def main() -> int:
@@ -81,12 +102,13 @@ def main() -> int:
     args.cache.mkdir(parents=True, exist_ok=True)
     document: dict[str, object] = {"machine": machine()}
     failed = False
-    for name in [args.only] if args.only else SECTIONS:
-        section = measure(name, args)
-        document[name] = {**section.data, "failed": section.failed, "skipped": section.skipped}
-        failed = failed or bool(section.failed)
-        if not args.json:
-            print(section, end="\n\n", flush=True)
+    with checked_out(args.against) as former:
+        for name in [args.only] if args.only else SECTIONS:
+            section = measure(name, args, former)
+            document[name] = {**section.data, "failed": section.failed, "skipped": section.skipped}
+            failed = failed or bool(section.failed)
+            if not args.json:
+                print(section, end="\n\n", flush=True)
     if args.json:
         print(json.dumps(document, indent=1))
     return int(failed)

@@ -23,6 +23,15 @@ RUNNING = f"""{STUDYING}
 import os
 run(echo, store=f"{{os.getpid()}}.db", progress=False)
 """
+FINISHED = """
+from peira import study
+
+CASES = [{"input": n, "expected": n} for n in range(4)]
+
+@study(cases=CASES, factors={"a": [1, 2], "b": [1, 2]}, evaluators=["exact"])
+def echo(case, a, b):
+    return case.input
+"""
 PEIRA = str(PYTHON.with_name("peira"))
 COMMANDS: Mapping[str, list[str]] = {
     BARE: [str(PYTHON), "-c", "pass"],
@@ -33,6 +42,7 @@ COMMANDS: Mapping[str, list[str]] = {
     "peira --help": [PEIRA, "--help"],
     "peira runs": [PEIRA, "runs", "--store", "looked-at.db"],
     "peira show": [PEIRA, "show", "--store", "looked-at.db"],
+    "peira run, 16 finished trials": [PEIRA, "run", "finished.py", "--store", "finished.db"],
 }
 
 
@@ -71,6 +81,8 @@ def _prepare(folder: Path) -> None:
     (folder / "run.py").write_text(RUNNING)
     looked_at = RUNNING.replace('f"{os.getpid()}.db"', '"looked-at.db"')
     (folder / "looked_at.py").write_text(looked_at)
+    (folder / "finished.py").write_text(FINISHED)
+    finish("a finished run", COMMANDS["peira run, 16 finished trials"], cwd=folder)
     finish("a store to look at", [str(PYTHON), "looked_at.py"], cwd=folder)
 
 

@@ -11,6 +11,8 @@ from figures import COST, Rows, Section, cost, data, rate, ratio, times
 from workers import Bench, Failed, Work, alternate, finish, say
 
 OURS = "peira, def"
+PARALLEL = ("--parallel", "64")
+"""As many at a time everywhere: the fastest for the others, of those tried."""
 INSPECT_SHARE = 40
 """inspect-ai runs this fraction of the trials, because it is slow."""
 
@@ -36,7 +38,7 @@ def throughput(bench: Bench) -> Section:
 
 def _ours(bench: Bench, failed: list[str]) -> Iterator[Work]:
     """peira, and bare inserts of rows of the size that peira stores per trial, measured in one run."""
-    ours = Work(OURS, "work_peira.py", bench.trials)
+    ours = Work(OURS, "work_peira.py", bench.trials, PARALLEL)
     try:
         say(f"sizing: {OURS} ({bench.trials:,})")
         sized = ours.once(bench.scratch / "sizing" / "work")
@@ -44,7 +46,7 @@ def _ours(bench: Bench, failed: list[str]) -> Iterator[Work]:
         failed.append(f"{failure} (so no bare inserts of the same bytes either)")
         return
     yield ours
-    yield Work("peira, async def", "work_peira.py", bench.trials, ("--agent", "async"))
+    yield Work("peira, async def", "work_peira.py", bench.trials, ("--agent", "async", *PARALLEL))
     same_bytes = ("--row-bytes", str(sized.bytes // sized.n))
     yield Work("raw apsw, groups of 100", "work_apsw.py", bench.trials, same_bytes)
 
@@ -54,8 +56,9 @@ def _neighbours(bench: Bench, skipped: list[str]) -> Iterator[Work]:
     n, few = bench.trials, max(1, bench.trials // INSPECT_SHARE)
     try:
         python = environment(bench.cache, "pydantic-evals")
-        yield Work("pydantic-evals, def", "work_pydantic_evals.py", n, (), python)
-        yield Work("pydantic-evals, async def", "work_pydantic_evals.py", n, ("--agent", "async"), python)
+        yield Work("pydantic-evals, def", "work_pydantic_evals.py", n, PARALLEL, python)
+        options = ("--agent", "async", *PARALLEL)
+        yield Work("pydantic-evals, async def", "work_pydantic_evals.py", n, options, python)
     except Failed as failure:
         skipped.append(str(failure))
     try:

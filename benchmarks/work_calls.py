@@ -55,17 +55,21 @@ async def bare(base: str, asked: list[str], at_once: int) -> int:
     return answered
 
 
-def ours(asked: list[str], store: Path, at_once: int, agent: str, edition: str = "1") -> peira.Results:
+def ours(
+    asked: list[str], store: Path, at_once: int, agent: str, evaluators: int, edition: str = "1"
+) -> peira.Results:
     """Run a study with one call per trial; another `edition` has new trials and the same calls."""
+    cases = [peira.Case(text, expected=text) for text in asked]
+    judges = ["exact", "match", "includes", "edit_similarity"][:evaluators]
     if agent == "async":
 
-        @peira.study(cases=asked, version=edition)
+        @peira.study(cases=cases, evaluators=judges, version=edition)
         async def calls(case: peira.Case) -> peira.Reply:
             return await peira.ask_async("openai:bench", case.input)
 
     else:
 
-        @peira.study(cases=asked, version=edition)
+        @peira.study(cases=cases, evaluators=judges, version=edition)
         def calls(case: peira.Case) -> peira.Reply:
             return peira.ask("openai:bench", case.input)
 
@@ -77,6 +81,7 @@ def main() -> None:
     parser.add_argument("--who", choices=("peira", "bare"), default="peira")
     parser.add_argument("--agent", choices=("async", "def"), default="async")
     parser.add_argument("--at-once", type=int, default=200)
+    parser.add_argument("--evaluators", type=int, default=1, help="how many plain ones judge each trial")
     parser.add_argument("--again", action="store_true", help="measure it again with an edited agent")
     args = parser.parse_args()
     asked, store = texts(args.n), args.folder / "store.db"
@@ -86,12 +91,13 @@ def main() -> None:
         if args.who == "bare":
             row, answered = measure(args.n, args.folder, lambda: asyncio.run(bare(base, asked, args.at_once)))
         else:
-            ours(texts(WARM_UP), warm_up_folder(args.folder) / "store.db", WARM_UP, args.agent)
+            how = args.agent, args.evaluators
+            ours(texts(WARM_UP), warm_up_folder(args.folder) / "store.db", WARM_UP, *how)
             if args.again:
-                ours(asked, store, args.at_once, args.agent)
+                ours(asked, store, args.at_once, *how)
             edition = "2" if args.again else "1"
             row, results = measure(
-                args.n, args.folder, lambda: ours(asked, store, args.at_once, args.agent, edition)
+                args.n, args.folder, lambda: ours(asked, store, args.at_once, *how, edition)
             )
             if args.again and results.spent.calls:
                 raise SystemExit(f"{results.spent.calls} calls were bought again")

@@ -11,11 +11,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PYTHON = Path(sys.executable)
+FORMER = " (former)"
+"""The end of the labels of what is measured with the sources of a former commit."""
+NOT_OURS = ("work_apsw.py",)
+"""Works that use nothing of this project."""
 
 
 class Failed(Exception):
@@ -30,6 +34,8 @@ class Bench:
     rounds: int
     cache: Path
     scratch: Path
+    former: Path | None = None
+    """The sources of a former commit of this project, to be measured beside the present ones."""
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -64,6 +70,8 @@ class Work:
     n: int
     options: tuple[str, ...] = ()
     python: Path = PYTHON
+    sources: Path | None = None
+    """Sources of this project to use in place of the present ones."""
 
     @property
     def is_neighbour(self) -> bool:
@@ -83,14 +91,19 @@ class Work:
         ]
         # Other packages write to the user's data folder: give them a temporary one.
         environment = os.environ | {"XDG_DATA_HOME": str(folder.with_name("data"))}
+        if self.sources is not None:
+            environment |= {"PYTHONPATH": str(self.sources)}
         return Row(**json.loads(last_line(finish(self.label, command, cwd=folder, env=environment))))
 
 
 def alternate(works: Sequence[Work], bench: Bench) -> tuple[dict[str, list[Row]], dict[Work, str]]:
     """Every work once per round, alternating, each in its own folder; rows by label, and failures.
 
-    A work that fails is skipped from then on, so the rows of a label are its first rounds.
+    A work that fails is skipped from then on, so the rows of a label are its first rounds. With the sources
+    of a former commit, each work of this project is followed by the same with those.
     """
+    if bench.former is not None:
+        works = [each for work in works for each in _with_former(work, bench.former)]
     rows: dict[str, list[Row]] = {}
     failed: dict[Work, str] = {}
     for turn in range(bench.rounds):
@@ -106,6 +119,13 @@ def alternate(works: Sequence[Work], bench: Bench) -> tuple[dict[str, list[Row]]
             else:
                 rows.setdefault(work.label, []).append(row)
     return rows, failed
+
+
+def _with_former(work: Work, sources: Path) -> Sequence[Work]:
+    """The work, and the same with the sources of a former commit."""
+    if work.is_neighbour or work.script in NOT_OURS or "bare" in work.options:
+        return [work]
+    return [work, replace(work, label=f"{work.label}{FORMER}", sources=sources)]
 
 
 def finish(

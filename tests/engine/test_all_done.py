@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from peira import Case, evaluate, exact, generate, run, study, transform
@@ -65,4 +66,49 @@ def test_a_run_that_went_through_some_stages_is_not_the_whole_of_it() -> None:
     assert transform(studied(transform="first_line"), store=store, progress=False).counts["answers"] == 10
     results = run(studied(transform="first_line"), store=store, progress=False)
     assert (results.counts["reused"], results.counts["scores"]) == (10, 10)
+    assert verify(store) == []
+
+
+def test_few_failures_are_the_only_ones_that_are_looked_at_again() -> None:
+    store = Asked()
+    assert run(studied(fails=True), store=store, progress=False).counts["failed"] == 1
+    store.tasks = 0
+    again = run(studied(fails=True), store=store, progress=False)
+    assert store.tasks == 1
+    assert (again.counts["failed"], again.counts["reused"], again.counts["scores reused"]) == (1, 9, 9)
+    assert again.counts["planned"] == 10
+    third = run(studied(fails=True), store=store, progress=False)
+    assert (third.counts["failed"], third.counts["reused"]) == (1, 9)
+    assert verify(store) == []
+
+
+def test_a_score_that_failed_is_the_only_one_that_is_looked_at_again(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.touch()
+
+    def fails(output):  # type: ignore[no-untyped-def]
+        if output == 3 and broken.exists():
+            raise OSError("no")
+        return True
+
+    def judged() -> Any:
+        return study(
+            agent=lambda case: case.input,
+            name="s",
+            cases=[Case(i, expected=i) for i in range(10)],
+            evaluators=[exact(), fails],
+        )
+
+    store = Asked()
+    first = run(judged(), store=store, progress=False)
+    assert (first.counts["scores"], first.counts["scores failed"]) == (20, 1)
+    store.tasks = 0
+    broken.unlink()
+    again = run(judged(), store=store, progress=False)
+    assert store.tasks <= 4  # its trial, its two scores
+    assert (again.counts["reused"], again.counts["scores reused"]) == (10, 19)
+    assert again.status == "completed"
+    store.tasks = 0
+    assert run(judged(), store=store, progress=False).counts["scores reused"] == 20
+    assert store.tasks == 0
     assert verify(store) == []

@@ -75,14 +75,16 @@ class Results:
         look: Look | None = None,
         background: Callable[[], Background] | None = None,
         conditions: Sequence[Condition] = (),
+        brief: Callable[[], Iterator[TrialResult]] | None = None,
     ) -> None:
         """Take the results of a run; `load` starts a new pass over its stored trials.
 
+        `brief` does the same without what no table shows, which is quicker.
         `counts` are trials by state, `spent` the spending by model. `memory` caches tables, `origin` reopens
         the store for reading, and `background` describes how the run came about; None where it is not known.
         `conditions` are those of the plan, as far as they are listed.
         """
-        self._load = load
+        self._load, self._brief = load, brief
         self._memory = memory
         self.origin = origin
         self.store = store
@@ -175,7 +177,8 @@ class Results:
     def _compute_table(self, query: TableQuery) -> TableWithDrift:
         """Compute the table and the drift of the anchors in one pass over the trials."""
         anchors: list[TrialResult] = []
-        trials = _collect_anchors(self._stream(), anchors)
+        brief = self._brief is not None and "trials" not in self.__dict__
+        trials = _collect_anchors(self._brief() if brief and self._brief else self._stream(), anchors)
         table = analysis.means.tabulate(
             trials, query.by, query.score, query.level, interval=query.interval, across=query.across
         )

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import peira.app as app
 import peira.engine.calls as model_calls
 import peira.models as providers
-from peira.core.models import Model, ModelLimits, NamedModel
+from peira.core.models import Model, ModelLimits, NamedModel, SlottedModel
 from peira.core.registry import nearest, registry
 from peira.errors import Invalid, Unknown
 from peira.models.names import parse
@@ -45,7 +47,7 @@ def named(project: Project, name: str) -> NamedModel:
     return NamedModel(
         name,
         made,
-        _limits(name, limits),
+        _with_slots(_limits(name, limits), made),
         cost,
         _fallbacks(project, name, fallbacks),
         most or getattr(made, "default_output", None),
@@ -83,6 +85,13 @@ def _limits(name: str, given: object) -> ModelLimits:
     if problems:
         raise Invalid(problems)
     return ModelLimits(**{LIMITS[key]: value for key, value in given.items()})
+
+
+def _with_slots(limits: ModelLimits, model: Model) -> ModelLimits:
+    """The limits; without one of its own, concurrency is that of the model's server."""
+    if limits.concurrency is not None or not isinstance(model, SlottedModel):
+        return limits
+    return msgspec.structs.replace(limits, concurrency=model.slots)
 
 
 def _fallbacks(project: Project, name: str, given: object) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from peira.engine.control import ControlFolder, StopRequest
 from peira.engine.execution import Execution
 from peira.engine.progress import Progress
 from peira.engine.run import RunDriver, RunEnd
-from peira.engine.run_start import open_run, recorded_before, spent_before
+from peira.engine.run_start import died_before, open_run, recorded_before, spent_before
 from peira.engine.sources.study import StudySource, class_of
 from peira.engine.stages import EVALUATE, GENERATE, STAGES, TRANSFORM
 from peira.errors import Invalid
@@ -171,9 +171,10 @@ def _run(
     manifest = keep(plan, store.put, _changed_fields(policy, plan.study.policy))
     every = len(options.stages) == len(STAGES)
     stops = every and plan.study.stop is not None and not options.whole
-    recorded = recorded_before(plan, manifest, store) if every and not stops else {}
+    recorded = recorded_before(plan, manifest, store) if every and not stops else None
     how: dict[str, Any] = {"stages": options.stages, "batch": options.batch}
     expected = None if recorded else estimate_of(plan, store, project, workers, **how)
+    direct = not died_before(plan, store)
     run = open_run(
         plan,
         manifest,
@@ -187,7 +188,8 @@ def _run(
         name=options.name,
         tags=tuple(options.tags),
     )
-    source = StudySource(plan, store, options.stages, options.resources, done=bool(recorded))
+    only = recorded.trials if recorded else None
+    source = StudySource(plan, store, options.stages, options.resources, only, direct)
     adaptive = app.source_with_rule(plan, read(manifest, store.get), source, store) if stops else None
     context = RunContext(
         run, str(number), store, policy, clock, work_root=work_root, inline=plan.study.storage.inline
@@ -198,7 +200,8 @@ def _run(
         budget=by_model(project, plan.study.budget),
         before=tuple(spent_before(plan, store, run)),
     )
-    execution = Execution(context, adaptive or source, calls, recorded, adaptive)
+    counts = recorded.counts if recorded else {}
+    execution = Execution(context, adaptive or source, calls, counts, adaptive)
     for note in () if recorded else budget_notes(plan, project, options.stages):
         execution.say(note)
     if log:
@@ -214,6 +217,7 @@ def _run(
                 time_limit=plan.study.budget.time,
                 on_progress=show,
                 on_notice=show.notice,
+                unsuccessful=None if adaptive or not every else lambda: source.unsuccessful,
             )
             return run, driver.conduct()
     finally:
@@ -244,10 +248,13 @@ def _runners(plan: Plan, store: AnyStore, name: str, workers: int) -> dict[str, 
     awaiting = all(agent.asynchronous for agent in plan.agents.values())
     subject = _subject_runner(plan, name, label(store, store.incarnation))
     runners: dict[str, tuple[Runner, int]] = {class_of(GENERATE, awaiting): (subject, workers)}
+    # One pool of threads for all that is plain code: what made an output also scores it.
+    plain = subject if name == LOCAL and not awaiting else local_runner(False)
     if plan.transform is not None:
-        runners[TRANSFORM] = (local_runner(False), workers)
+        runners[TRANSFORM] = (plain, workers)
     for asynchronous in sorted({e.asynchronous for e in plan.evaluators.values()}):
-        runners[class_of(EVALUATE, asynchronous)] = (local_runner(asynchronous), workers)
+        runner = local_runner(True) if asynchronous else plain
+        runners[class_of(EVALUATE, asynchronous)] = (runner, workers)
     return runners
 
 

@@ -39,10 +39,12 @@ def decode_event(body: bytes) -> AnyEvent:
         return Unreadable(" ".join(str(problem).split())[:200])
 
 
-def check_event(event: AnyEvent) -> None:
-    """Unwritable if the event, once it is written, could not be read again."""
+def encode_event(event: AnyEvent) -> bytes:
+    """The bytes of an event; Unwritable if it could not be read from them again."""
     try:
-        _events.decode(_encoder.encode(event))
+        body = _encoder.encode(event)
+        _events.decode(body)
+        return body
     except (*_WRONG, TypeError) as problem:
         raise Unwritable(f"{type(event).__name__} could not be read again: {problem}") from None
 

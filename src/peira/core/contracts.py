@@ -371,11 +371,14 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
     """A task and its work, as a source hands it out.
 
     `former` are ids under which its result may already be recorded, each with a text that says what differs.
+    `direct`: it is plain code, which may be executed without a claim of its own; the claim is recorded
+    together with its end, or when it first uses its channel.
     """
 
     spec: TaskSpec
     work: Work
     former: tuple[tuple[str, str], ...] = ()
+    direct: bool = False
 
 
 class Attempt(msgspec.Struct, frozen=True, gc=False):
@@ -446,6 +449,16 @@ class Runner(Protocol):
 
     def stop(self) -> None:
         """End every worker that is not stuck in user code; called once the desk has closed."""
+        ...
+
+
+@runtime_checkable
+class GrowingRunner(Runner, Protocol):
+    """A runner that starts with few workers and adds more while that helps; `start` says the most."""
+
+    def grow(self) -> None:
+        """Called every few hundredths of a second while the run goes on: start more workers if all are busy
+        and more would help."""
         ...
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -182,6 +182,19 @@ class Model(Protocol):
 
     async def close(self) -> None:
         """Close the connections."""
+        ...
+
+
+@runtime_checkable
+class SlottedModel(Protocol):
+    """A model whose server answers so many calls at a time and lets others wait.
+
+    No more are sent at once, unless the project's limits say otherwise.
+    """
+
+    @property
+    def slots(self) -> int:
+        """The number of calls that its server answers at a time."""
         ...
 
 

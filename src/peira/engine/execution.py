@@ -2,8 +2,11 @@
 
 Workers pull. A task travels: source -> intake (is its result in the store already?) -> scheduler -> a
 desk, where it is claimed durably, by batch -> a runner -> back to the desk. Ends are gathered without
-a lock and settled together: queued for the store, taken off the schedule, and what follows from them
-is offered.
+a lock and settled together: queued for the store, removed from the schedule, and what follows from them
+is offered. Plain code that follows (direct tasks: transforms and most scores) takes a shorter way: the worker
+that takes it looks it up, and its claim is recorded together with its end.
+
+Idle workers wait on one condition per desk. One is woken for new work, and wakes the next if there is more.
 
 One lock guards the bookkeeping. Under it nobody waits for a commit (ops are only queued; a source may read
 from the store, and large blobs are written as files when ops are handed over), and nobody else's code runs:
@@ -35,7 +38,7 @@ from peira.engine.context import CallSettings, RunContext
 from peira.engine.control import StopRequest, most_failures
 from peira.engine.kinds import BATCH
 from peira.engine.progress import Progress, TaskCounts
-from peira.engine.scheduler import Scheduler
+from peira.engine.scheduler import Scheduler, TaskEntry
 from peira.errors import Parked, TimedOut, unwrapped
 
 GROUP = 128
@@ -82,11 +85,14 @@ class Execution:
         self._scheduler = Scheduler()
         self._intake = Admission(context, source, self._scheduler, self.tally)
         self._claims = Claims(context)
-        self._settling = Settlement(context, self._scheduler, self._intake, self.tally)
+        self._settling = Settlement(context, self._scheduler, self._intake, self._claims, self.tally)
         lock = threading.RLock()
         self._changed = threading.Condition(lock)
         self._hungry = threading.Condition(lock)
         self._evident = threading.Condition(lock)
+        self._idle: dict[tuple[str, ...], threading.Condition] = {}  # by the classes that a desk serves
+        self._ahead: dict[str, deque[Attempt]] = {}  # claimed for whoever comes next, by class
+        self._lock = lock
         self._active: dict[tuple[str, int], ActiveAttempt] = {}
         self._deadlines: list[tuple[float, tuple[str, int]]] = []
         self._allocated = adaptive
@@ -101,27 +107,97 @@ class Execution:
                 while not (self.stop or self.over):
                     if not self._intake.urgent:
                         self._hungry.wait(GATHERING)
-                    self._intake.feed(self._changed) or self._unblock()
+                    if self._intake.feed(self._changed) or self._unblock():
+                        self._call_workers()
                     if self.rule_pending:
                         self._evident.notify()
-                self._changed.notify_all()
+                self._wake()
         except Exception as problem:
             self.fail(problem)
 
     # What desks do
 
-    def take(self, cls: str, n: int) -> list[Attempt]:
-        """Up to n attempts of the class, claimed durably; waits for some, empty when there will be none."""
-        with self._changed:
-            while True:
-                self._settle()
-                if self.stop or self.over:
-                    self._wake()
+    def take(self, sizes: Mapping[str, int], spare: int = 0) -> list[Attempt]:
+        """Attempts of one of these classes, the first that has any: at most as many as its size says.
+
+        Waits for some; empty when there will be none. They are claimed durably, except direct ones. `spare`
+        more are claimed in the same commit if there are, for those who come next.
+        """
+        while True:
+            with self._changed:
+                cls, direct, entries = self._wait_for_work(sizes, spare)
+                if not cls:
                     return []
-                if not self.rule_pending and (entries := self._scheduler.start(cls, n)):
-                    break
-                self._changed.wait()
-        return self._claims.claim(entries)
+                if not (direct or entries):
+                    ahead = self._ahead[cls]
+                    return [ahead.popleft() for _ in range(min(sizes[cls], len(ahead)))]
+            if entries:
+                return self._keep_ahead(cls, self._claims.claim(entries), sizes[cls])
+            if attempts := self._intake.admit_direct(direct, self._changed):
+                return attempts
+            with self._changed:  # all of them were recorded: some are ready to be tried again, perhaps
+                self._call_workers()
+
+    def _wait_for_work(
+        self, sizes: Mapping[str, int], spare: int
+    ) -> tuple[str, list[TaskEntry], list[TaskEntry]]:
+        """(class, direct tasks, others): tasks that were started now; none if attempts were claimed ahead.
+
+        The class is "" if there will be no more. With the lock held.
+        """
+        idle = self._idle.get(tuple(sizes))
+        if idle is None:
+            idle = self._idle[tuple(sizes)] = threading.Condition(self._lock)
+        while True:
+            self._settle()
+            if self.stop or self.over:
+                self._wake()
+                return "", [], []
+            for cls, size in sizes.items() if not self.rule_pending else ():
+                direct = self._intake.start_direct(cls, size)
+                ahead = self._ahead.get(cls)
+                entries = [] if direct or ahead else self._scheduler.start(cls, size + spare)
+                if direct or ahead or entries:
+                    if self._has_work(sizes):
+                        idle.notify()
+                    return cls, direct, entries
+            idle.wait()
+
+    def _has_work(self, classes: Iterable[str]) -> bool:
+        return any(
+            self._intake.direct.get(cls) or self._ahead.get(cls) or self._scheduler.ready(cls)
+            for cls in classes
+        )
+
+    def _keep_ahead(self, cls: str, attempts: list[Attempt], n: int) -> list[Attempt]:
+        """The first n of these attempts; the others are kept for those who come next."""
+        if len(attempts) > n:
+            with self._changed:
+                self._ahead.setdefault(cls, deque()).extend(attempts[n:])
+                if self.stop or self.starved or self.spares:
+                    self._return_ahead()
+                self._call_workers()
+        return attempts[:n]
+
+    def _return_ahead(self) -> None:
+        """Release what was claimed ahead: it may not be wanted any more. With the lock held."""
+        for attempts in self._ahead.values():
+            self.back(list(attempts))
+            attempts.clear()
+
+    def _call_workers(self) -> None:
+        """Wake an idle worker wherever there is something to take. With the lock held."""
+        for classes, idle in self._idle.items():
+            if self._has_work(classes):
+                idle.notify()
+
+    def _claim_direct(self, task: str) -> None:
+        """Claim a direct task that is under way, durably, unless that was done."""
+        with self._changed:
+            entry = self._scheduler.started.get(task)
+            if entry is not None and not entry.claimed:
+                self.journal.queue(self._claims.claim_direct([entry]))
+        self.journal.drain()
 
     def _unblock(self) -> bool:
         """Once nothing more can come, what still waits for a need will wait in vain: it is blocked."""
@@ -133,7 +209,9 @@ class Execution:
 
     def begin(self, attempt: Attempt, desk: Abandoner) -> AttemptChannel | None:
         """The attempt's channel, as it begins; None if it must not begin any more."""
-        channel, now = AttemptChannel(self.context, attempt, self._open_ledger), self._clock.monotonic()
+        entry, now = self._scheduler.started.get(attempt.spec.id), self._clock.monotonic()
+        claim = self._claim_direct if entry is not None and not entry.claimed else None
+        channel = AttemptChannel(self.context, attempt, self._open_ledger, claim)
         active = ActiveAttempt(attempt, channel, now, desk)
         if attempt.epoch > 1:
             active.waited = self._waited(attempt, now)
@@ -215,7 +293,7 @@ class Execution:
             self._claims.release(attempts, [self._scheduler.started[one.spec.id] for one in attempts])
             for attempt in attempts:
                 self._scheduler.again(attempt.spec.id, self._clock.monotonic() + wait if wait else 0.0)
-            self._changed.notify_all()
+            self._call_workers()
 
     # Calls
 
@@ -250,7 +328,7 @@ class Execution:
         """What these tasks waited for is there."""
         with self._changed:
             self._scheduler.wake(tasks)
-            self._changed.notify_all()
+            self._call_workers()
 
     def batch_ended(self, state: State) -> None:
         with self._changed:
@@ -269,6 +347,7 @@ class Execution:
             self._check_failures()
             if self._intake.urgent:
                 self._hungry.notify()
+            self._call_workers()
         if self._allocated and self._allocated.evidence.learnt:
             self._learn(self._allocated)
         if self.rule_pending:
@@ -308,7 +387,11 @@ class Execution:
         self.journal.queue([Op(self.run, (event,)) for event in events])
         self.notices.extend(event.text for event in events if isinstance(event, RunNoted))
         if source.narrowed:
-            self._scheduler.drop(source.unit, source.unwanted)
+            self._drop(source)
+
+    def _drop(self, source: sources.AdaptiveSource) -> None:
+        self._return_ahead()
+        self._scheduler.drop(source.unit, source.unwanted)
 
     def close_looks(self) -> None:
         """Everything that was needed is over: the last look is at all of it; then `consult_rule` returns."""
@@ -352,11 +435,14 @@ class Execution:
         with self._changed:
             self._settle()
             if self._allocated and self._allocated.narrowed:  # also what was on its way when that was learnt
-                self._scheduler.drop(self._allocated.unit, self._allocated.unwanted)
+                self._drop(self._allocated)
             self._scheduler.ripen(now)
+            self._intake.remember({})
             resting = self._scheduler.resting and self._intake.dry and not self._intake.busy
             late = self._late(now) if self._deadlines else []
-            self._wake()
+            self._call_workers()
+            if self.over:
+                self._wake()
         self.journal.flush()
         if resting and self._ledger:
             self._ledger.hand_in()
@@ -388,6 +474,7 @@ class Execution:
         with self._changed:
             if self.stop is None or stop.now > self.stop.now:
                 self.stop = stop
+            self._return_ahead()
             self._wake()
         if stop.now:
             for key in list(self._active):
@@ -399,6 +486,7 @@ class Execution:
             if self.starved is None:
                 self.starved = StopRequest.limit(why)
                 self._intake.starved = True
+                self._return_ahead()
                 self._scheduler.drop(self.source.unit)
             self._wake()
 
@@ -416,7 +504,10 @@ class Execution:
             self._wake()
 
     def _wake(self) -> None:
+        """Wake everybody: the run is over or stopped, or may be."""
         self._changed.notify_all()
+        for idle in self._idle.values():
+            idle.notify_all()
         self._hungry.notify()
 
     @property

@@ -47,6 +47,16 @@ class Journal:
         self._lock = threading.Lock()
         self._gathered: list[Op] = []
         self._pending: deque[Future[list[Outcome]]] = deque()
+        self._sizes: deque[int] = deque()  # of the pending commits
+        self._sent = 0
+        self.durable = 0
+        """How many ops were durable when `flush` last looked."""
+
+    @property
+    def added(self) -> int:
+        """How many ops were added so far."""
+        with self._lock:
+            return self._sent + len(self._gathered)
 
     def add(self, ops: Sequence[Op]) -> None:
         """Queue ops; they will be durable soon. Blocks if too many commits are pending."""
@@ -85,6 +95,7 @@ class Journal:
             if self._gathered:
                 self._commit_gathered()
             over = [self._pending.popleft() for _ in range(self._done())]
+            done = sum(self._sizes.popleft() for _ in over)
             if len(self._pending) > MOST_PENDING:
                 over.append(self._pending[0])
         for future in over:
@@ -92,6 +103,8 @@ class Journal:
             for outcome in future.result():
                 if isinstance(outcome, Unwritable):
                     raise outcome
+        with self._lock:
+            self.durable += done
 
     def drain(self) -> None:
         """Wait until everything added so far is durable."""
@@ -106,6 +119,8 @@ class Journal:
         ops, self._gathered = self._gathered, []
         future = self._store.commit(ops)
         self._pending.append(future)
+        self._sizes.append(len(ops))
+        self._sent += len(ops)
         return future
 
     def _done(self) -> int:

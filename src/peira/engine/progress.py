@@ -64,11 +64,15 @@ class TaskCounts:
     def __init__(self, unit: str, means: frozenset[str] = frozenset()) -> None:
         self.unit, self._means = unit, means
         self.counts: Counter[str] = Counter()
+        self._keys: dict[tuple[str, str], str] = {}
 
     def add(self, kind: str, state: State | str, n: int = 1) -> None:
         """Count `n` more ends."""
         if n:
-            self.counts[f"{kind}.{state}"] += n
+            key = self._keys.get((kind, state))
+            if key is None:
+                key = self._keys[kind, state] = f"{kind}.{state}"
+            self.counts[key] += n
 
     def of(self, kind: str, *states: str) -> int:
         """The count of a kind, in these states or in all."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from peira.core.contracts import Attempt, Op, Runner
+from peira.core.contracts import Attempt, GrowingRunner, Op, Runner
 from peira.core.failpoints import reach
-from peira.core.log.events import CommandTaken, RunFinished, Status
+from peira.core.log.events import CommandTaken, RunFinished, Status, Unsuccessful
 from peira.engine.attempts.channel import AttemptChannel
 from peira.engine.control import CANCEL, Command, ControlFolder, StopRequest
 from peira.engine.execution import Execution
@@ -58,15 +58,22 @@ MOST = 128
 
 
 class ClassDesk:
-    def __init__(self, execution: Execution, cls: str, runner: Runner) -> None:
-        self._execution, self._cls, self._runner = execution, cls, runner
-        self._typical = 1.0
+    """The queue between a run and one runner, which executes attempts of these classes, the first ones first.
+
+    `spare` attempts more are claimed with those that a worker takes.
+    """
+
+    def __init__(self, execution: Execution, classes: Sequence[str], runner: Runner, spare: int = 0) -> None:
+        self._execution, self._runner, self._spare = execution, runner, spare
+        self._typical = dict.fromkeys(classes, 1.0)
 
     def take(self, n: int, at_once: int = 1) -> list[Attempt]:
-        ahead = min(MOST, int(BATCH_SECONDS / self._typical))
-        batch = min(n, max(at_once, ahead))
+        sizes = {
+            cls: min(n, max(at_once, min(MOST, int(BATCH_SECONDS / typical))))
+            for cls, typical in self._typical.items()
+        }
         try:
-            return self._execution.take(self._cls, batch)
+            return self._execution.take(sizes, self._spare)
         except Exception as problem:
             self._execution.fail(problem)
             return []
@@ -81,7 +88,8 @@ class ClassDesk:
     def end(self, attempt: Attempt, outcome: object, failure: BaseException | None) -> None:
         try:
             took = self._execution.end(attempt, outcome, failure)
-            self._typical = 0.8 * self._typical + 0.2 * max(took, 1e-5)
+            cls = attempt.spec.cls
+            self._typical[cls] = 0.8 * self._typical[cls] + 0.2 * max(took, 1e-5)
         except Exception as problem:
             self._execution.fail(problem)
 
@@ -95,6 +103,8 @@ class ClassDesk:
         self._runner.abandon(attempt)
 
 
+SPARE = 8
+"""One attempt is claimed in advance for this many workers."""
 PULSE = 0.02
 POLL = 0.2
 LAST_LOOK = 5.0
@@ -123,11 +133,21 @@ class RunDriver:
         time_limit: float | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         on_notice: Callable[[str], None] | None = None,
+        unsuccessful: Callable[[], Unsuccessful | None] | None = None,
     ) -> None:
-        """`runners` says who executes each class, with how many workers."""
+        """`runners` says who executes each class, with how many workers.
+
+        Classes of one runner share its workers, and those named last are executed first. `unsuccessful` says
+        at the end which trials did not succeed, if that is known.
+        """
+        self._unsuccessful = unsuccessful
         self._on_notice = on_notice
         self._execution, self._runners, self._control = execution, runners, control
         self._time_limit, self._on_progress = time_limit, on_progress
+        self._pools = [
+            (runner, tuple(reversed([cls for cls in runners if runners[cls][0] is runner])), workers)
+            for runner, workers in {id(pool[0]): pool for pool in runners.values()}.values()
+        ]
         self._signals = 0
         self._rule_thread: threading.Thread | None = None
 
@@ -157,16 +177,20 @@ class RunDriver:
                 target=self._execution.consult_rule, name="peira-rule", daemon=True
             )
             self._rule_thread.start()
-        for cls, (runner, workers) in self._runners.items():
-            runner.start(ClassDesk(self._execution, cls, runner), workers)
+        for runner, classes, workers in self._pools:
+            spare = workers // SPARE
+            runner.start(ClassDesk(self._execution, classes, runner, spare), workers)
 
     def _watch(self) -> None:
         execution, clock = self._execution, self._execution.context.clock
         since = clock.monotonic()
         next_poll = since
+        growing = [runner for runner, _, _ in self._pools if isinstance(runner, GrowingRunner)]
         while not execution.wait(PULSE):
             self._heed()
             execution.pulse()
+            for pool in growing:
+                pool.grow()
             now = clock.monotonic()
             if now >= next_poll:
                 next_poll = now + POLL
@@ -214,7 +238,7 @@ class RunDriver:
 
     def _stop(self) -> None:
         self._feeder.join()
-        for runner, _ in self._runners.values():
+        for runner, _, _ in self._pools:
             runner.stop()
         self._execution.close_calls()
         self._end_rule()
@@ -236,7 +260,9 @@ class RunDriver:
         execution = self._execution
         execution.journal.drain()
         finished = self._ending()
-        event = RunFinished(finished.status, finished.counts, finished.reason, execution.spent)
+        ended = finished.status, finished.counts, finished.reason, execution.spent
+        known = self._unsuccessful if finished.status is Status.failures else None
+        event = RunFinished(*ended, unsuccessful=known() if known else None)
         reach("engine.before_finish")
         execution.journal.write([Op(execution.run, (event,))])
         execution.context.hooks.run_ended(finished.status.value)

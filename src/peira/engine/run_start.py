@@ -6,6 +6,7 @@ import uuid
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import peira.engine.batch as batch
 from peira.core.codec import encode
@@ -84,15 +85,32 @@ def planned_on(
     )
 
 
-def recorded_before(plan: Plan, manifest: str, store: Readable) -> dict[str, int]:
-    """The counts of a run of this very plan that ended with nothing failed; empty if there was none.
+class RecordedBefore(NamedTuple):
+    """What an earlier run of a plan has recorded: its counts, all as reused, without those of `trials`, which
+    are the indices of the trials that are to be looked at."""
 
-    Equal plans have equal trials and scores, and what has succeeded stays so: there is nothing to ask."""
+    counts: dict[str, int]
+    trials: tuple[int, ...] = ()
+
+
+def recorded_before(plan: Plan, manifest: str, store: Readable) -> RecordedBefore | None:
+    """What a run of this very plan has recorded that went through all of it; None if none did.
+
+    Equal plans have equal trials and scores, and what has succeeded stays so: nothing else needs a look."""
     last = EVALUATE if plan.evaluators else TRANSFORM if plan.transform else ""
-    for run in store.runs(RunQuery(study=plan.study.name, status=Status.completed, limit=100)):
-        if run.manifest == manifest and not run.reopened and _whole(run.counts, last):
-            return _all_reused(run.counts)
-    return {}
+    for status in (Status.completed, Status.failures):
+        for run in store.runs(RunQuery(study=plan.study.name, status=status, limit=100)):
+            if run.manifest == manifest and not run.reopened and _whole(run.counts, last):
+                if status is Status.completed:
+                    return RecordedBefore(_all_reused(run.counts))
+                if run.unsuccessful is not None:
+                    kept = _without(_all_reused(run.counts), run.unsuccessful.counts)
+                    return RecordedBefore(kept, run.unsuccessful.trials)
+    return None
+
+
+def _without(counts: Mapping[str, int], fewer: Mapping[str, int]) -> dict[str, int]:
+    return {key: n - fewer.get(key.partition(".")[0], 0) for key, n in counts.items()}
 
 
 def _whole(counts: Mapping[str, int], last: str) -> bool:
@@ -109,6 +127,13 @@ def _all_reused(counts: Mapping[str, int]) -> dict[str, int]:
         if dot and kind != BATCH:
             reused[f"{kind}.{REUSED}"] += n
     return dict(reused)
+
+
+def died_before(plan: Plan, store: Readable) -> bool:
+    """Whether the last run of the study ended with its process. What killed it may do so again: then every
+    task is claimed before it begins, so that the store knows which ones were under way."""
+    last = store.runs(RunQuery(study=plan.study.name, limit=1))
+    return bool(last) and last[0].status is Status.interrupted and not last[0].counts
 
 
 def spent_before(plan: Plan, store: Readable, run: str) -> list[Spent]:

@@ -17,40 +17,43 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import count
 from types import MappingProxyType
+
+import msgspec
 
 from peira.core.contracts import Offer
 from peira.core.log.events import TERMINAL, State, TaskSpec
 
 
-@dataclass(slots=True)
-class TaskEntry:
+class TaskEntry(msgspec.Struct, gc=False):
     """A task that is known and has not ended.
 
     `epoch` is that of its last attempt; `attempts` counts all attempts ever, `tries` those of this run;
     `begun` is set once an attempt of this run began. `others` are further offers of the same task. `slept`:
     it waited to be woken at least once. `missing` are the needs that have not ended. `parked_at` is when an
     attempt went back to wait for a model's limits (0: it did not), `queued` the seconds of all such waits.
+    `claimed` is false while a direct task is under way whose claim is not recorded yet.
     """
 
     offer: Offer
-    spec: TaskSpec = field(init=False)
     epoch: int = 0
     interruptions: int = 0
     attempts: int = 0
     tries: int = 0
     begun: bool = False
-    others: list[Offer] = field(default_factory=list)
+    others: tuple[Offer, ...] = ()
     not_before: float = 0.0
     slept: bool = False
     missing: set[str] | frozenset[str] = frozenset()
     parked_at: float = 0.0
     queued: float = 0.0
+    claimed: bool = True
 
-    def __post_init__(self) -> None:
-        self.spec = self.offer.spec
+    @property
+    def spec(self) -> TaskSpec:
+        """The task."""
+        return self.offer.spec
 
 
 class Scheduler:
@@ -79,12 +82,25 @@ class Scheduler:
     def offer(self, entry: TaskEntry, ended: Mapping[str, State] = MappingProxyType({})) -> bool:
         """Add a task; `ended` has the states of its needs that ended. False if it is known already."""
         if (same := self._known.get(entry.spec.id)) is not None:
-            same.others.append(entry.offer)
+            same.others += (entry.offer,)
             return False
         self._known[entry.spec.id] = entry
         if not entry.spec.needs or self._met(entry, ended):
             self._ready(entry)
         return True
+
+    def start_direct(self, entry: TaskEntry) -> bool:
+        """Add a task without needs as started already; False if it is known already."""
+        task = entry.offer.spec.id
+        if (same := self._known.get(task)) is not None:
+            same.others += (entry.offer,)
+            return False
+        self._known[task] = self.started[task] = entry
+        return True
+
+    def withdraw(self, entry: TaskEntry) -> None:
+        """Forget a started task, as if it had never been offered."""
+        del self._known[entry.spec.id], self.started[entry.spec.id]
 
     def _met(self, entry: TaskEntry, ended: Mapping[str, State]) -> bool:
         """Whether every need is met. If not, the task waits for them, or is blocked by a failed one."""
@@ -199,15 +215,16 @@ class Scheduler:
 
     def end(self, task: str, state: State) -> None:
         """A started task ended in this state."""
-        self.started.pop(task)
-        self._woken.discard(task)
+        del self.started[task]
+        if self._woken:
+            self._woken.discard(task)
         self.settle(task, state)
 
     def settle(self, task: str, state: State) -> None:
         """A task ended, here or (reused) earlier: tasks that need it become ready or blocked."""
         assert state in TERMINAL, state
         self._known.pop(task, None)
-        for entry in self._held.pop(task, ()):
+        for entry in self._held.pop(task, ()) if self._held else ():
             if entry.spec.id in self._waiting:  # not blocked meanwhile by another need
                 self._release(entry, task, state)
 

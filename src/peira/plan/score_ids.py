@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
-from peira.core.ids import canonical, compose, digest, digest_bytes
+from peira.core.ids import canonical, compose, composer, digest, digest_bytes
 from peira.core.log.events import Result
-from peira.plan.trials import Place, PlannedCase, score_id
+from peira.plan.trials import Place, PlannedCase
 
 MOST_REMEMBERED = 10_000
 """Maximum number of cached digests of expected values."""
@@ -29,8 +29,9 @@ class ScoreIds:
         """
         self.transform = transform
         self._common = tuple(dict.fromkeys(common))
-        self._takes = {judge: tuple(sorted(taken)) for judge, taken in takes.items()}
-        taken_by_any = {fact for taken in self._takes.values() for fact in taken}
+        self._takes = {judge: tuple((f, f"{f}=") for f in sorted(taken)) for judge, taken in takes.items()}
+        self._composers = {judge: composer("score", judge) for judge in takes}
+        taken_by_any = {fact for taken in takes.values() for fact in taken}
         self._compares, self._weighs = "expected" in taken_by_any, "trial" in taken_by_any
         self._expected: dict[int, str] = {}
 
@@ -43,23 +44,29 @@ class ScoreIds:
         return tuple(dict.fromkeys((*self._common, *case.judged_by))) if case.judged_by else self._common
 
     def scores(self, place: Place, trial: str, result: Result, answer: Result) -> list[tuple[str, str]]:
-        """(evaluator digest, score id) of each score of a trial with this result and this answer."""
+        """(evaluator digest, score id) of each score of a trial with this result and this answer.
+
+        The id is a digest of the evaluator and of everything passed to it, sorted by name.
+        """
         case = place.case
         facts = {"output": output_digest(answer), "case": case.seen}
         if self._compares:
             facts["expected"] = self._digest_expected(case)
         if self._weighs:
             facts["trial"] = _trial_digest(trial, result)
-        return [(judge, score_id(judge, self._takes[judge], facts)) for judge in self.judges(case)]
+        return [
+            (judge, self._composers[judge](*[name + facts[fact] for fact, name in self._takes[judge]]))
+            for judge in self.judges(case)
+        ]
 
     def _digest_expected(self, case: PlannedCase) -> str:
         """The digest of the expected value of a case, cached."""
-        key = id(case)
-        if key not in self._expected:
+        known = self._expected.get(id(case))
+        if known is None:
             if len(self._expected) > MOST_REMEMBERED:
                 self._expected.clear()
-            self._expected[key] = digest_bytes(canonical(case.expected))
-        return self._expected[key]
+            known = self._expected[id(case)] = digest_bytes(canonical(case.expected))
+        return known
 
 
 def _trial_digest(trial: str, result: Result) -> str:

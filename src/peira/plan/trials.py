@@ -179,11 +179,6 @@ class Layout:
         return in_order(self)
 
 
-def score_id(evaluator: str, takes: Sequence[str], facts: Mapping[str, str]) -> str:
-    """The id of a score: a digest of its evaluator and everything passed to it (`takes`, sorted)."""
-    return compose("score", evaluator, *[f"{name}={facts[name]}" for name in takes])
-
-
 # Reuse at baseline levels
 
 

@@ -45,12 +45,14 @@ class ResultReader:
         scored_by: Sequence[str] | None = None,
         layout: Layout | None = None,
         histories: TrialHistories | None = None,
+        brief: bool = False,
     ) -> None:
         """Prepare to read; `scored_by` names evaluators by digest, by default the manifest's own.
 
         `layout` is read from the manifest if it is not given. Without `histories`, the times and observations
-        of trials are not known.
+        of trials are not known. `brief` leaves out what no table needs: outputs, expected values, files.
         """
+        self._brief = brief
         self._layout: Layout = layout or layout_of(manifest, store.get)
         self._store, self._run, self._histories = store, run, histories
         self._labels = LevelLabels.kept(manifest.snapshot)
@@ -125,6 +127,25 @@ class ResultReader:
     ) -> TrialResult:
         """The trial at a place with its result and scores; queued if it has no task."""
         case, result = place.case, task.result if task else Result()
+        took = None if IMPORTED in result.about and not result.took else result.took
+        if self._brief:
+            return TrialResult(
+                id=id,
+                agent=place.condition.agent,
+                condition=self._labels.shown(place.condition.shown),
+                case_id=case.id,
+                cluster=case.cluster,
+                slice=case.slice,
+                repeat=place.repeat,
+                state=task.state if task else State.queued,
+                about=result.about,
+                found=found,
+                scores=scores,
+                metrics=result.metrics,
+                took=took,
+                input=case.input,
+                metadata=case.metadata,
+            )
         return TrialResult(
             id=id,
             agent=place.condition.agent,
@@ -141,7 +162,7 @@ class ResultReader:
             metrics=result.metrics,
             artifacts=result.artifacts,
             about=result.about,
-            took=None if IMPORTED in result.about and not result.took else result.took,
+            took=took,
             queued=result.queued,
             attempts=task.attempts if task else 0,
             reused=task is not None and task.run != self._run,
@@ -164,6 +185,8 @@ class ResultReader:
             lost = found is not None and found.state in FAILED
             return Score(name, State.blocked if lost else State.queued)
         result = task.result
+        if self._brief:
+            return Score(name, task.state, self._value(result))
         return Score(name, task.state, self._value(result), result.failure, result.took, result.metrics)
 
     def _value(self, result: Result) -> Json:

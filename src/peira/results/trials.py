@@ -49,6 +49,9 @@ def end_counts(states: Iterable[State]) -> dict[str, int]:
     return {word: found[word] for word in dict.fromkeys([*first, *sorted(found)])}
 
 
+PLAIN = frozenset({bool, int, float})
+"""The types of most scores."""
+
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 """An immutable empty mapping."""
 
@@ -272,6 +275,10 @@ def parts(score: Score) -> dict[str, float | str]:
 
     Numbers beyond the range that evaluators may return are left out as well.
     """
+    value = score.value
+    if score.state == State.succeeded and type(value) in PLAIN:
+        number = float(value)
+        return {score.name: number} if abs(number) < LARGEST else {}
     values = {
         name: value for name, value in named(score).items() if name == score.name or not is_reason(name)
     }

@@ -1,12 +1,19 @@
-"""Threads that pull: for agents and evaluators that are plain functions.
+"""Threads that take attempts from a desk: for agents and evaluators that are plain functions.
 
 A function that hangs cannot be stopped from outside. Its attempt is abandoned, a new thread takes its
 place, and the stuck one ends by itself if it ever comes back.
+
+Code that computes gains nothing from more threads than there are cores: they only compete for the interpreter
+lock. So there are few at first, and more are added while most are busy with attempts that are not short and
+the process uses little CPU time, because then they wait for something. On a machine that is busy with
+something else a process uses little CPU time, too; then the length of the attempts tells.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Awaitable, Iterator
 from typing import Any
 
@@ -14,26 +21,54 @@ from peira.core.contracts import Attempt, Desk
 
 BATCH = 128
 PAUSE = 0.05
+FIRST = max(2, os.cpu_count() or 1)
+"""The number of workers at the beginning."""
+FACTOR = 4
+"""How much the number of workers grows at a time."""
+SATURATED = 0.75
+"""The CPU seconds per second from which on more workers would only compete."""
+QUICK = 1000
+"""The number of attempts per second and worker from which on they hardly wait for anything."""
 
 
 class ThreadRunner:
+    """Executes attempts in up to as many threads as there are workers."""
+
     name = "threads"
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._workers: list[_Worker] = []
         self._desk: Desk | None = None
+        self._most = 0
+        self._looked = self._cpu = 0.0
+        self._ended = 0
 
     def start(self, desk: Desk, workers: int) -> None:
-        self._desk = desk
-        with self._lock:
-            for _ in range(workers):
-                self._add(desk)
+        """Start the first workers."""
+        self._desk, self._most = desk, workers
+        self._looked, self._cpu = time.monotonic(), time.process_time()
+        self._add(desk, min(workers, FIRST))
 
-    def _add(self, desk: Desk) -> None:
-        worker = _Worker(desk)
-        self._workers.append(worker)
-        worker.thread.start()
+    def _add(self, desk: Desk, n: int) -> None:
+        with self._lock:
+            for _ in range(n):
+                worker = _Worker(desk)
+                self._workers.append(worker)
+                worker.thread.start()
+
+    def grow(self) -> None:
+        """Start more workers if most are busy, and the process is not."""
+        if len(self._workers) >= self._most or self._desk is None:
+            return
+        since, cpu, ended = self._looked, self._cpu, self._ended
+        self._looked, self._cpu = time.monotonic(), time.process_time()
+        self._ended = sum(worker.ended for worker in self._workers)
+        now, seconds = len(self._workers), self._looked - since
+        idle = sum(not worker.busy for worker in self._workers)
+        waits = self._cpu - cpu < SATURATED * seconds and self._ended - ended < QUICK * seconds * now
+        if waits and idle <= now // FACTOR:
+            self._add(self._desk, min(self._most, now * FACTOR) - now)
 
     def abandon(self, attempt: Attempt) -> None:
         with self._lock:
@@ -41,7 +76,7 @@ class ThreadRunner:
             if stuck is None or self._desk is None:
                 return
             self._workers.remove(stuck)
-            self._add(self._desk)
+        self._add(self._desk, 1)
         self._desk.back(stuck.lose())
 
     def stop(self) -> None:
@@ -57,6 +92,8 @@ class _Worker:
         self._desk = desk
         self._lost = threading.Event()
         self._rest: list[Attempt] = []
+        self.busy = False
+        self.ended = 0
         self.current: Attempt | None = None
         self.thread = threading.Thread(target=self._serve, name="peira-worker", daemon=True)
 
@@ -67,7 +104,9 @@ class _Worker:
 
     def _serve(self) -> None:
         while not self._lost.is_set():
+            self.busy = False
             self._rest = self._desk.take(BATCH)
+            self.busy = True
             if not self._rest:
                 return
             self._rest.reverse()
@@ -96,6 +135,7 @@ class _Worker:
         else:
             self._desk.end(attempt, outcome, None)
         self.current = None
+        self.ended += 1
 
 
 def _completed(pending: Awaitable[Any]) -> Any:

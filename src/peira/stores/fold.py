@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from peira.core.codec import check_event
+from peira.core.codec import encode_event
 from peira.core.contracts import Op, Outcome
 from peira.core.log.events import AnyEvent, Record
 from peira.core.log.state import Call, Run, Task, advance, effect, touched, touched_calls
@@ -34,24 +34,28 @@ def touching(ops: Iterable[Op]) -> tuple[dict[str, None], dict[str, None]]:
     return tasks, calls
 
 
-def fold(view: RowView, ops: Sequence[Op], at: float) -> tuple[list[Record], list[Outcome]]:
-    """Apply each op to the view, whole or not at all; the records to keep and what became of each op. What
-    could not be read again is refused."""
+def fold(view: RowView, ops: Sequence[Op], at: float) -> tuple[list[Record], list[bytes], list[Outcome]]:
+    """Apply each op to the view, whole or not at all.
+
+    Returns the records to keep, their events as bytes, and what became of each op. An event that could not be
+    read again is refused.
+    """
     records: list[Record] = []
+    bodies: list[bytes] = []
     outcomes: list[Outcome] = []
     counters = {op.run: view.runs[op.run].next_seq if op.run in view.runs else 1 for op in ops}
     for op in ops:
         try:
-            for event in op.events:
-                check_event(event)
+            encoded = [encode_event(event) for event in op.events]
             records += _fold_one(view, op, counters[op.run], at)
+            bodies += encoded
             outcomes.append(None)
-            counters[op.run] += len(op.events)
+            counters[op.run] += len(encoded)
         except Fenced as refusal:
             outcomes.append(refusal)
     for run in {record.run for record in records}:
         advance(view, run, counters[run])
-    return records, outcomes
+    return records, bodies, outcomes
 
 
 def _fold_one(view: RowView, op: Op, seq: int, at: float) -> list[Record]:

@@ -40,7 +40,7 @@ class MemoryStore:
         with self._lock:
             for op in ops:
                 self._blobs.update((digest_bytes(data), data) for data in op.blobs)
-            records, outcomes = fold(self._rows, ops, self._clock.now())
+            records, _, outcomes = fold(self._rows, ops, self._clock.now())
             self._log += records
         done.set_result(outcomes)
         return done

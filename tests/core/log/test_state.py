@@ -205,7 +205,7 @@ def test_ops_are_all_or_nothing_and_replaying_what_was_accepted_gives_the_same_r
     opening = [Op(name, (event,)) for name, event, _ in OPENED]
     view, kept = RowView(), []
     for group in [[*opening, *ops]] if together else [[op] for op in [*opening, *ops]]:
-        records, outcomes = fold(view, group, 5.0)
+        records, _, outcomes = fold(view, group, 5.0)
         accepted = [op for op, refusal in zip(group, outcomes, strict=True) if refusal is None]
         assert [r.event for r in records] == [event for op in accepted for event in op.events]
         kept += records

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from peira.app.models import named
 from peira.core.models import Reply, Request
-from peira.errors import Unknown
+from peira.errors import Invalid, Unknown
 from peira.models import LocalModel
+from peira.spec.project import Project
 
 QUESTION = Request(
     messages=({"role": "user", "content": "What is the capital of France?"},),
@@ -89,3 +91,20 @@ def test_a_file_is_known_by_its_name_and_size(tmp_path: Path) -> None:
     weights.write_bytes(b"GGUF")
     model = LocalModel(str(weights))
     assert model.identity == {"provider": "local", "model": "some.gguf", "bytes": 4, "context": 4096}
+
+
+def test_no_more_calls_are_sent_than_its_server_answers_at_a_time(tmp_path: Path) -> None:
+    file = tmp_path / "some.gguf"
+    file.write_bytes(b"GGUF")
+    described = {
+        "plain": f"local:{file}",
+        "wide": {"model": f"local:{file}", "slots": 4},
+        "told": {"model": f"local:{file}", "limits": {"concurrency": 2}},
+        "served": "scripted:echo",
+    }
+    project = Project(models=described)
+    limits = {name: named(project, name).limits.concurrency for name in described}
+    assert limits == {"plain": 1, "wide": 4, "told": 2, "served": None}
+    assert LocalModel(str(file), slots=4).identity == LocalModel(str(file)).identity
+    with pytest.raises(Invalid, match="slots: must be a whole number above 0, not 0"):
+        LocalModel(str(file), slots=0)

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from peira.core.ids import Json, canonical
 from peira.core.log.events import State
@@ -102,18 +102,21 @@ class Group:
             if trial.state in LOST:
                 self.lost.append(trial.unit)
             return
-        self.units.add(trial.unit)
+        unit = trial.unit
+        self.units.add(unit)
         self.no_answer += bool(trial.no_answer)
         for score in trial.scores.values():
-            known = names.setdefault(score.name, {})
+            known = names.get(score.name)
+            if known is None:
+                known = names[score.name] = {}
             found = parts(score)
-            self.failed_scores[score.name] += score.state in FAILED
-            self.no_verdicts[score.name] += score.no_verdict is not None
             if not found:
-                self.lost_scores.setdefault(score.name, []).append(trial.unit)
+                self.failed_scores[score.name] += score.state in FAILED
+                self.no_verdicts[score.name] += score.no_verdict is not None
+                self.lost_scores.setdefault(score.name, []).append(unit)
             for name, value in found.items():
                 known[name] = None
-                sample = self._put(name, value, trial.unit)
+                sample = self._put(name, value, unit)
                 if across:
                     sample.across.append(key_of(label_of(trial, across)))
         if measure:
@@ -132,11 +135,10 @@ class Group:
 
     def _put(self, name: str, value: float | str, unit: Unit) -> Sample[float] | Sample[str]:
         """Append a value to the sample of numbers or of texts."""
-        sample: Sample[float] | Sample[str]
-        if isinstance(value, str):
-            sample = self.texts.setdefault(name, Sample())
-        else:
-            sample = self.numbers.setdefault(name, Sample())
+        samples: dict[str, Any] = self.texts if isinstance(value, str) else self.numbers
+        sample: Sample[float] | Sample[str] | None = samples.get(name)
+        if sample is None:
+            sample = samples[name] = Sample()
         sample.values.append(value)  # type: ignore[arg-type]
         sample.units.append(unit)
         return sample

@@ -97,10 +97,10 @@ def results_of(session: Session, store: AnyStore, run_id: str, latest: bool = Fa
 
     histories = analysis.trials.TrialHistories(session.reading)
 
-    def load() -> Iterator[TrialResult]:
+    def load(brief: bool = False) -> Iterator[TrialResult]:
         with session.reading() as opened:
             rows = opened if latest else analysis.snapshot.as_of(opened, run_id)
-            trials = analysis.reader.ResultReader(manifest, rows, run_id, histories=histories)
+            trials = analysis.reader.ResultReader(manifest, rows, run_id, histories=histories, brief=brief)
             # A trial that the stopping rule spared has no result, and is not lost.
             yield from (one for one in trials if one.state in TERMINAL) if spared else trials
 
@@ -120,6 +120,7 @@ def results_of(session: Session, store: AnyStore, run_id: str, latest: bool = Fa
         spent=run.spent,
         aims=Aims.of(manifest.snapshot),
         origin=origin,
+        brief=None if manifest.snapshot.get("anchors") else partial(load, brief=True),
         memory=table_cache_of(session, f"{run_id} latest" if latest else run_id, run.trials),
         look=run.look,
         background=partial(background_of, session, run, manifest, deviations),

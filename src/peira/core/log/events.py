@@ -197,13 +197,27 @@ class RunStarted(Event, frozen=True, tag="run.started", gc=False):
     incarnation: int
 
 
+class Unsuccessful(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The trials of a run that did not succeed, or a task of which did not: their indices in the plan.
+
+    `counts` are those of their tasks, by kind.
+    """
+
+    trials: tuple[int, ...]
+    counts: dict[str, int] = {}
+
+
 class RunFinished(Event, frozen=True, tag="run.finished", gc=False):
-    """The run ended, once; `counts` add up to the number of units of the source."""
+    """The run ended, once; `counts` add up to the number of units of the source.
+
+    `unsuccessful` is known if they are few: nothing else needs to be looked at when the plan is run again.
+    """
 
     status: Status
     counts: dict[str, int] = {}
     reason: str = ""
     spent: tuple[Spent, ...] = ()
+    unsuccessful: Unsuccessful | None = None
 
 
 class RunNoted(Event, frozen=True, tag="run.noted", gc=False):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from peira.core.log.events import NOTHING, Result, Spent, State, Status
+from peira.core.log.events import NOTHING, Result, Spent, State, Status, Unsuccessful
 from peira.core.looks import Look
 
 NO_RESULT = Result()
@@ -49,7 +49,7 @@ class Run(msgspec.Struct, frozen=True):
     `next_seq` is the number of its next event. `owner` and `incarnation` identify the process that executes
     it. `planned`, `started` and `finished` are times; `counts`, `reason` and `spent` are those of its end.
     `reopened` says that work which it counted as done must be done again; `look` is the latest look of its
-    stopping rule.
+    stopping rule; `unsuccessful` are its trials that did not succeed, if they are few.
     """
 
     id: str
@@ -74,6 +74,7 @@ class Run(msgspec.Struct, frozen=True):
     evaluation: str = ""
     look: Look | None = None
     name: str = ""
+    unsuccessful: Unsuccessful | None = None
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):

@@ -188,6 +188,7 @@ def _(event: ev.RunFinished, view: View, record: Record) -> None:
         reason=event.reason,
         spent=event.spent,
         finished=record.at,
+        unsuccessful=event.unsuccessful,
     )
 
 

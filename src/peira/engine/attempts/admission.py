@@ -1,12 +1,15 @@
 """Admission of tasks from a source to the scheduler (is the result stored already?), and their claims.
 
-A claim is durable before its attempt begins; a release is queued ahead of the next claim of its task.
+A claim is durable before its attempt begins; a release is queued ahead of the next claim of its task. Direct
+tasks (plain code that follows from an ended task) are looked up by the worker that takes them, begin without
+a claim, and are claimed in the commit of their end, or when they first use their channel.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 
 from peira.core.contracts import Attempt, Ended, Offer, Op, Source
 from peira.core.failpoints import reach
@@ -47,6 +50,15 @@ class Claims:
         reach("engine.after_claim")
         return [Attempt(entry.spec, entry.epoch, entry.offer.work, self._draw(entry)) for entry in entries]
 
+    def claim_direct(self, entries: Iterable[TaskEntry]) -> list[Op]:
+        """The ops that claim direct tasks which are under way and unclaimed; to be queued before others of
+        these tasks. The execution's lock is held."""
+        groups: dict[tuple[str, str], list[TaskEntry]] = {}
+        for entry in entries:
+            entry.claimed = True
+            groups.setdefault((entry.spec.kind, entry.spec.cls), []).append(entry)
+        return [Op(self._run, (self._claimed(*key, group),)) for key, group in groups.items()]
+
     def _draw(self, entry: TaskEntry) -> int:
         """How many draws failed before; a crash is no failure, and replays what it has."""
         return entry.attempts - entry.interruptions - 1 if self._policy.redraw else 0
@@ -58,11 +70,15 @@ class Claims:
 
     def release(self, attempts: Sequence[Attempt], entries: Sequence[TaskEntry]) -> None:
         """These will not begin, and were no attempts."""
-        tasks, epochs = zip(*(attempt.key for attempt in attempts), strict=True)
-        self._journal.queue([Op(self._run, (TasksReleased(tasks, epochs),))])
+        claimed = [a.key for a, entry in zip(attempts, entries, strict=True) if entry.claimed]
+        if claimed:
+            tasks, epochs = zip(*claimed, strict=True)
+            self._journal.queue([Op(self._run, (TasksReleased(tasks, epochs),))])
         for entry in entries:
             entry.tries -= 1
             entry.attempts -= 1
+            if not entry.claimed:
+                entry.epoch, entry.claimed = 0, True
 
 
 CHUNK = 1000
@@ -79,7 +95,10 @@ class Admission:
         self._source, self._scheduler, self._tally = source, scheduler, tally
         self._asking = False
         self._just_ended: dict[str, Ended] = {}
+        self._ended_lately: dict[str, Ended] = {}
+        self._groups_of_ends: deque[tuple[int, tuple[str, ...]]] = deque()
         self.offers: list[Offer] = []
+        self.direct: dict[str, deque[Offer]] = {}
         self.starved = False
         self._final = () if context.policy.retry_failed else (State.failed, State.exhausted)
 
@@ -102,7 +121,7 @@ class Admission:
 
     @property
     def busy(self) -> bool:
-        return self._asking or bool(self.offers)
+        return self._asking or bool(self.offers) or any(self.direct.values())
 
     def feed(self, lock: threading.Condition) -> bool:
         """Admit a chunk of what is offered; False if there is none, or somebody else is at it."""
@@ -119,9 +138,56 @@ class Admission:
         """A task has ended, here or before: what follows from it is offered."""
         if self._asking:
             self._just_ended[offer.spec.id] = ended
-        self.offers += self._source.follow(offer, ended)
+        for following in self._source.follow(offer, ended):
+            if following.direct:
+                cls = following.spec.cls
+                if cls not in self.direct:
+                    self.direct[cls] = deque()
+                self.direct[cls].append(following)
+            else:
+                self.offers.append(following)
         if self._hooks.listening and offer.spec.kind == self._source.unit:
             self._hooks.trial_ended(offer.spec.id, ended.state)
+
+    def remember(self, ends: Mapping[str, Ended]) -> None:
+        """Keep these ends of direct tasks, which were just queued, until they are durable: before that the
+        store does not know of them, and an equal task must find them here."""
+        while self._groups_of_ends and self._groups_of_ends[0][0] <= self._journal.durable:
+            for task in self._groups_of_ends.popleft()[1]:
+                self._ended_lately.pop(task, None)
+        if ends:
+            self._ended_lately.update(ends)
+            self._groups_of_ends.append((self._journal.added, tuple(ends)))
+
+    def start_direct(self, cls: str, n: int) -> list[TaskEntry]:
+        """Start up to `n` direct tasks of a class; `admit_direct` must look them up before they begin."""
+        waiting = self.direct.get(cls)
+        started: list[TaskEntry] = []
+        while waiting and len(started) < n:
+            offer = waiting.popleft()
+            if (ended := self._ended_lately.get(offer.spec.id)) is not None:
+                self._reuse(offer, ended)
+            elif self._scheduler.start_direct(entry := TaskEntry(offer, 1, 0, 1, 1, claimed=False)):
+                started.append(entry)
+        return started
+
+    def admit_direct(self, entries: Sequence[TaskEntry], lock: threading.Condition) -> list[Attempt]:
+        """Attempts at those of these tasks that the store does not know; the others are admitted like any.
+
+        Called without the lock. What ended before they were started is durable, or was found by
+        `start_direct`: the store need not be waited for.
+        """
+        known = self._store.find("task", [entry.spec.id for entry in entries])
+        if known:
+            with lock:
+                for entry in entries:
+                    if (row := known.get(entry.spec.id)) is not None:
+                        self._scheduler.withdraw(entry)
+                        for offer in (entry.offer, *entry.others):
+                            self._place(offer, row, {})
+                self.note_blocked()
+            entries = [entry for entry in entries if entry.spec.id not in known]
+        return [Attempt(entry.offer.spec, 1, entry.offer.work) for entry in entries]
 
     def _admit(self, offers: Sequence[Offer], lock: threading.Condition) -> None:
         self._asking = True
@@ -142,7 +208,6 @@ class Admission:
             else:
                 self._place(offer, known.get(offer.spec.id), needs)
         self.note_blocked()
-        lock.notify_all()
 
     def _take_over(self, offers: Sequence[Offer], known: dict[str, Task]) -> None:
         """Results recorded under a former identity become these tasks' own, if the store allows it."""

@@ -30,6 +30,8 @@ _opening = threading.Lock()  # of all: most attempts need none of their own
 
 class AttemptChannel:
     # Most attempts use none of these, and there are very many attempts.
+    used = False
+    """Whether anything was recorded or asked through here."""
     _folder: Path | None = None
     _open = True
     _ordinals: dict[str, int] | None = None
@@ -47,10 +49,16 @@ class AttemptChannel:
     artifacts: tuple[Artifact, ...] = ()
 
     def __init__(
-        self, context: RunContext, attempt: Attempt, ledger: Callable[[], model_calls.Ledger]
+        self,
+        context: RunContext,
+        attempt: Attempt,
+        ledger: Callable[[], model_calls.Ledger],
+        claim: Callable[[str], None] | None = None,
     ) -> None:
-        """`ledger` gives the run's ledger, once a call is made."""
+        """`ledger` gives the run's ledger, once a call is made; `claim` claims a direct task, durably, before
+        anything is recorded through here."""
         self._context, self._attempt, self._open_ledger = context, attempt, ledger
+        self._claim = claim
 
     def recall(self, key: str) -> bytes | None:
         self._check()
@@ -70,7 +78,7 @@ class AttemptChannel:
         return done
 
     def call(self, model: str, request: Request, key: str) -> Future[Reply]:
-        self._check()
+        self._check_claimed()
         asked_so_far = self._asked if self._asked is not None else self._first()
         work, body = self._attempt.work, canonical(msgspec.to_builtins(request))
         content = digest_bytes(body)
@@ -191,6 +199,8 @@ class AttemptChannel:
         sent keeps them until it is answered.
         """
         self._open = False
+        if not (self.used or self._folder):
+            return
         left: list[Future[Reply]] = []
         for reply in list(self._asked or ()):
             with suppress(InvalidStateError):  # it has just come
@@ -205,12 +215,20 @@ class AttemptChannel:
         if not self._open:
             raise Abandoned("this attempt was abandoned: it may do nothing more")
 
-    def _add(self, event: AnyEvent, blobs: tuple[bytes, ...] = ()) -> None:
+    def _check_claimed(self) -> None:
+        """As `_check`, for what leaves a trace: a direct task is claimed now."""
         self._check()
+        self.used = True
+        if self._claim is not None:
+            self._claim(self._attempt.spec.id)
+            self._claim = None
+
+    def _add(self, event: AnyEvent, blobs: tuple[bytes, ...] = ()) -> None:
+        self._check_claimed()
         self._context.journal.add([Op(self._context.run, (event,), blobs)])
 
     def _write(self, event: AnyEvent, blobs: tuple[bytes, ...]) -> Future[list[Outcome]]:
-        self._check()
+        self._check_claimed()
         return self._context.journal.send([Op(self._context.run, (event,), blobs)])
 
 

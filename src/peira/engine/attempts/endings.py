@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import traceback
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +14,7 @@ from peira.core.contracts import Attempt, Ended, Op
 from peira.core.ids import canonical, normalise
 from peira.core.log.events import NOTHING, Failure, Result, State, TaskFinished, TaskRetried
 from peira.core.models import output_of
-from peira.engine.attempts.admission import Admission
+from peira.engine.attempts.admission import Admission, Claims
 from peira.engine.attempts.channel import AttemptChannel
 from peira.engine.context import RunContext
 from peira.engine.journal import payload
@@ -59,7 +58,8 @@ def ended(
     A retry does not help if the outcome was refused, or if the attempt used only replayed answers and
     `redraw` is off.
     """
-    channel.settle()
+    if channel.used:
+        channel.settle()
     if problem is None:
         try:
             return (*_succeeded(channel, took, outcome, limit, waited), False)
@@ -104,6 +104,8 @@ def _result(
     waited: float,
 ) -> Result:
     """The result record of an attempt, with everything it reported."""
+    if not (channel.used or why or waited):
+        return Result(round(took, 6), output, blob)
     metrics, about = dict(channel.metrics), dict(channel.about)
     queued = channel.queued if channel.calls_model else 0.0
     own, queued = round(max(0.0, took - queued), 6), round(waited + queued, 6)
@@ -136,8 +138,7 @@ class Abandoner(Protocol):
     def abandon(self, attempt: Attempt) -> None: ...
 
 
-@dataclass(slots=True)
-class ActiveAttempt:
+class ActiveAttempt(msgspec.Struct):
     """An attempt under way, the desk that can abandon it, and, once over, how it ended.
 
     `waited` are the seconds that earlier attempts at it waited in peira until this one began.
@@ -157,11 +158,17 @@ class Settlement:
     """Settles ended attempts: schedules a retry, or records the task's end."""
 
     def __init__(
-        self, context: RunContext, scheduler: Scheduler, admission: Admission, tally: TaskCounts
+        self,
+        context: RunContext,
+        scheduler: Scheduler,
+        admission: Admission,
+        claims: Claims,
+        tally: TaskCounts,
     ) -> None:
         self._run, self._journal, self._policy = context.run, context.journal, context.policy
         self._clock, self._hooks = context.clock, context.hooks
         self._scheduler, self._admission, self._tally = scheduler, admission, tally
+        self._claims = claims
         self._ends: deque[ActiveAttempt] = deque()
 
     def add(self, ended: ActiveAttempt) -> int:
@@ -172,18 +179,28 @@ class Settlement:
     def settle(self, stopping: bool) -> bool:
         """Settle all queued ends; False if there are none. The execution's lock is held.
 
-        When `stopping`, nothing is retried.
+        When `stopping`, nothing is retried. Direct tasks that are unclaimed are claimed in the same commit.
         """
-        ops = []
-        while self._ends:
-            one = self._ends.popleft()
-            entry = self._scheduler.started[one.attempt.spec.id]
+        ops: list[Op] = []
+        unclaimed: list[TaskEntry] = []
+        direct: list[ActiveAttempt] = []
+        ends, started = self._ends, self._scheduler.started
+        while ends:
+            one = ends.popleft()
+            entry = started[one.attempt.spec.id]
             if self._hooks.listening:
                 self._hooks.attempt_ended(one.attempt, one.ended.state)
-            again = one.retry and not stopping and self._may_try_again(entry, one.ended)
-            ops.append(self._again(entry, one) if again else self._final(entry, one))
+            if not entry.claimed:
+                unclaimed.append(entry)
+            if one.retry and not stopping and self._may_try_again(entry, one.ended):
+                ops.append(self._again(entry, one))
+            else:
+                ops.append(self._final(entry, one))
+                if entry.offer.direct:
+                    direct.append(one)
         if ops:
-            self._journal.queue(ops)
+            self._journal.queue([*self._claims.claim_direct(unclaimed), *ops])
+            self._admission.remember({one.attempt.spec.id: one.ended for one in direct})
             self._admission.note_blocked()
         return bool(ops)
 
@@ -201,8 +218,10 @@ class Settlement:
         """End the task for all its offers; returns the op that records it."""
         spec, end = entry.spec, one.ended
         self._tally.add(spec.kind, end.state)
-        self._tally.add(spec.kind, shared(end.state), len(entry.others))
         self._scheduler.end(spec.id, end.state)
-        for offer in (entry.offer, *entry.others):
-            self._admission.ended(offer, end)
+        self._admission.ended(entry.offer, end)
+        if entry.others:
+            self._tally.add(spec.kind, shared(end.state), len(entry.others))
+            for offer in entry.others:
+                self._admission.ended(offer, end)
         return Op(self._run, (TaskFinished(spec.id, entry.epoch, end.state, end.result),), one.blobs)

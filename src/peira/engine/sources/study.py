@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -9,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from peira.core.contracts import Ended, Offer, Store
-from peira.core.log.events import State, TaskSpec
+from peira.core.log.events import State, TaskSpec, Unsuccessful
 from peira.engine.stages import EVALUATE as EVALUATE
 from peira.engine.stages import GENERATE as GENERATE
 from peira.engine.stages import STAGES as STAGES
@@ -18,6 +19,9 @@ from peira.engine.stages import EvaluateWork, GenerateWork, StoredOutput, Transf
 from peira.plan.expansion import Plan, transform_digest
 from peira.plan.score_ids import ScoreIds
 from peira.plan.trials import Baselines, Place
+
+MOST_UNSUCCESSFUL = 1000
+"""The number of unsuccessful trials above which they are not remembered one by one."""
 
 
 def trial_of(offer: Offer) -> str:
@@ -41,11 +45,14 @@ class StudySource:
         store: Store,
         stages: Sequence[str] = STAGES,
         resources: Mapping[str, Any] = MappingProxyType({}),
-        done: bool = False,
+        only: Sequence[int] | None = None,
+        direct: bool = True,
     ) -> None:
-        """`done` means that all results are recorded: there will be no tasks."""
+        """`only` are the indices of the trials that may be unfinished; all others are recorded. `direct` lets
+        plain code that follows from an output be executed without a claim of its own."""
         self._plan, self._store, self._stages, self._resources = plan, store, stages, resources
-        self._order = iter(plan.layout.in_run_order())
+        self._order = iter(plan.layout.in_run_order() if only is None else only)
+        self._unsuccessful: dict[int, dict[str, int]] | None = {}
         self._baselines = Baselines(plan.study.factors, plan.layout)
         self._at_hand: dict[str, Place] = {}
         takes = {digest: evaluator.takes for digest, evaluator in plan.evaluators.items()}
@@ -53,7 +60,9 @@ class StudySource:
         # One class for all agents: a mixture runs where blocking is allowed.
         self._cls = class_of(GENERATE, all(agent.asynchronous for agent in plan.agents.values()))
         self._classes = {d: class_of(EVALUATE, e.asynchronous) for d, e in plan.evaluators.items()}
-        self.closed = done
+        self._direct = {d: direct and not e.asynchronous for d, e in plan.evaluators.items()}
+        self._direct_answers = direct and TRANSFORM in stages
+        self.closed = only is not None and not only
 
     @property
     def size(self) -> int:
@@ -87,6 +96,8 @@ class StudySource:
 
     def follow(self, offer: Offer, ended: Ended) -> list[Offer]:
         """The follow-up tasks of an ended task: a transform, or the scores."""
+        if ended.state is not State.succeeded:
+            self._note_unsuccessful(offer)
         if isinstance(work := offer.work, TransformWork):
             found = ended.state is State.succeeded
             return self._scores(work.place, work.trial, work.output, self._output(ended)) if found else []
@@ -98,6 +109,34 @@ class StudySource:
             return self._scores(place, offer.spec.id, output, output)
         return self._answer(place, offer.spec.id, output)
 
+    def _note_unsuccessful(self, offer: Offer) -> None:
+        """Remember the trial of a task that did not succeed, and how many tasks the trial has."""
+        if self._unsuccessful is None:
+            return
+        work, counts = offer.work, {GENERATE: 1}
+        if isinstance(work, (TransformWork, EvaluateWork)):
+            place: Place | None = work.place
+            counts |= {TRANSFORM: 1} if self._plan.transform else {}
+        else:
+            place = self._at_hand.get(offer.spec.id)
+        if place is None:
+            return
+        if isinstance(work, EvaluateWork):
+            counts[EVALUATE] = len(self._judging.judges(place.case))
+        self._unsuccessful[place.number] = counts
+        if len(self._unsuccessful) > MOST_UNSUCCESSFUL:
+            self._unsuccessful = None
+
+    @property
+    def unsuccessful(self) -> Unsuccessful | None:
+        """The trials that did not succeed so far, or a task of which did not; None if they are many."""
+        if self._unsuccessful is None:
+            return None
+        counts: Counter[str] = Counter()
+        for one in self._unsuccessful.values():
+            counts.update(one)
+        return Unsuccessful(tuple(sorted(self._unsuccessful)), dict(counts))
+
     def _output(self, ended: Ended) -> StoredOutput:
         """The output of an ended task."""
         return StoredOutput(ended, self._store)
@@ -108,7 +147,8 @@ class StudySource:
         if transform is None or not {TRANSFORM, EVALUATE}.intersection(self._stages):
             return []
         spec = TaskSpec(self._judging.answer(output.result), TRANSFORM, TRANSFORM)
-        return [Offer(spec, TransformWork(transform, place, trial, output))]
+        work = TransformWork(transform, place, trial, output)
+        return [Offer(spec, work, direct=self._direct_answers)]
 
     def _scores(self, place: Place, trial: str, output: StoredOutput, answer: StoredOutput) -> list[Offer]:
         """The offers of all scores of an answer."""
@@ -119,6 +159,7 @@ class StudySource:
             Offer(
                 TaskSpec(score, EVALUATE, self._classes[evaluator]),
                 EvaluateWork(self._plan.evaluators[evaluator], place, trial, output, answer, scope),
+                direct=self._direct[evaluator],
             )
             for evaluator, score in self._judging.scores(place, trial, output.result, answer.result)
         ]

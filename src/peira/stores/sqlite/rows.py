@@ -18,6 +18,7 @@ from peira.core.log.events import (
     Spent,
     State,
     Status,
+    Unsuccessful,
 )
 from peira.core.log.state import NO_RESULT, Call, Run, Task, touched_calls
 from peira.core.looks import Look
@@ -70,6 +71,7 @@ class RunRest(msgspec.Struct, omit_defaults=True):
     reopened: bool = False
     evaluation: str = ""
     look: Look | None = None
+    unsuccessful: Unsuccessful | None = None
 
 
 class CallRest(msgspec.Struct, omit_defaults=True, array_like=True):
@@ -173,6 +175,10 @@ def unreadable_task(row: tuple[Any, ...], problem: StoreDamaged) -> Task:
 
 
 def _task_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Task:
+    result = decode_result(row[14]) if row[14] else NO_RESULT
+    if row[13] is row[12] is row[8] is row[9] is row[10] is None:  # as most are
+        plain = row[1].hex(), row[2], row[3], STATES[row[4]], row[5], row[6] or "", row[7]
+        return Task(*plain, run=run_id(row[11]), result=result)
     rest = _task_rest.decode(row[13]) if row[13] else NO_REST
     return Task(
         row[1].hex(),
@@ -192,7 +198,7 @@ def _task_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Task:
         rest.payload,
         run_id(row[11]),
         row[12].hex() if row[12] else "",
-        decode_result(row[14]) if row[14] else NO_RESULT,
+        result,
         rest.lent,
     )
 

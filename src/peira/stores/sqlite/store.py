@@ -312,7 +312,7 @@ class SqliteStore:
     def find(self, kind: Literal["task", "call", "run"], keys: Sequence[str]) -> dict[str, Any]:
         with self._reading():
             if kind == "task":
-                return {task.id: task for _, task in reads.tasks(self._reader, keys, looking=True)}
+                return reads.tasks_by_id(self._reader, keys)
             if kind == "run":
                 return {run.id: run for _, run in reads.runs(self._reader, keys, looking=True)}
             return {call.key: call for _, call in reads.calls(self._reader, keys)}

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import apsw
 
 from peira.core.clock import Clock
-from peira.core.codec import encode, pack
+from peira.core.codec import pack
 from peira.core.contracts import Op, Outcome
 from peira.core.failpoints import reach
 from peira.core.ids import digest_bytes
@@ -128,8 +128,8 @@ class Writer:
         tasks, calls = touching(ops)
         self._load(ops, tasks, calls)
         reach("store.before_fold")
-        records, outcomes = fold(self._rows, ops, self._clock.now())
-        rows = self._changed(ops, records, tasks)
+        records, bodies, outcomes = fold(self._rows, ops, self._clock.now())
+        rows = self._changed(ops, records, bodies, tasks)
         self._check_file()
         statements.write(self._db, self._incarnation, rows, lambda: reach("store.before_commit"))
         self._mark(self._next["event"] - 1)
@@ -148,7 +148,7 @@ class Writer:
             self._rows.runs[run.id], self._run_n[run.id] = run, n
 
     def _changed(
-        self, ops: Sequence[Op], records: list[Record], touches: Iterable[str]
+        self, ops: Sequence[Op], records: list[Record], bodies: list[bytes], touches: Iterable[str]
     ) -> dict[UpsertTarget, Sequence[Row]]:
         """The rows that these records leave, by where they belong."""
         rows = self._rows
@@ -163,7 +163,7 @@ class Writer:
             TAGS: sorted(tags),
             **self._tasks(touches),
             CALLS: call_rows(records, rows.calls, self._run_n, self._call_number),
-            EVENTS: self._events(records),
+            EVENTS: self._events(records, bodies),
         }
 
     def _blob(self, data: bytes) -> Row:
@@ -204,13 +204,13 @@ class Writer:
         self._run_n[run] = number
         return number
 
-    def _events(self, records: list[Record]) -> list[Row]:
+    def _events(self, records: list[Record], bodies: list[bytes]) -> list[Row]:
         first = self._next["event"]
         self._next["event"] = first + len(records)
         runs = self._run_n
         return [
-            (place(runs[record.run], record.seq), n, record.at, encode(record.event))
-            for n, record in enumerate(records, first)
+            (place(runs[record.run], record.seq), n, record.at, body)
+            for n, (record, body) in enumerate(zip(records, bodies, strict=True), first)
         ]
 
     def _acknowledge(

@@ -1,0 +1,42 @@
+"""A run so large that everything must be streamed: plan, run, run again, first table, show, export."""
+
+from __future__ import annotations
+
+from figures import Section, data, memory, middle, times
+from workers import Bench, Failed, Row, Work, say
+
+FACTOR = 50
+"""The trials of one run are multiplied by this: a million by default."""
+STEPS = ("plan", "run", "table", "show", "again", "one failed", "again, one failed", "csv")
+
+
+def large(bench: Bench) -> Section:
+    """Once at `--trials` and once at 50 times as many, each step in a process of its own."""
+    rows: dict[str, list[Row]] = {}
+    failed: list[str] = []
+    for n in (bench.trials, bench.trials * FACTOR):
+        folder = bench.scratch / f"large-{n}" / "work"
+        for step in STEPS:
+            label = f"{step}, {n:,}"
+            say(f"large: {label}")
+            try:
+                row = Work(label, "work_large.py", n, ("--step", step)).once(folder)
+            except Failed as failure:
+                failed.append(str(failure))
+            else:
+                rows[label] = [row]
+    lines = []
+    for label, kept in rows.items():
+        small = rows.get(f"{label.rsplit(', ', 1)[0].removesuffix(',')}, {bench.trials:,}")
+        each, cpu = kept[0].seconds / kept[0].n, kept[0].cpu_seconds / kept[0].n
+        slower = each / (small[0].seconds / small[0].n) if small else None
+        figures = f"{kept[0].seconds:.2f}", f"{kept[0].cpu_seconds:.2f}", f"{cpu * 1e6:.1f}"
+        lines.append((label, *figures, f"{middle(kept, memory):,.0f}", times(slower)))
+    return Section(
+        "large: each step once, in a process of its own",
+        ("", "seconds", "CPU s", "CPU µs/trial", "peak MB", "time per trial / smaller"),
+        lines,
+        data(rows, {}),
+        ["peak MB includes the study's own cases, which are built before the step is measured"],
+        failed,
+    )

@@ -1,0 +1,70 @@
+"""One step with a very large run: a no-op agent, `exact`, a SQLite store that all steps share."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from meter import arguments, measure, texts
+
+import peira
+
+
+def echo(case: peira.Case) -> object:
+    return case.input
+
+
+def echo_but_one(case: peira.Case) -> object:
+    if case.input == "question 0000007":
+        raise OSError("not this one")
+    return case.input
+
+
+def large_study(n: int, agent: Any) -> Any:
+    """The study of `n` cases."""
+    cases = [peira.Case(text, expected=text) for text in texts(n)]
+    return peira.study(cases=cases, evaluators=[peira.exact()], name=agent.__name__)(agent)
+
+
+def run(n: int, agent: Any, store: Path) -> Any:
+    work = large_study(n, agent)
+    policy = {"retries": 0}
+    return lambda: peira.run(work, store=store, progress=False, parallel=16, policy=policy)
+
+
+def opened(folder: Path) -> Any:
+    return peira.open(folder / "store.db").results()
+
+
+def main() -> None:
+    parser = arguments()
+    parser.add_argument("--step", required=True)
+    args = parser.parse_args()
+    store, failing = args.folder / "store.db", args.folder / "failing.db"
+    start = time.perf_counter()
+    steps: dict[str, Any] = {
+        "plan": lambda: (lambda work: lambda: str(peira.plan(work)))(large_study(args.n, echo)),
+        "run": lambda: run(args.n, echo, store),
+        "again": lambda: run(args.n, echo, store),
+        "table": lambda: lambda: str(opened(args.folder).table()),
+        "show": lambda: lambda: str(opened(args.folder)),
+        "one failed": lambda: run(args.n, echo_but_one, failing),
+        "again, one failed": lambda: run(args.n, echo_but_one, failing),
+        "csv": lambda: lambda: opened(args.folder).to_csv(args.folder / "all.csv"),
+    }
+    step = steps[args.step]()
+    built = time.perf_counter() - start
+    row, found = measure(args.n, args.folder, step)
+    if args.step == "run" and not found.ok:
+        raise SystemExit("not every trial succeeded")
+    if args.step == "again, one failed" and found.counts["failed"] != 1:
+        raise SystemExit(f"one trial should have failed: {dict(found.counts)}")
+    print(json.dumps({"name": args.step, "version": version("peira"), **row, "build_seconds": built}))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
