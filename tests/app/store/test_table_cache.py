@@ -90,6 +90,7 @@ class Counting:
             counts=self.plain.counts,
             notes=self.plain.notes,
             memory=RunTableCache(store, run),
+            conditions=self.plain._conditions,
         )
 
     def _load(self) -> Any:
