@@ -10,11 +10,12 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import pytest
 
 from peira.data.outputs import RecordedOutput, outputs_of
-from peira.data.outputs.record import ABSENT
+from peira.data.outputs.record import ABSENT, score_of
 from peira.errors import Invalid
 from peira.spec.data_files import Problems
 
-LOG = Path(__file__).parent / "recorded" / "capitals.eval"
+RECORDED = Path(__file__).parent / "recorded"
+LOG = RECORDED / "capitals.eval"
 
 
 def read(source: Any, **wishes: Any) -> list[RecordedOutput]:
@@ -211,10 +212,12 @@ def test_samples_of_the_harness(tmp_path: Path) -> None:
     assert [(one.case, one.repeat, one.output) for one in found] == [
         ("4", 0, "it is 18"),
         ("4", 1, "it is 19"),
-    ] * 2
+    ]
     assert (found[0].input, found[0].expected, found[0].slice) == ("Q: q\nA:", "18", "gsm8k")
     assert found[0].facts == {"task": "gsm8k", "model": "org/model"}
-    assert found[0].metrics == {"lm_eval.exact_match": 0.0}
+    scores = {"lm_eval.exact_match.strict-match": 0.0, "lm_eval.exact_match.flexible-extract": 1.0}
+    assert found[0].scores == found[0].metrics == scores
+    assert {tuple(score) for score in found[1].scores.values()} == {("no_verdict",)}  # scored with the first
 
 
 def test_a_choice_is_the_likeliest(tmp_path: Path) -> None:
@@ -253,3 +256,162 @@ def test_parquet(tmp_path: Path) -> None:
         ("a", {"size": 1}),
         ("b", {"size": 2}),
     ]
+
+
+def test_all_of_a_harness_run_is_kept() -> None:
+    """Made by the harness itself (recorded/make.py): two filters, choices and perplexity."""
+    folder = RECORDED / "lm_eval" / "org__scripted"
+    sums, which, prose = (
+        read(next(folder.glob(f"samples_{task}_*.jsonl"))) for task in ("sums", "which", "prose")
+    )
+    by_filter = {"lm_eval.exact_match.strict-match": 0.0, "lm_eval.exact_match.flexible-extract": 1.0}
+    assert [one.scores for one in sums] == [by_filter, dict.fromkeys(by_filter, 1.0)]
+    assert (sums[0].output, sums[0].expected, sums[0].input) == ("It is 3.", "3", "Question: 1 + 2?\nAnswer:")
+    assert sums[0].metadata == {"question": "1 + 2?", "answer": "3"}
+    assert (sums[0].about, sums[0].slice) == ({"served": "org/scripted"}, "sums")
+    rows = json.loads(sums[0].attached["lm_eval.json"])
+    assert [(row["filter"], row["filtered_resps"]) for row in rows] == [
+        ("strict-match", ["[invalid]"]),
+        ("flexible-extract", ["3"]),
+    ]
+    assert (which[0].output, which[0].metadata["choices"]) == ("0", ["ice", "steam"])
+    assert which[0].metrics["loglikelihood.1"] == -3.0
+    assert which[0].scores == {"lm_eval.acc": 1, "lm_eval.acc_norm": 0}
+    assert prose[0].scores["lm_eval.word_perplexity"] == pytest.approx(2.718281828**2)
+    assert prose[0].metrics["lm_eval.word_perplexity.loglikelihood"] == -8
+    assert prose[0].metrics["lm_eval.bits_per_byte.units"] == 17
+
+
+@pytest.mark.parametrize("name", ["sums.eval", "sums.json"])
+def test_all_of_a_log_of_inspect_is_kept(name: str) -> None:
+    """Made by Inspect itself (recorded/make.py), in both formats; one score in it is NaN."""
+    found = {one.case: one for one in read(RECORDED / name)}
+    one = found["plain"]
+    assert one.scores == {
+        "inspect.match": {"value": 1.0, "reason": "The sum is 3."},
+        "inspect.verdict": {"value": 1.0, "reason": "says 3"},
+        "inspect.parts": {"short": 1, "polite": 0.5},
+        "inspect.label": {"value": "friendly"},
+        "inspect.several": {"0": 1, "1": 0, "2": 1},
+    }
+    assert found["unscored"].scores["inspect.verdict"] == {"no_verdict": "the judge did not answer"}
+    assert found["unscored"].output == "The sum is 3."
+    assert one.about == {"served": "mockllm/model", "finish": "max_tokens"}
+    assert (
+        one.metrics
+        | {
+            "calls": 2,
+            "input_tokens": 16,
+            "output_tokens": 7,
+            "cached_tokens": 4,
+            "written_tokens": 2,
+            "reasoning_tokens": 3,
+            "tool_calls": 1,
+            "tool_calls.add": 1,
+        }
+        == one.metrics
+    )
+    assert found["choice"].metadata == {"choices": ["2", "3"]}
+    sample = json.loads(one.attached["inspect.json"])
+    assert [message["role"] for message in sample["messages"]] == ["user", "assistant", "tool", "assistant"]
+    assert sample["messages"][3]["content"][0]["reasoning"] == "one and two are three"
+    broken = found["broken"]
+    assert broken.error == "RuntimeError('the tool is broken')"
+    assert "in solve" in broken.trace
+    assert one.offers == {"inspect.match": "numeric"}
+
+
+def test_results_of_promptfoo() -> None:
+    """Made by promptfoo itself (recorded/make.py): a failed assertion is a score, an error is a failure."""
+    found = read(RECORDED / "promptfoo.json")
+    assert len(found) == 24
+    one = next(one for one in found if one.case == "france")
+    assert (one.input, one.output) == ({"country": "France"}, "Paris")
+    assert one.facts == {"provider": "small", "prompt": "Capital of {{country}}?"}
+    assert one.scores["promptfoo.pass"]["value"] is False
+    assert one.scores["promptfoo.says"] == 0
+    assert one.scores["promptfoo.equals"] == {"value": 1, "reason": "Assertion passed"}
+    assert (one.metrics["cost"], one.metrics["input_tokens"]) == (0.001, 9)
+    assert one.about["finish"] == "stop"
+    assert sum(one.error == "no route" for one in found) == 8
+    assert json.loads(one.attached["promptfoo.json"])["testIdx"] == 0
+
+
+def test_results_of_deepeval() -> None:
+    """Made by DeepEval itself (recorded/make.py); a metric that failed is no verdict."""
+    france, peru = read(RECORDED / "deepeval.json")
+    assert (france.case, france.input, france.output, france.expected) == (
+        "france",
+        "Capital of France?",
+        "Paris",
+        "Paris",
+    )
+    assert peru.scores == {
+        "deepeval.Short": {"value": 0.25, "passed": False, "reason": "22 characters"},
+        "deepeval.Broken": {"no_verdict": "the judge timed out"},
+    }
+    assert peru.metadata == {"retrieval_context": ["Lima is the capital of Peru."]}
+    assert (peru.took, peru.metrics["cost"], peru.metrics["tool_calls.search"]) == (1.5, 0.002, 1)
+    assert peru.facts == {"model": "scripted", "temperature": "0"}
+
+
+def test_logs_of_openai_evals(tmp_path: Path) -> None:
+    """Lines as its `LocalRecorder` writes them."""
+
+    def event(sample: str, kind: str, data: Any) -> dict[str, Any]:
+        return {
+            "run_id": "r",
+            "event_id": 0,
+            "sample_id": sample,
+            "type": kind,
+            "data": data,
+            "created_by": "",
+        }
+
+    prompt = [{"role": "user", "content": "Capital of France?"}]
+    usage = {"prompt_tokens": 4, "completion_tokens": 1}
+    lines = [
+        {"spec": {"completion_fns": ["gpt-4"], "eval_name": "capitals.dev.v0", "base_eval": "capitals"}},
+        event("capitals.dev.0", "sampling", {"prompt": prompt, "sampled": ["Paris"], "usage": usage}),
+        event("capitals.dev.1", "error", {"type": "Timeout", "message": "too slow"}),
+        event("capitals.dev.0", "match", {"correct": True, "expected": "Paris", "picked": "Paris"}),
+        event("capitals.dev.0", "metrics", {"accuracy": 1.0}),
+        {"final_report": {"accuracy": 1.0}, "run_id": "r"},
+    ]
+    path = tmp_path / "230101_gpt-4_capitals.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    right, late = read(path)
+    assert (right.case, right.input, right.output, right.expected) == (
+        "capitals.dev.0",
+        prompt,
+        "Paris",
+        "Paris",
+    )
+    assert right.scores == {"openai_evals.match": True, "openai_evals.accuracy": 1}
+    assert right.facts == {"task": "capitals", "model": "gpt-4"}
+    assert (right.metrics["input_tokens"], right.metrics["output_tokens"]) == (4, 1)
+    assert (late.error, late.output) == ("too slow", ABSENT)
+
+
+def test_a_wide_table_has_a_column_of_outputs_for_each_level(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text("question,expected,gpt,claude\nq1,a,A,B\nq2,b,C,\n")
+    found = read(path, fields={"input": "question"}, wide={"model": ["gpt", "claude"]})
+    assert [(one.input, one.condition, one.output) for one in found] == [
+        ("q1", {"model": "gpt"}, "A"),
+        ("q1", {"model": "claude"}, "B"),
+        ("q2", {"model": "gpt"}, "C"),
+    ]
+    assert len(refused(path, fields={"input": "question"}, wide={"model": ["gtp"]})) == 2
+
+
+def test_scores_of_other_tools() -> None:
+    assert score_of(float("nan")) == {"no_verdict": "it was not scored"}
+    assert score_of(None, "no idea") == {"no_verdict": "no idea"}
+    assert score_of({"a": float("nan"), "b": 1}) == {"b": 1}
+    assert score_of([True, "x"]) == {"0": True, "1": "x"}
+    assert score_of(0.5, "") == {"value": 0.5}
+    assert score_of({"no_verdict": 1, "x": {"deep": float("inf")}}) == {
+        "no_verdict_": 1,
+        "x": '{"deep": "inf"}',
+    }

@@ -30,6 +30,7 @@ from peira.evaluators import (
     from_function,
     fuzzy,
     gated,
+    imported,
     includes,
     json_schema,
     latency,
@@ -291,6 +292,12 @@ class TestToolCalls(Suite):
 class TestReported(Suite):
     made = staticmethod(lambda: reported("steps"))
     judged: ClassVar = [(TRIAL, 4.0)]
+    bounds = None
+
+
+class TestImported(Suite):
+    made = staticmethod(lambda: imported("inspect.match"))
+    judged: ClassVar = [(TRIAL, {"no_verdict": "no score inspect.match was imported for this trial"})]
     bounds = None
 
 

@@ -13,10 +13,11 @@ import msgspec
 
 from peira.core.contracts import Op, RunQuery, Store
 from peira.core.failpoints import reach
-from peira.core.ids import Json, canonical, compose, short
+from peira.core.ids import Json, canonical, compose, digest_bytes, short
 from peira.core.log.events import (
     NOTHING,
     TERMINAL,
+    Artifact,
     Failure,
     Result,
     RunFinished,
@@ -80,22 +81,34 @@ class Circumstances(msgspec.Struct, frozen=True):
     took: float = 0.0
     metrics: Mapping[str, float] = {}
     about: Mapping[str, str] = {}
+    attached: Mapping[str, bytes] = {}
+    """Files (JSON) to keep with the result, by name."""
 
     def result(self, output: msgspec.Raw = NOTHING, blob: str = "", failure: Failure | None = None) -> Result:
         """The result record for a value (inline or blob) or a failure."""
         about = {**self.about, IMPORTED: str(self.origin)}
-        return Result(round(self.took, 6), output, blob, failure, dict(self.metrics), about=about)
+        artifacts = tuple(
+            Artifact(name, digest_bytes(data), len(data), "application/json")
+            for name, data in self.attached.items()
+        )
+        return Result(round(self.took, 6), output, blob, failure, dict(self.metrics), artifacts, about)
+
+    @property
+    def blobs(self) -> tuple[bytes, ...]:
+        """The content of the attached files."""
+        return tuple(self.attached.values())
 
 
 def succeeded(where: tuple[str, int], task: str, value: Json, circumstances: Circumstances) -> Incoming:
     """An imported success; `value` must be normalised already."""
     output, blob, blobs = payload(canonical(value), INLINE)
-    return Incoming(where, task, State.succeeded, circumstances.result(output, blob), blobs)
+    kept = (*blobs, *circumstances.blobs)
+    return Incoming(where, task, State.succeeded, circumstances.result(output, blob), kept)
 
 
 def failed(where: tuple[str, int], task: str, failure: Failure, circumstances: Circumstances) -> Incoming:
     """An imported failure."""
-    return Incoming(where, task, State.failed, circumstances.result(failure=failure))
+    return Incoming(where, task, State.failed, circumstances.result(failure=failure), circumstances.blobs)
 
 
 def grouped(incoming: Iterable[Incoming]) -> Iterator[list[Incoming]]:

@@ -16,6 +16,7 @@ from peira import Case, Study, evaluate, match, run
 from peira.app import open as look_at
 from peira.app.imports.intake import ImportResult
 from peira.app.imports.outputs import import_outputs
+from peira.app.session import Session
 from peira.core.log.events import State
 from peira.errors import Invalid
 from peira.stores.memory import MemoryStore
@@ -380,3 +381,97 @@ def solutions() -> Iterator[dict[str, Any]]:
                     "output": one["solution"],
                     "metrics": {"published": float(one["is_correct"])},
                 }
+
+
+# Scores that came with the outputs
+
+RECORDED = LOG.parent
+
+
+def samples(folder: Path, model: str, task: str, docs: int) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / f"samples_{task}_2026-11-02T10-00-00.1.jsonl"
+    (folder / "results_2026-11-02T10-00-00.1.json").write_text(json.dumps({"model_name": model}))
+    rows = [
+        {
+            "doc_id": n,
+            "doc": {"n": n},
+            "target": "1",
+            "arguments": [[f"{task} {n}?", {}]],
+            "resps": [[f"{model} {n}"]],
+            "filter": by,
+            "filtered_resps": ["1"],
+            "metrics": [f"{task}_acc"],
+            f"{task}_acc": float(by == "loose"),
+        }
+        for by in ("strict", "loose")
+        for n in range(docs)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_every_filter_is_a_score_and_every_task_a_set_of_cases(tmp_path: Path) -> None:
+    store = MemoryStore()
+    files = [samples(tmp_path / m, m, task, 3) for m in ("small", "large") for task in ("arc", "gsm")]
+    done = imported(files, store=store)
+    assert (done.recorded, done.same, done.refused, done.scores) == (12, 0, 0, 24)
+    assert len(done.results) == 12  # 2 models, 3 + 3 cases
+    assert {tuple(t.condition) for t in done.results} == {("model",)}
+    means = {(row["model"], row["score"]): row["mean"] for row in done.results.table("model").rows}
+    for model in ("small", "large"):
+        for task in ("arc", "gsm"):
+            assert means[model, f"lm_eval.{task}_acc.strict"] == 0
+            assert means[model, f"lm_eval.{task}_acc.loose"] == 1
+    assert {tuple(sorted(t.scores)) for t in done.results if t.slice == "arc"} == {
+        ("lm_eval.arc_acc.loose", "lm_eval.arc_acc.strict")
+    }
+    again = imported(files, store=store)
+    assert (again.recorded, again.same, again.scores) == (0, 12, 0)
+
+
+def test_scores_of_a_log_are_shown_like_any(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    done = imported(RECORDED / "sums.eval", store=path)
+    assert (done.recorded, done.failed, done.scores, done.unscored) == (3, 1, 15, 0)
+    assert done.offers == {"inspect.match": "numeric"}
+    assert [str(one.score.no_verdict) for one in done.results.no_verdicts] == [
+        "no verdict: the judge did not answer"
+    ]
+    found = {t.case_id: t for t in done.results}
+    assert found["plain"].scores["inspect.verdict"].value == {"value": 1, "reason": "says 3"}
+    assert found["plain"].about["served"] == "mockllm/model"
+    failure = found["broken"].failure
+    assert failure is not None
+    assert "RuntimeError: the tool is broken" in failure.trace
+    [kept] = found["plain"].artifacts
+    with Session.find(str(path)).reading() as store:
+        assert not list(verify(store))
+        assert json.loads(store.get(kept.digest))["messages"][1]["tool_calls"][0]["function"] == "add"
+
+
+def test_what_a_case_is_not_scored_on_is_no_verdict_of_it() -> None:
+    """Assertions of promptfoo differ from test to test: each is a score of its own cases only."""
+    done = imported(RECORDED / "promptfoo.json", store=MemoryStore())
+    assert (done.recorded, done.failed, done.unscored) == (16, 8, 0)
+    assert {frozenset(t.scores) for t in done.results if t.case_id == "france"} == {
+        frozenset(f"promptfoo.{name}" for name in ("pass", "score", "says", "equals"))
+    }
+    assert not done.results.no_verdicts
+
+
+def test_a_study_can_ask_for_scores_that_come_with_outputs() -> None:
+    study = Study(
+        name="capitals",
+        cases=[
+            Case("Capital of France?", id="fr", metadata={"continent": "Europe"}),
+        ],
+        agent=lambda case: "",
+        repeats=2,
+        evaluators=[{"name": "imported", "score": "inspect.match"}],
+    )
+    done = import_outputs(LOG, study, store=MemoryStore())
+    assert {t.repeat: t.scores["inspect.match"].value for t in done.results} == {
+        0: {"value": 1, "reason": "Paris"},
+        1: {"value": 0, "reason": "Lyon"},
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -48,7 +48,8 @@ class ImportResult:
     """The outcome of an import of one `stage`.
 
     `recorded` and `failed` results are new, `same` were there already; `problems` describes the first of the
-    `refused` lines.
+    `refused` lines. `scores` are new scores that came with outputs, `unscored` those that did not come;
+    `offers` has evaluators that score as the other tool did, by the name of its score.
     """
 
     results: Results
@@ -59,6 +60,9 @@ class ImportResult:
     refused: int
     problems: tuple[str, ...]
     origin: str
+    scores: int = 0
+    unscored: int = 0
+    offers: Mapping[str, str] = field(default_factory=dict)
 
 
 def import_result(
@@ -80,11 +84,12 @@ class ImportSource:
     sources: tuple[Source, ...]
     fields: Mapping[str, str]
     factors: Sequence[str] | None
+    wide: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def outputs(self, problems: Problems) -> Iterator[RecordedOutput]:
         """The outputs of all sources; `problems` collects what cannot be read."""
         for source in self.sources:
-            yield from outputs_of(source, problems, fields=self.fields, factors=self.factors)
+            yield from outputs_of(source, problems, fields=self.fields, factors=self.factors, wide=self.wide)
 
     @cached_property
     def origin(self) -> ImportOrigin:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from peira.agents.recorded import recorded
 from peira.core.ids import Json, canonical, digest_bytes
@@ -14,6 +15,7 @@ from peira.core.text.words import counted
 from peira.data.outputs import RecordedOutput
 from peira.data.outputs.record import ABSENT
 from peira.errors import Invalid
+from peira.evaluators import imported
 from peira.spec.case import Case
 from peira.spec.data_files import Problems
 from peira.spec.study import Study
@@ -32,6 +34,13 @@ class OutputGroup:
     first: RecordedOutput
 
 
+class OutputPlace(NamedTuple):
+    """What finds the trial of an output: the id of its case (None: by its input), and its facts."""
+
+    case: str | None
+    facts: Mapping[str, Json]
+
+
 @dataclass
 class Survey:
     """What recorded outputs contain: their cases, conditions and repeats."""
@@ -41,8 +50,13 @@ class Survey:
     under: dict[bytes, OutputGroup] = field(default_factory=dict)
     outputs: int = 0
     repeats: int = 1
+    scores: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The names of the scores that came with the outputs, by case."""
+    offers: dict[str, str] = field(default_factory=dict)
+    """Evaluators that score as the tool did, by the name of its score."""
     _slices: dict[str, str | None] = field(default_factory=dict)
     _prefixed: bool = False
+    _same_names: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
     _met: Counter[tuple[str, bytes]] = field(default_factory=Counter)
 
     def take(self, outputs: Iterable[RecordedOutput], *, cases: bool) -> None:
@@ -52,6 +66,10 @@ class Survey:
             name = self._named(one) if cases else one.case or digest_bytes(canonical(one.input))
             key = canonical([one.agent, one.condition, one.facts])
             self.under.setdefault(key, OutputGroup(one.agent, one.condition, one.facts, one))
+            if one.output is not ABSENT:
+                names = tuple(dict.fromkeys((*self.scores.get(name, ()), *one.scores)))
+                self.scores[name] = self._same_names.setdefault(names, names)
+            self.offers |= one.offers
             if one.repeat is None:
                 self._met[name, key] += 1
                 self.repeats = max(self.repeats, self._met[name, key])
@@ -80,9 +98,10 @@ class Survey:
             self.problems.add(one.file, one.number, f"case {name!r} has another {what[0]} before")
         return key
 
-    def case_name(self, one: RecordedOutput) -> str | None:
-        """The id of an output's case in the study."""
-        return f"{one.slice}/{one.case}" if self._prefixed and one.case is not None else one.case
+    def place(self, one: RecordedOutput) -> OutputPlace:
+        """The id of an output's case in the study, and all its facts; one that it does not say is None."""
+        case = f"{one.slice}/{one.case}" if self._prefixed and one.case is not None else one.case
+        return OutputPlace(case, {**dict.fromkeys(self._fact_names), **one.facts})
 
     @property
     def task(self) -> str:
@@ -98,8 +117,10 @@ class Survey:
         if not self.outputs:
             raise Invalid("there are no outputs")
         factors = self._factors()
-        given = list(cases) if cases is not None else self._own_cases()
-        self._check_sparse(factors, len(given))
+        common, own = self._imported_evaluators(cases is None)
+        given = list(cases) if cases is not None else self._own_cases(own)
+        rows = self._rows(factors)
+        self._check_sparse(factors, len(rows), len(given))
         agents = list(dict.fromkeys(one.agent for one in self.under.values()))
         agent_fields: dict[str, Any] = (
             {"agent": recorded} if agents == [""] else {"agents": dict.fromkeys(agents, recorded)}
@@ -112,66 +133,104 @@ class Survey:
             factors=factors,
             repeats=self.repeats,
             transform=transform,
-            evaluators=list(evaluators),
+            evaluators=[*evaluators, *common],
             version=f"recorded outputs {name}",
             data=data,
             **agent_fields,
-            **self._design(factors),
+            **_design(factors, rows),
         )
 
-    def _own_cases(self) -> list[Case]:
+    def _imported_evaluators(self, own_cases: bool) -> tuple[list[Any], dict[str, tuple[Any, ...]]]:
+        """The evaluators of imported scores: those of all cases, and those that only some cases have."""
+        every = {name: imported(name) for names in self._same_names for name in names}
+        several = set(map(frozenset, self.scores.values()))
+        if len(several) <= 1 or not own_cases:
+            return list(every.values()), {}
+        common = frozenset.intersection(*several)
+        own = {
+            case: tuple(every[name] for name in names if name not in common)
+            for case, names in self.scores.items()
+        }
+        return [evaluator for name, evaluator in every.items() if name in common], own
+
+    def _own_cases(self, own: Mapping[str, tuple[Any, ...]]) -> list[Case]:
         """The cases of the outputs, with ids prefixed by their slice if ids are ambiguous."""
-        if not self._prefixed:
+        if not (self._prefixed or own):
             return list(self.cases.values())
         return [
-            case
-            if case.id is None
-            else Case(
+            Case(
                 case.input,
                 case.expected,
-                id=key,
+                id=key if self._prefixed and case.id is not None else case.id,
                 cluster=case.cluster,
                 slice=case.slice,
                 metadata=case.metadata,
+                evaluators=own.get(key, ()),
             )
             for key, case in self.cases.items()
         ]
 
+    @cached_property
+    def _fact_names(self) -> tuple[str, ...]:
+        """The facts that are factors: those that vary.
+
+        A task is not one, because its cases are a part of the set. Its arguments are if they vary within one
+        task; the model is if it varies at all.
+        """
+        varied: dict[str, dict[str | None, set[bytes]]] = {}
+        for one in self.under.values():
+            for name, value in one.facts.items():
+                part = None if name == "model" else one.first.slice
+                varied.setdefault(name, {}).setdefault(part, set()).add(canonical(value))
+        groups = Counter(one.first.slice for one in self.under.values())
+        said = Counter((name, one.first.slice) for one in self.under.values() for name in one.facts)
+        return tuple(
+            name
+            for name, parts in varied.items()
+            if name != "task"
+            and (
+                any(len(values) > 1 for values in parts.values())
+                or any(0 < said[name, part] < groups[part] for part in groups)
+            )
+        )
+
     def _factors(self) -> dict[str, list[Json]]:
         """The levels that occur, in that order. A fact that never varies is not a factor."""
         levels: dict[str, dict[bytes, Json]] = {}
-        facts: dict[str, dict[bytes, Json]] = {}
         for one in self.under.values():
-            for values, into in ((one.condition, levels), (one.facts, facts)):
-                for name, value in values.items():
-                    into.setdefault(name, {})[canonical(value)] = value
-        levels |= {name: met for name, met in facts.items() if len(met) > 1 and name not in levels}
+            facts = {name: one.facts.get(name) for name in self._fact_names if name not in one.condition}
+            for name, value in (*one.condition.items(), *facts.items()):
+                levels.setdefault(name, {})[canonical(value)] = value
         for one in self.under.values():
-            for name in levels.keys() - one.condition.keys() - one.facts.keys():
+            for name in levels.keys() - one.condition.keys() - set(self._fact_names):
                 self.problems.add(one.first.file, one.first.number, f"there is no value for {name!r}")
         self.problems.refuse()
         return {name: list(met.values()) for name, met in levels.items()}
 
-    def _check_sparse(self, factors: dict[str, list[Json]], cases: int) -> None:
+    def _check_sparse(self, factors: dict[str, list[Json]], conditions: int, cases: int) -> None:
         """Raise Invalid if so few combinations have outputs that columns cannot be factors."""
-        trials = len(self.under) * cases
-        if len(self.under) > FEW_CONDITIONS and trials > SPARSE * self.outputs:
+        if conditions > FEW_CONDITIONS and conditions * cases > SPARSE * self.outputs:
             widest = sorted(factors, key=lambda name: -len(factors[name]))[:3]
             raise Invalid(
-                f"{counted(self.outputs, 'output')} of {counted(cases, 'case')} under {len(self.under):,} "
+                f"{counted(self.outputs, 'output')} of {counted(cases, 'case')} under {conditions:,} "
                 f"conditions: are {', '.join(widest)} factors? Name those that are; the other columns then "
                 "do not count"
             )
 
-    def _design(self, factors: dict[str, list[Json]]) -> dict[str, Any]:
-        """A full factorial if all combinations occur, otherwise a custom design of those that do."""
-        rows = [
-            {name: {**one.facts, **one.condition}[name] for name in factors} for one in self.under.values()
-        ]
-        distinct = list({canonical(row): row for row in rows}.values())
-        if len(distinct) == math.prod(map(len, factors.values())):
-            return {}
-        return {"design": {"name": "custom", "rows": distinct}}
+    def _rows(self, factors: dict[str, list[Json]]) -> list[dict[str, Json]]:
+        """The combinations of levels that occur."""
+        rows = (
+            {name: {**one.facts, **one.condition}.get(name) for name in factors}
+            for one in self.under.values()
+        )
+        return list({canonical(row): row for row in rows}.values())
+
+
+def _design(factors: dict[str, list[Json]], rows: list[dict[str, Json]]) -> dict[str, Any]:
+    """A full factorial if all combinations occur, otherwise a custom design of those that do."""
+    if len(rows) == math.prod(map(len, factors.values())):
+        return {}
+    return {"design": {"name": "custom", "rows": rows}}
 
 
 def _differs(one: Case, other: Case, name: str) -> bool:

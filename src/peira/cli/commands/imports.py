@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Any
 
 import typer
@@ -26,7 +27,8 @@ def import_(
         list[str],
         typer.Argument(
             metavar="FILE...",
-            help="JSONL, CSV, Parquet; a log of Inspect (.eval); samples of lm-eval (samples_*.jsonl).",
+            help="JSONL, CSV, Parquet; a log of Inspect, samples of lm-eval, results of promptfoo, DeepEval "
+            "or OpenAI evals.",
         ),
     ],
     study: Annotated[
@@ -58,6 +60,14 @@ def import_(
             help="A column that is a factor (or `file`); the rest is none. Several.",
         ),
     ] = None,
+    wide: Annotated[
+        str | None,
+        typer.Option(
+            "--wide",
+            metavar="FACTOR=COLUMN,COLUMN",
+            help="Columns of outputs, one for each level: model=a,b.",
+        ),
+    ] = None,
     store: Store = None,
     as_json: Json = False,
     progress: Progress = None,
@@ -66,7 +76,8 @@ def import_(
 
     They can be judged, compared and reported as any. A row has `output` (or `error`), `case` (an id) or
     `input`, and may have `expected`, `repeat`, `latency`, `cost`, `usage` and `metrics`; the other columns
-    are factors. With --study each output becomes the result of the trial it belongs to. Nothing is
+    are factors. What the other tool scored is kept as scores (`inspect.match`), and its whole record is
+    attached to the trial. With --study each output becomes the result of the trial it belongs to. Nothing is
     overwritten, importing again changes nothing, and what belongs nowhere is told line by line.
 
     \b
@@ -75,6 +86,7 @@ def import_(
       peira import outputs.csv --study capitals.py
       peira import logs/2026-11-02_capitals.eval --evaluator match
       peira import old.jsonl --field output=answer.text --factor model
+      peira import answers.csv --wide model=gpt-5,claude --evaluator match
     """
     out = CommandOutput(as_json)
     judges, finds = evaluators_and_transform(evaluator, transform)
@@ -88,6 +100,7 @@ def import_(
             name=name,
             fields=_pairs(field or ()),
             factors=factor or None,
+            wide=_levels(wide),
             store=session,
             progress=progress,
         )
@@ -99,6 +112,8 @@ def import_(
         else:
             shown = run_summary.headline(done.results, account)
         out.text(f"{_outcome_text(done)}\n\n{shown}")
+        for score, same in done.offers.items():
+            note(f"{score} is scored here by: --evaluator {shlex.quote(same)}")
         failed = errors.say(done.problems, 1) if done.refused else 0
         if study is not None and not failed:
             note(f"to judge them: {next_command('score', done.results.run_id, store)}")
@@ -113,6 +128,17 @@ def _pairs(given: list[str] | tuple[str, ...]) -> dict[str, str]:
     return {name: field for name, _, field in pairs}
 
 
+def _levels(text: str | None) -> dict[str, list[str]]:
+    """The factor and the columns of --wide."""
+    if text is None:
+        return {}
+    factor, _, columns = text.partition("=")
+    names = [name.strip() for name in columns.split(",") if name.strip()]
+    if not factor or not names:
+        raise Invalid(f"--wide {text}: write FACTOR=COLUMN,COLUMN, like model=gpt-5,claude")
+    return {factor: names}
+
+
 def _document(done: ImportResult, account: RunAccount, table: Table) -> dict[str, Any]:
     """The outcome as plain values."""
     return {
@@ -122,6 +148,8 @@ def _document(done: ImportResult, account: RunAccount, table: Table) -> dict[str
         "failed": done.failed,
         "same": done.same,
         "refused": done.refused,
+        "scores": done.scores,
+        "offers": dict(done.offers),
         "problems": list(done.problems),
         "table": run_summary.tabled(table),
     }
@@ -132,6 +160,7 @@ def _outcome_text(done: ImportResult) -> str:
     facts = {
         f"{counted(done.recorded, 'output')} recorded": True,
         f"{counted(done.failed, 'failure')} recorded": done.failed,
+        f"{counted(done.scores, 'score')} recorded": done.scores,
         f"{done.same:,} there already": done.same,
         f"{done.refused:,} refused": done.refused,
     }

@@ -1,6 +1,7 @@
-"""Outputs recorded elsewhere: tables, Inspect logs and sample files of the LM evaluation harness.
+"""Outputs recorded elsewhere: tables, and the logs and results of other tools.
 
-All are read one by one, so that files of any size can be read.
+Inspect (`.eval`, `.json`), the LM evaluation harness (samples), promptfoo, DeepEval and OpenAI evals. Tables,
+`.eval` logs and samples are read one by one, so that files of any size can be read.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from typing import Any
 import msgspec
 
 from peira.core.registry import nearest
-from peira.data.outputs import inspect_log, lm_eval, tables
+from peira.data.outputs import deepeval, inspect_log, lm_eval, openai_evals, promptfoo, tables
 from peira.data.outputs.record import RecordedOutput as RecordedOutput
+from peira.data.outputs.record import read_json
 from peira.data.sources import parquet_rows
 from peira.errors import Invalid
 from peira.spec.data_files import DataRow, Problems, read_rows
 from peira.spec.query import DATA_FILES
 
 Source = str | Path | Iterable[Mapping[str, Any]]
+FIRST_LINE = 1 << 20
+"""Bytes of a file that are looked at to tell its format."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -30,39 +34,58 @@ def outputs_of(
     *,
     fields: Mapping[str, str] = NOTHING,
     factors: Sequence[str] | None = None,
+    wide: Mapping[str, Sequence[str]] = NOTHING,
 ) -> Iterator[RecordedOutput]:
     """The outputs of a file or of rows, in order; unreadable ones are reported to `problems`.
 
     `fields` maps columns to where they are in a row of a table; `factors` names the facts that are the
-    condition, if not all are.
+    condition, if not all are. `wide` has, for a factor, the columns of a table that each hold the outputs at
+    one of its levels.
     """
     if not isinstance(source, str | Path):
         own = (DataRow("rows", number, value) for number, value in enumerate(source, 1))
-        yield from tables.outputs(own, problems, fields, factors)
+        yield from tables.outputs(tables.unpivoted(own, wide, problems), problems, fields, factors)
         return
     path = Path(source)
-    kind = kind_of(path)
-    if kind != "rows":
-        if fields:
-            raise Invalid(
-                f"{path.name}: its fields have names of their own; {', '.join(fields)} cannot be said"
-            )
-        found = inspect_log.outputs(path, problems) if kind == "inspect" else lm_eval.outputs(path, problems)
-        yield from found if factors is None else (_under(one, factors, problems) for one in found)
+    read = _reader(path, problems)
+    if read is not None:
+        if fields or wide:
+            names = ", ".join((*fields, *wide))
+            raise Invalid(f"{path.name}: its fields have names of their own; {names} cannot be said")
+        yield from read if factors is None else (_under(one, factors, problems) for one in read)
         return
     rows = parquet_rows(path) if path.suffix == ".parquet" else read_rows(path, problems)
-    yield from tables.outputs(rows, problems, fields, factors)
+    yield from tables.outputs(tables.unpivoted(rows, wide, problems), problems, fields, factors)
 
 
-def kind_of(path: Path) -> str:
-    """The format of a file, by its name; raises `Invalid` if it is unknown."""
+def _reader(path: Path, problems: Problems) -> Iterator[RecordedOutput] | None:
+    """The outputs of a file of another tool, by its name or its content; None if it is a table.
+
+    Raises `Invalid` if the format is unknown.
+    """
     if path.suffix == ".eval":
-        return "inspect"
+        return inspect_log.outputs(path, problems)
     if lm_eval.is_samples(path):
-        return "lm_eval"
+        return lm_eval.outputs(path, problems)
     if not path.name.lower().endswith(DATA_FILES):
         raise Invalid(f"{path}: outputs are read from .eval, {', '.join(DATA_FILES)}")
-    return "rows"
+    if not path.is_file():
+        return None  # the reader of tables says what is wrong
+    try:
+        if path.suffix == ".jsonl":
+            with path.open("rb") as file:
+                first = file.readline(FIRST_LINE)
+            return openai_evals.outputs(path, problems) if openai_evals.is_log(first) else None
+        if path.suffix != ".json":
+            return None
+        document = read_json(path.read_bytes())
+    except (OSError, Invalid):
+        return None  # the reader of tables says what is wrong
+    if inspect_log.is_log(document):
+        return inspect_log.outputs(path, problems)
+    if promptfoo.is_results(document):
+        return promptfoo.outputs(path, document, problems)
+    return deepeval.outputs(path, document, problems) if deepeval.is_results(document) else None
 
 
 def _under(one: RecordedOutput, factors: Sequence[str], problems: Problems) -> RecordedOutput:

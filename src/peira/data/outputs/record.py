@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
-from peira.core.ids import Json
+from peira.core.ids import Json, canonical, normalise
+from peira.core.verdicts import KEY, REASON, VALUE, NoVerdict, to_json
 from peira.errors import Invalid
 
 Absent = msgspec.UnsetType
@@ -46,6 +49,16 @@ class RecordedOutput(msgspec.Struct, frozen=True, kw_only=True):
     took: float = 0.0
     """Seconds."""
     metrics: dict[str, float] = {}
+    scores: dict[str, Json] = {}
+    """Scores of the tool that made the output, by name, as `score_of` makes them."""
+    offers: dict[str, str] = {}
+    """Evaluators of peira that score as the tool's scorers did, as written on the command line, by score."""
+    about: dict[str, str] = {}
+    """Facts for people: the model that was asked, why it stopped."""
+    attached: dict[str, bytes] = {}
+    """Files to keep with the output: the whole record, as the tool wrote it."""
+    trace: str = ""
+    """The traceback of the error."""
     written: bool = False
     """Whether all values are texts, as in a CSV file."""
 
@@ -53,6 +66,85 @@ class RecordedOutput(msgspec.Struct, frozen=True, kw_only=True):
     def where(self) -> str:
         """File and row number."""
         return f"{self.file}:{self.number}"
+
+
+def read_json(data: bytes | str) -> Any:
+    """A JSON document, also with NaN and Infinity, which other tools write; `Invalid` if it is none."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"cannot be read: {error}") from None
+
+
+def plain(value: Any) -> Json:
+    """The value with NaN and infinite numbers, which JSON does not have, as their names."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
+
+
+def attachment(value: Any) -> bytes:
+    """A record as the bytes of a JSON file."""
+    try:
+        return canonical(normalise(plain(value), "record"))
+    except Invalid:  # numbers that canonical JSON does not have: kept as they are written
+        return json.dumps(plain(value), ensure_ascii=False).encode(errors="replace")
+
+
+def score_of(value: Any, reason: str | None = None) -> Json:
+    """A score of another tool in the form in which scores are recorded.
+
+    A missing value and NaN are no verdict. A list is a dict by position; parts that are no bool, number or
+    text are kept as text, or left out if they are NaN. An explanation becomes the `reason`; it is "" where
+    a tool that explains its scores did not, so that all of its scores have the same parts.
+    """
+    if isinstance(value, list | tuple):
+        value = {str(position): part for position, part in enumerate(value)}
+    if isinstance(value, Mapping):
+        parts = {_part_name(str(key)): _part(part) for key, part in value.items()}
+        known = {key: part for key, part in parts.items() if part is not None}
+        if not known:
+            return to_json(NoVerdict(reason or "it was not scored"))
+        return {**({REASON: reason} if reason else {}), **known}
+    part = _part(value)
+    if part is None:
+        return to_json(NoVerdict(reason or "it was not scored"))
+    if reason is None:
+        return part
+    return {VALUE: part, REASON: reason} if reason else {VALUE: part}
+
+
+def _part_name(name: str) -> str:
+    """A key that a score may have."""
+    return f"{name}_" if name in ("", KEY) else name
+
+
+def _part(value: Any) -> Json:
+    """A number, bool or text; None for NaN and missing values; any other value as JSON text."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float) and abs(value) < 1e150:
+        return normalise(value, "score")
+    return json.dumps(plain(value), ensure_ascii=False)
+
+
+def numbers_of(scores: Mapping[str, Json]) -> dict[str, float]:
+    """The scores that are numbers, by name, as metrics; parts are NAME.PART."""
+    found: dict[str, float] = {}
+    for name, score in scores.items():
+        parts = score if isinstance(score, Mapping) else {VALUE: score}
+        for key, part in parts.items():
+            if isinstance(part, bool | int | float):
+                found[name if key == VALUE else f"{name}.{key}"] = float(part)
+    return found
 
 
 def metrics_of(
@@ -65,7 +157,13 @@ def metrics_of(
     if cost is None and not any(value is not None for value in tokens.values()):
         return found
     counts = {f"{kind}_tokens": _number(f"{kind} tokens", value or 0) for kind, value in tokens.items()}
-    return {**found, "calls": 1.0, **counts, **({} if cost is None else {"cost": _number("cost", cost)})}
+    further = {name: _number(name, given[name]) for name in FURTHER_TOKENS if given.get(name) is not None}
+    paid = {} if cost is None else {"cost": _number("cost", cost)}
+    return {**found, "calls": 1.0, **counts, **further, **paid}
+
+
+FURTHER_TOKENS = ("cached_tokens", "written_tokens", "reasoning_tokens")
+"""Tokens that are part of the input (read from and written to a cache) and of the output."""
 
 
 def _number(name: str, value: Json) -> float:

@@ -41,6 +41,32 @@ def outputs(
                 problems.add(row.file, row.number, problem)
 
 
+def unpivoted(
+    rows: Iterable[DataRow], wide: Mapping[str, Sequence[str]], problems: Problems
+) -> Iterator[DataRow]:
+    """Rows with one output each, from rows with a column of outputs for each level of a factor.
+
+    An empty cell of a CSV file, and null, are no output; a column that a row does not have is a problem.
+    """
+    if not wide:
+        yield from rows
+        return
+    if len(wide) > 1:
+        raise Invalid(f"columns of outputs are the levels of one factor, not of {', '.join(wide)}")
+    [(factor, columns)] = wide.items()
+    for row in rows:
+        if not isinstance(row.value, Mapping):
+            yield row
+            continue
+        shared = {name: value for name, value in row.value.items() if name not in columns}
+        for column in columns:
+            if column not in row.value:
+                hint = nearest(column, map(str, row.value))
+                problems.add(row.file, row.number, f"there is no column {column!r}{hint}")
+            elif row.value[column] is not None and row.value[column] != "":
+                yield row._replace(value={**shared, factor: column, "output": row.value[column]})
+
+
 def _reader(fields: Mapping[str, str], factors: Sequence[str] | None) -> Callable[[DataRow], RecordedOutput]:
     """The function that converts a row to an output."""
     used = {text.partition(".")[0] for text in fields.values()} | set(fields.values())
