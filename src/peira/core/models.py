@@ -21,9 +21,10 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One request to a model.
 
     `messages` are {"role", "content"} with content text or a list of parts ({"type": "text", "text"} or
-    {"type": "image", "data" (base64) or "url", "media"}), tool results are {"role": "tool", "id", "content"},
-    and an assistant's message may carry "tool_calls" of {"id", "name", "arguments"}. `ask` also takes
-    replies, and OpenAI's form of both ("tool_call_id", "function"), which it brings into this one.
+    {"type": "image", "data" (base64) or "url", "media", "detail"}), tool results are {"role": "tool", "id",
+    "content"}, also with parts, and an assistant's message may carry "tool_calls" of {"id", "name",
+    "arguments"} and "thinking", as `Reply.message` writes them. `ask` also takes replies, and OpenAI's form
+    of both ("tool_call_id", "function"), which it brings into this one.
     """
 
     messages: tuple[dict[str, Json], ...]
@@ -43,8 +44,8 @@ def token_count(said: object) -> int | None:
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Tokens as the provider counted them; None where it did not report them.
 
-    Of `input`, `cached` were read from the provider's cache and `written` were written to it; of `output`,
-    `reasoning` were reasoning tokens.
+    Of `input`, `cached` were read from the provider's cache and `written` were written to it, `written_long`
+    of these to be kept for long (an hour at Anthropic); of `output`, `reasoning` were reasoning tokens.
     """
 
     input: int | None = None
@@ -52,6 +53,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cached: int | None = None
     reasoning: int | None = None
     written: int | None = None
+    written_long: int | None = None
 
     @property
     def total(self) -> int:
@@ -95,10 +97,13 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A model's reply; returned by an agent, it counts as its text.
 
     `model` is the model that the provider reports, `served` the model that was asked in the end (a fallback,
-    if the named model had to be replaced). `finish` is why it ended ("stop", "length", "tool_calls", ...),
-    `parsed` the value that matches the request's schema, `texts` all alternatives if several were requested.
-    `cost` is in US dollars, None if unknown; `latency` and `first_token` are in seconds. `replayed` says that
-    the reply was recorded before and cost nothing now; `call` is its key in the ledger.
+    if the named model had to be replaced). `finish` is why it ended ("stop", "length", "tool_calls",
+    "refusal", ...); `refusal` is what a model that refused said, which is also its text, or "refused" if it
+    said nothing. `parsed` is the value that matches the request's schema, `texts` all alternatives if several
+    were requested. `thinking` are the provider's blocks of reasoning, which it wants back with the results of
+    tools; `id` is the provider's id of the answer. `cost` is in US dollars, None if unknown; `latency` and
+    `first_token` are in seconds. `replayed` says that the reply was recorded before and cost nothing now;
+    `call` is its key in the ledger.
     """
 
     text: str
@@ -119,6 +124,9 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     first_token: float | None = None
     replayed: bool = False
     call: str = ""
+    refusal: str = ""
+    thinking: tuple[dict[str, Json], ...] = ()
+    id: str = ""
 
     def __post_init__(self) -> None:
         if self.tool_calls and any(type(call) is not ToolCall for call in self.tool_calls):
@@ -126,12 +134,23 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def message(self) -> dict[str, Json]:
-        """The reply as a message, to be appended to the messages of the next request."""
+        """The reply as a message, to be appended to the messages of the next request.
+
+        It has the tool calls, and the reasoning that the provider wants back with their results.
+        """
         said: dict[str, Json] = {"role": "assistant", "content": self.text}
-        return {**said, "tool_calls": [dict(call) for call in self.tool_calls]} if self.tool_calls else said
+        if self.tool_calls:
+            said["tool_calls"] = [dict(call) for call in self.tool_calls]
+        if self.thinking:
+            said["thinking"] = [dict(block) for block in self.thinking]
+        return said
 
     def __str__(self) -> str:
         return self.text
+
+
+REFUSED = "refused"
+"""The refusal of a model that gave no words for it."""
 
 
 def output_of(outcome: object) -> object:

@@ -23,7 +23,7 @@ import msgspec
 from peira.core.clock import Clock, SystemClock
 from peira.core.contracts import Attempt
 from peira.core.log.events import State
-from peira.core.models import Reply, Request
+from peira.core.models import Model, Reply, Request
 from peira.core.registry import Hook, registry
 from peira.errors import CallFailed
 
@@ -145,9 +145,18 @@ class Hooks:
         self._emit("trial_ended", task=task, state=state.value)
 
     def call_began(
-        self, attempt: tuple[str, int], key: str, model: str, request: Request, batch: str
+        self,
+        attempt: tuple[str, int],
+        key: str,
+        model: str,
+        request: Request,
+        batch: str,
+        served: Model | None = None,
     ) -> None:
-        """A model call is about to be sent, alone or in a batch (`batch` is its id, or "")."""
+        """A model call is about to be sent, alone or in a batch (`batch` is its id, or "").
+
+        Listeners also hear who serves the model (`vendor`) and where (`address`), if `served` says so.
+        """
         task, epoch = attempt
         self._emit(
             "call_began",
@@ -158,6 +167,8 @@ class Hooks:
             model=model,
             request=request,
             batch=batch,
+            vendor=getattr(served, "vendor", ""),
+            address=getattr(served, "address", ""),
         )
 
     def call_ended(

@@ -22,7 +22,7 @@ KNOWN_AS: Mapping[str, str] = {"gemini": "google", "xai": "x-ai"}
 """Providers that have another name in the table."""
 HERE = ("local", "ollama", "scripted", "replay")
 """Providers that are free of charge."""
-RATES = ("input", "output", "cached", "written", "request", "batch")
+RATES = ("input", "output", "cached", "written", "written_long", "request", "batch")
 """Keys of a price in the project file."""
 HALF = ("openai", "anthropic", "google", "groq", "mistral")
 """Providers that charge half the price for batches."""
@@ -33,13 +33,15 @@ class Rates:
     """A price: US dollars for a million tokens, and for each request.
 
     `cached` and `written` are for input tokens read from and written to the provider's cache (None: as other
-    input); `batch` is the fraction of the price that is paid in a batch.
+    input), `written_long` for those written to be kept for long (None: LONG times `written`); `batch` is the
+    fraction of the price that is paid in a batch.
     """
 
     input: float = 0.0
     output: float = 0.0
     cached: float | None = None
     written: float | None = None
+    written_long: float | None = None
     request: float = 0.0
     batch: float = 0.5
     source: str = "peira.toml"
@@ -48,15 +50,21 @@ class Rates:
         """The cost of a call in US dollars; None if the usage is not known."""
         if (self.input and usage.input is None) or (self.output and usage.output is None):
             return None
-        cached, written = usage.cached or 0, usage.written or 0
+        cached, written, long = usage.cached or 0, usage.written or 0, usage.written_long or 0
+        short_rate = self.input if self.written is None else self.written
+        long_rate = short_rate * (1 if self.written is None else LONG)
         tokens = (
             ((usage.input or 0) - cached - written) * self.input
             + cached * (self.input if self.cached is None else self.cached)
-            + written * (self.input if self.written is None else self.written)
+            + (written - long) * short_rate
+            + long * (long_rate if self.written_long is None else self.written_long)
             + (usage.output or 0) * self.output
         )
         return tokens / MILLION + self.request
 
+
+LONG = 1.6
+"""The price of writing to a cache for an hour, as a multiple of that for five minutes: 2 / 1.25."""
 
 FREE = Rates(source="runs on this machine")
 
@@ -92,7 +100,17 @@ class Listed:
             cache_read_tokens=usage.cached or 0,
             cache_write_tokens=usage.written or 0,
         )
-        return float(calc_price(tokens, self.model, provider_id=self.provider).total_price)
+        total = float(calc_price(tokens, self.model, provider_id=self.provider).total_price)
+        if not usage.written_long:
+            return total
+        plain, stored = (
+            float(calc_price(part, self.model, provider_id=self.provider).total_price)
+            for part in (
+                Tokens(input_tokens=usage.written_long),
+                Tokens(input_tokens=usage.written_long, cache_write_tokens=usage.written_long),
+            )
+        )
+        return total + (LONG - 1) * stored if stored > plain else total
 
 
 @lru_cache(1)
@@ -113,11 +131,14 @@ def table() -> str:
     return f"genai-prices {version('genai-prices')}" + (f", changes up to {newest}" if newest else "")
 
 
-def price_of(provider: str, model: str, given: object = None) -> Price | None:
-    """The price of a model: as given, or from the table; None if it is unknown."""
+def price_of(provider: str, model: str, given: object = None, vendor: str = "") -> Price | None:
+    """The price of a model: as given, or from the table (of its `vendor` first); None if it is unknown."""
     if given is not None:
         return _given(f"{provider}:{model}", given)
-    return FREE if provider in HERE else _listed(KNOWN_AS.get(provider, provider), model)
+    if provider in HERE:
+        return FREE
+    names = dict.fromkeys(KNOWN_AS.get(name, name) for name in (vendor, provider) if name)
+    return next((price for name in names if (price := _listed(name, model)) is not None), None)
 
 
 @lru_cache(1024)

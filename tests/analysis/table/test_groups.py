@@ -112,3 +112,11 @@ def test_failures_are_the_trial_or_its_scores() -> None:
     assert list(failures(one)) == [FailureRow(one, "evaluate", State.failed, why, "m")]
     assert list(failures(other)) == [FailureRow(other, "generate", State.exhausted, why)]
     assert list(failures(trial(state=State.running))) == []
+
+
+def test_refusals_are_counted_apart(trial, results) -> None:
+    found = results([trial("a", True, metrics={"refusals": 1.0}), trial("b", False), trial("c", None)])
+    [row] = found.table().rows
+    assert (row["refused"], row["n"], row["failed"]) == (1, 2, 1)
+    assert "refused" in str(found.table())
+    assert "refused" not in str(results([trial("a", True), trial("b", False)]).table())

@@ -69,7 +69,8 @@ def test_a_whole_conversation(endpoint) -> None:
     assert seen["tools"] == [
         {"name": "look_up", "description": TOOL["description"], "input_schema": TOOL["parameters"]}
     ]
-    assert seen["output_config"] == {"format": {"type": "json_schema", "schema": CONVERSATION.schema}}
+    closed = {**(CONVERSATION.schema or {}), "additionalProperties": False}
+    assert seen["output_config"] == {"format": {"type": "json_schema", "schema": closed}}
     assert seen["max_tokens"] == 20
 
 
@@ -94,7 +95,10 @@ def test_a_full_answer(endpoint, stream: bool) -> None:
         reasoning="France has a capital",
         latency=reply.latency,
         first_token=reply.first_token,
+        thinking=reply.thinking,
+        id="msg_1",
     )
+    assert [block["thinking"] for block in reply.thinking] == ["France has a capital"]
 
 
 def test_parameters(endpoint) -> None:

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 import pytest
 
 from peira.core.models import Model
-from peira.errors import Invalid
-from peira.models.providers.litellm import LitellmModel
+from peira.errors import CallFailed, Invalid
+from peira.models.providers.litellm import LitellmModel, _failure
 from peira.testing.models import ModelSuite
 
 INSTALLED = find_spec("litellm") is not None
@@ -30,3 +30,26 @@ class TestLitellm(ModelSuite):
 def test_a_missing_litellm_is_named() -> None:
     with pytest.raises(Invalid, match="pip install litellm"):
         LitellmModel("vendor/m").check()
+
+
+class APIConnectionError(Exception):
+    """As litellm raises it for everything that it does not know."""
+
+
+def raised(behind: BaseException | None) -> CallFailed:
+    try:
+        try:
+            if behind is not None:
+                raise behind
+        except BaseException as cause:
+            raise APIConnectionError("litellm.APIConnectionError") from cause
+        raise APIConnectionError("litellm.APIConnectionError")
+    except APIConnectionError as problem:
+        return _failure("litellm:v/m", problem)
+
+
+def test_its_own_errors_are_no_calls_in_doubt() -> None:
+    assert raised(ConnectionResetError("reset")).doubt
+    assert raised(None).doubt  # nothing is known
+    assert not raised(KeyError("tool_call_id")).doubt
+    assert not raised(ValueError("no such parameter")).doubt

@@ -64,7 +64,11 @@ def test_a_whole_conversation(endpoint) -> None:
     assert body["tools"] == [{"type": "function", "function": TOOL}]
     assert body["response_format"] == {
         "type": "json_schema",
-        "json_schema": {"name": "answer", "schema": CONVERSATION.schema, "strict": False},
+        "json_schema": {
+            "name": "answer",
+            "schema": {**CONVERSATION.schema, "additionalProperties": False},
+            "strict": True,
+        },
     }
     assert (body["temperature"], body["max_tokens"]) == (0.5, 20)
 
@@ -138,6 +142,7 @@ def test_a_full_answer(endpoint, form: str, stream: bool) -> None:
         reasoning="France has a capital",
         latency=reply.latency,
         first_token=reply.first_token,
+        id="chatcmpl-1" if form == "chat" else "resp_1",
     )
 
 
@@ -166,14 +171,14 @@ def test_the_responses_form(endpoint) -> None:
             "role": "user",
             "content": [
                 {"type": "input_text", "text": "What is this?"},
-                {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"},
+                {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}", "detail": "auto"},
             ],
         },
         {"type": "function_call", "call_id": "call_1", "name": "look_up", "arguments": '{"word":"Paris"}'},
         {"type": "function_call_output", "call_id": "call_1", "output": "a city"},
         {"role": "user", "content": [{"type": "input_text", "text": "And now?"}]},
     ]
-    assert body["tools"] == [{"type": "function", **TOOL}]
+    assert body["tools"] == [{"type": "function", "strict": False, **TOOL}]
     assert body["text"]["format"]["type"] == "json_schema"
     assert (body["max_output_tokens"], body["store"]) == (20, False)
 

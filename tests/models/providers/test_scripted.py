@@ -60,3 +60,8 @@ def test_an_unknown_kind_of_failure_is_refused() -> None:
 def test_a_turn_with_an_unknown_part_is_refused() -> None:
     with pytest.raises(Invalid, match="did you mean 'text'"):
         ask(ScriptedModel(answers=[{"txt": "x"}]), "?")
+
+
+def test_a_refusal() -> None:
+    reply = ask(ScriptedModel("no", answers={"*": {"refusal": "I will not."}}), "?")
+    assert (reply.refusal, reply.finish, reply.text) == ("I will not.", "refusal", "I will not.")

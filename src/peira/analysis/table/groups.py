@@ -69,6 +69,7 @@ class Group:
     trials: int = 0
     ends: Counter[State] = field(default_factory=Counter)
     no_answer: int = 0
+    refused: int = 0
     units: set[Unit] = field(default_factory=set)
     numbers: dict[str, Sample[float]] = field(default_factory=dict)
     texts: dict[str, Sample[str]] = field(default_factory=dict)
@@ -105,6 +106,7 @@ class Group:
         unit = trial.unit
         self.units.add(unit)
         self.no_answer += bool(trial.no_answer)
+        self.refused += bool(trial.metrics.get("refusals"))
         for score in trial.scores.values():
             known = names.get(score.name)
             if known is None:

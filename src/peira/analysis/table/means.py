@@ -134,7 +134,7 @@ def _rows(group: Group, shown: Sequence[ScorePart], level: float, way: str) -> I
     if not shown:
         n, cases, ends = group.succeeded, len(group.units), _ends(group)
         counts = n, cases, group.failed, group.trials - n - group.failed - sum(ends)
-        yield TableRow(group.labels, None, None, None, None, *counts, "", group.no_answer, 0, *ends)
+        yield TableRow(group.labels, None, None, None, None, *counts, "", group.no_answer, 0, *ends, group.refused)
     for part in shown:
         across = group.numbers[part.name].across if part.name in group.numbers else []
         for title, values, units in _samples(part, group):
@@ -179,14 +179,15 @@ def _row(
     failed = group.failed + group.failed_scores[part.evaluator]
     undecided, ends = group.no_verdicts[part.evaluator], _ends(group)
     unscored = group.trials - len(values) - failed - undecided - sum(ends)
+    others = group.no_answer, undecided, *ends, group.refused
     if not values:
         counts = 0, 0, failed, unscored
-        return TableRow(group.labels, title, None, None, None, *counts, "", group.no_answer, undecided, *ends)
+        return TableRow(group.labels, title, None, None, None, *counts, "", *others)
     both = across and len(across) == len(values)
     found = _two_way_mean(values, units, across, level) if both else mean_by(way, values, units, level)
     mean, cases = (found.mean, found.low, found.high), len(set(units))
     counts = found.n, cases, failed, unscored
-    return TableRow(group.labels, title, *mean, *counts, found.method, group.no_answer, undecided, *ends)
+    return TableRow(group.labels, title, *mean, *counts, found.method, *others)
 
 
 def _ends(group: Group) -> tuple[int, int, int]:

@@ -20,7 +20,8 @@ class TableRow:
     so; `no_verdict` scores without a verdict; `unscored` trials that were not begun, have not ended, or were
     not given this score. Together with `n` these are all trials of the group. Bounds
     of None are unknown. `score` is None in a study without scores, where `n` counts succeeded trials.
-    `no_answer` counts outputs in which the transform found no answer; these are scored as such.
+    `no_answer` counts outputs in which the transform found no answer, `refused` trials in which a model
+    refused; these are scored as any.
     """
 
     labels: tuple[Json, ...]
@@ -38,6 +39,7 @@ class TableRow:
     exhausted: int = 0
     cancelled: int = 0
     in_doubt: int = 0
+    refused: int = 0
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,7 @@ COLUMNS = (
     _count("exhausted", "exhausted", place=7),
     _count("cancelled", "cancelled", place=8),
     _count("in_doubt", "in doubt", place=9),
+    _count("refused", "refused", place=10),
     Column("method"),
 )
 """All columns; rows, JSON, exports and trackers derive from this list."""

@@ -241,6 +241,8 @@ def metrics_with_call(metrics: Mapping[str, float], reply: Reply, draw: int = 0)
     total["calls"] = had("calls", 0.0) + 1
     total["input_tokens"] = had("input_tokens", 0.0) + (usage.input or 0)
     total["output_tokens"] = had("output_tokens", 0.0) + (usage.output or 0)
+    if reply.refusal:
+        total["refusals"] = had("refusals", 0.0) + 1
     for call in reply.tool_calls:
         for name in ("tool_calls", f"{TOOL}{call.name}"):
             total[name] = total.get(name, 0.0) + 1

@@ -297,9 +297,9 @@ class OpenBatches:
     def _report(self, opened: ActiveBatch, requests: Mapping[str, Request]) -> None:
         """Report to the hooks that these calls are about to be made."""
         if self._hooks.listening:
-            model = opened.named.model.name
+            model = opened.named.model
             for key, batched in opened.calls.items():
-                self._hooks.call_began((batched.task, 0), key, model, requests[key], opened.id)
+                self._hooks.call_began((batched.task, 0), key, model.name, requests[key], opened.id, model)
 
     async def _submit(self, opened: ActiveBatch, requests: Mapping[str, Request]) -> None:
         """Submit a recorded batch, record the provider's id, and poll it."""

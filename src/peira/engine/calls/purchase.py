@@ -289,7 +289,7 @@ class Buyer:
         """Send the request; a failure is recorded and returned. None if another send was answered first."""
         (task, epoch), key, share = call.attempt.key, send.key, send.share
         if self._hooks.listening:
-            self._hooks.call_began((task, epoch), key, named.model.name, call.request, "")
+            self._hooks.call_began((task, epoch), key, named.model.name, call.request, "", named.model)
         if self._latest.get(key) is not None:  # sent before, unanswered, and nobody waits for that any more
             self._answered_once.setdefault(key, False)
             self._latest[key] = send

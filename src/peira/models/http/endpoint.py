@@ -48,7 +48,7 @@ class Endpoint:
 
     def sent(self) -> Sent:
         """The headers of a request, with the key as it is now, and the secrets in them."""
-        headers, secrets, key = {"content-type": "application/json"}, [], self.key.find()
+        headers, secrets, key = {"content-type": "application/json", **_own_name()}, [], self.key.find()
         for name, value in self.headers.items():
             if not value.startswith("$"):
                 headers[name] = value
@@ -62,6 +62,12 @@ class Endpoint:
         elif userinfo := urlsplit(self.base).netloc.rpartition("@")[0]:
             headers["authorization"] = f"Basic {b64encode(unquote(userinfo).encode()).decode()}"
         return Sent(headers, (*secrets, *_held(self.base)))
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        parts = urlsplit(self.base)
+        return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
     @property
     def place(self) -> str:
@@ -85,6 +91,14 @@ class Lately:
         if self._sent is None or now >= self._until:
             self._sent, self._until = self._endpoint.sent(), now + LATELY
         return self._sent
+
+
+@lru_cache(1)
+def _own_name() -> Mapping[str, str]:
+    """The header by which providers can tell us from other programs."""
+    from importlib.metadata import version  # slow, and not needed before this
+
+    return {"user-agent": f"peira/{version('peira')}"}
 
 
 @lru_cache(64)

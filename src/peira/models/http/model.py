@@ -43,7 +43,8 @@ class ServedModel:
     """A `Model` behind an HTTP endpoint.
 
     `defaults` are parameters that each request can override. `stream` requests the answer as a stream, which
-    measures the time to the first token; it does not change the model's identity.
+    measures the time to the first token; it does not change the model's identity. `vendor` is who serves it,
+    for prices and telemetry, if that is not the provider.
     """
 
     def __init__(
@@ -56,8 +57,10 @@ class ServedModel:
         defaults: Mapping[str, Json] | None = None,
         stream: bool = False,
         identity: Mapping[str, Json] | None = None,
+        vendor: str = "",
     ) -> None:
         self.name = f"{provider}:{model}"
+        self.vendor, self.address = vendor or provider, endpoint.address
         self._model, self._form, self._endpoint, self._stream = model, form, endpoint, stream
         self.default_output: int | None = getattr(form, "default_output", None)
         """The limit on output tokens of requests that state none, where the format needs one."""

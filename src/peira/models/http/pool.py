@@ -38,7 +38,8 @@ DIRECT, SESSION = "direct", "session"
 CHANGED = (ImportError, AttributeError, TypeError, NotImplementedError)
 """Exceptions raised by private parts of aiohttp that were removed or changed their arguments."""
 log = logging.getLogger("peira")
-AUTOMATIC = ("Host", "Accept", "User-Agent")
+AUTOMATIC = ("Host", "Accept")
+"""Headers that aiohttp makes for a URL; the endpoint adds all others."""
 
 
 class ConnectionTarget(NamedTuple):

@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import ClassVar
 
 from peira.core.ids import Json
-from peira.core.models import Reply, Request, ToolCall, Usage, token_count
-from peira.errors import StreamBroken
+from peira.core.models import REFUSED, Reply, Request, ToolCall, Usage, token_count
+from peira.errors import CallFailed, StreamBroken
 from peira.models.http.endpoint import Endpoint
 from peira.models.http.model import (
     ServedModel,
@@ -21,7 +21,7 @@ from peira.models.http.model import (
     unsupported,
 )
 from peira.models.http.request import DEFAULT, Gather, Timeouts
-from peira.models.providers.chat import Body, as_text
+from peira.models.providers.chat import Body, as_text, has_parts
 from peira.models.secrets import Key
 
 ANTHROPIC = "https://api.anthropic.com"
@@ -36,8 +36,10 @@ FINISH = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "tool_use": "tool_calls",
-    "refusal": "content_filter",
+    "refusal": "refusal",
 }
+THOUGHTS = ("thinking", "redacted_thinking")
+"""Blocks of reasoning, which the API wants back, unchanged, with the results of tools."""
 
 
 def anthropic(
@@ -85,7 +87,7 @@ class Messages:
             body["stream"] = True
         body |= _parameters(request.parameters)
         if request.schema is not None:
-            form = {"type": "json_schema", "schema": request.schema}
+            form = {"type": "json_schema", "schema": closed(request.schema)}
             body["output_config"] = {**body.get("output_config", {}), "format": form}
         return body
 
@@ -93,8 +95,12 @@ class Messages:
         """The reply in a body."""
         parts = body["content"]
         stop = text_in(body.get("stop_reason"))
+        text = "".join(part["text"] for part in parts if part["type"] == "text")
         return Reply(
-            text="".join(part["text"] for part in parts if part["type"] == "text"),
+            text=text,
+            id=text_in(body.get("id")),
+            refusal=_refusal(body, text) if stop == "refusal" else "",
+            thinking=tuple(dict(part) for part in parts if part["type"] in THOUGHTS),
             model=text_in(body.get("model")),
             finish=FINISH.get(stop, stop),
             usage=_usage(table_in(body.get("usage"))),
@@ -111,8 +117,24 @@ class Messages:
         return _Blocks()
 
 
+def _refusal(body: Body, text: str) -> str:
+    """What a model that refused said, or else what the API says about it."""
+    return text or text_in(table_in(body.get("stop_details")).get("explanation")) or REFUSED
+
+
+def closed(schema: Json) -> Json:
+    """The schema with objects that allow no further properties, unless they say so, as the API wants it."""
+    if isinstance(schema, list):
+        return [closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    parts = {name: closed(part) for name, part in schema.items()}
+    whole = schema.get("type") == "object" or isinstance(schema.get("properties"), dict)
+    return {"additionalProperties": False, **parts} if whole else parts
+
+
 def _parameters(given: Body) -> Body:
-    """The parameters in the API's names."""
+    """The parameters in the API's names; CallFailed if it has none such, or if no answer could follow."""
     body = dict(given)
     if absent := [name for name in ABSENT if name in body]:
         raise unsupported("anthropic", absent[0])
@@ -125,6 +147,11 @@ def _parameters(given: Body) -> Body:
         body["output_config"] = {**body.get("output_config", {}), "effort": reasoning}
     elif reasoning is not None:
         body["thinking"] = {"type": "enabled", "budget_tokens": reasoning}
+        limit = body.setdefault("max_tokens", reasoning + MAX_TOKENS)
+        if limit <= reasoning:
+            raise CallFailed(
+                f"anthropic: max_tokens={limit} leaves no answer after reasoning={reasoning}: it must be more"
+            )
     return body
 
 
@@ -141,10 +168,12 @@ def _parts(message: Body) -> list[Body]:
     """The content blocks of a message."""
     content = message.get("content")
     if message["role"] == "tool":
-        return [{"type": "tool_result", "tool_use_id": message["id"], "content": as_text(content)}]
+        told = [_part(part) for part in content or ()] if has_parts(content) else as_text(content)
+        return [{"type": "tool_result", "tool_use_id": message["id"], "content": told}]
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
     called = message.get("tool_calls") or ()
-    return [*map(_part, parts), *map(_call, called)]
+    thoughts = message.get("thinking") or ()  # first, as they came
+    return [*thoughts, *map(_part, parts), *map(_call, called)]
 
 
 def _part(part: Body) -> Body:
@@ -175,7 +204,16 @@ def _usage(usage: Body) -> Usage:
     fresh, written, cached = map(token_count, said)
     odd = any(token_count(n) is None for n in said if n is not None)  # then the sum is not known
     total = None if fresh is None or odd else token_count(fresh + (written or 0) + (cached or 0))
-    return Usage(input=total, output=token_count(usage.get("output_tokens")), cached=cached, written=written)
+    by_time = table_in(usage.get("cache_creation"))
+    details = table_in(usage.get("output_tokens_details"))
+    return Usage(
+        input=total,
+        output=token_count(usage.get("output_tokens")),
+        cached=cached,
+        written=written,
+        reasoning=token_count(details.get("thinking_tokens")),
+        written_long=token_count(by_time.get("ephemeral_1h_input_tokens")) or None,
+    )
 
 
 class _Blocks:

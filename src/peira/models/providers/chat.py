@@ -31,7 +31,8 @@ class Chat:
 
     def write(self, model: str, request: Request, *, stream: bool) -> Body:
         """The body of a request."""
-        body: Body = {"model": model, "messages": [message(m) for m in request.messages]}
+        messages = [told for given in request.messages for told in written_messages(given)]
+        body: Body = {"model": model, "messages": messages}
         if request.system is not None:
             body["messages"].insert(0, {"role": "system", "content": request.system})
         if request.tools:
@@ -58,10 +59,13 @@ class Chat:
         first = body["choices"][0]
         message = first["message"]
         texts = tuple(_text(choice["message"]) for choice in body["choices"])
+        refusal = text_in(message.get("refusal"))
         return Reply(
             text=texts[0],
+            id=text_in(body.get("id")),
+            refusal=refusal,
             model=text_in(body.get("model")),
-            finish=text_in(first.get("finish_reason")),
+            finish="refusal" if refusal else text_in(first.get("finish_reason")),
             usage=_usage(table_in(body.get("usage"))),
             tool_calls=tuple(_called(call) for call in message.get("tool_calls") or ()),
             reasoning=text_in(message.get("reasoning_content") or message.get("reasoning")),
@@ -74,21 +78,38 @@ class Chat:
         return _Chunks()
 
 
-def message(given: Body) -> Body:
-    """A message in the API's format."""
-    if given["role"] == "tool":
-        return {"role": "tool", "tool_call_id": given["id"], "content": given["content"]}
+def written_messages(given: Body) -> list[Body]:
+    """A message in the API's format. Images in a tool's result follow it as a message of the user."""
     content = given.get("content")
+    if given["role"] == "tool":
+        parts = list(content or ()) if has_parts(content) else []
+        images = [part for part in parts if part["type"] == "image"]
+        texts = [part for part in parts if part["type"] != "image"] if parts else as_text(given["content"])
+        told: Body = {"role": "tool", "tool_call_id": given["id"], "content": texts or "(an image)"}
+        shown: Body = {"role": "user", "content": [_part(image) for image in images]}
+        return [told, shown] if images else [told]
     msg: Body = {"role": given["role"], "content": content}
     if isinstance(content, list):
         msg["content"] = [_part(part) for part in content]
     if given.get("tool_calls"):
         msg["tool_calls"] = [_call(call) for call in given["tool_calls"]]
-    return msg
+    return [msg]
+
+
+def has_parts(content: Json) -> bool:
+    """Whether a content is a list of parts, as opposed to a text or any other value."""
+    return (
+        isinstance(content, list)
+        and bool(content)
+        and all(isinstance(part, dict) and part.get("type") in ("text", "image") for part in content)
+    )
 
 
 def _part(part: Body) -> Body:
-    return {"type": "image_url", "image_url": {"url": image_url(part)}} if part["type"] == "image" else part
+    if part["type"] != "image":
+        return part
+    detail = {"detail": part["detail"]} if "detail" in part else {}
+    return {"type": "image_url", "image_url": {"url": image_url(part), **detail}}
 
 
 def image_url(part: Body) -> str:
@@ -112,22 +133,40 @@ def as_text(value: Json) -> str:
 
 def named_schema(schema: Body) -> Body:
     """The schema with a name; strict (enforced by the endpoint) if it can be."""
-    return {"name": schema.get("title") or "answer", "schema": schema, "strict": _closed(schema)}
+    strict = _strict(schema)
+    name = schema.get("title") or "answer"
+    safe = "".join(char if char.isalnum() or char in "_-" else "_" for char in name)[:64]
+    return {"name": safe, "schema": schema if strict is None else strict, "strict": strict is not None}
 
 
-def _closed(schema: Json) -> bool:
-    """Whether every object in the schema requires all its properties and allows no others."""
+def _strict(schema: Json) -> Json:
+    """The schema as strict endpoints want it: objects allow no further properties and require all of theirs.
+
+    None if that would change what it asks for: a property is optional, or others are allowed.
+    """
     if isinstance(schema, list):
-        return all(map(_closed, schema))
+        parts = [_strict(part) for part in schema]
+        return (
+            None
+            if any(part is None and whole is not None for part, whole in zip(parts, schema, strict=True))
+            else parts
+        )
     if not isinstance(schema, dict):
-        return True
-    if schema.get("type") == "object" or "properties" in schema:
+        return schema
+    found: Body = {}
+    for name, part in schema.items():
+        # what stands under these is data, and no schema
+        found[name] = part if name in ("default", "const", "enum", "examples", "required") else _strict(part)
+        if found[name] is None and part is not None:
+            return None
+    if schema.get("type") == "object" or isinstance(schema.get("properties"), dict):
         properties = schema.get("properties", {})
-        if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(
-            properties
-        ):
-            return False
-    return all(map(_closed, schema.values()))
+        if schema.get("additionalProperties", False) is not False:
+            return None
+        if not isinstance(properties, dict) or set(schema.get("required", ())) != set(properties):
+            return None
+        found["additionalProperties"] = False
+    return found
 
 
 def _text(msg: Body) -> str:
@@ -146,12 +185,34 @@ def _called(call: Body) -> ToolCall:
 
 def _usage(usage: Body) -> Usage:
     """The usage, with cached and reasoning tokens."""
+    details = table_in(usage.get("prompt_tokens_details"))
+    read, written = (token_count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion"))
     return Usage(
-        input=token_count(usage.get("prompt_tokens")),
-        output=token_count(usage.get("completion_tokens")),
-        cached=token_count(table_in(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        input=read,
+        output=whole_output(read, written, token_count(usage.get("total_tokens"))),
+        cached=token_count(details.get("cached_tokens")),
+        written=cache_writes(details, usage),
         reasoning=token_count(table_in(usage.get("completion_tokens_details")).get("reasoning_tokens")),
     )
+
+
+def whole_output(read: int | None, written: int | None, total: int | None) -> int | None:
+    """The output tokens that are billed: some endpoints count reasoning in the total only."""
+    if read is None or written is None or total is None:
+        return written
+    return max(written, total - read)
+
+
+def cache_writes(details: Body, usage: Body) -> int | None:
+    """The tokens written to the provider's cache, as OpenAI, compatible endpoints and litellm name them."""
+    for said in (
+        details.get("cache_write_tokens"),
+        details.get("cache_creation_tokens"),
+        usage.get("cache_creation_input_tokens"),
+    ):
+        if said is not None:
+            return token_count(said)
+    return None
 
 
 class _Chunks:

@@ -23,6 +23,21 @@ from peira.models.providers.chat import Chat
 NEVER_AGAIN = {"num_retries": 0, "max_retries": 0}
 """Options that disable litellm's own retries: the engine counts every send."""
 _FORM = Chat()
+TRANSPORT = (
+    "httpx",
+    "httpcore",
+    "aiohttp",
+    "urllib3",
+    "requests",
+    "botocore",
+    "grpc",
+    "ssl",
+    "socket",
+    "openai",
+)
+"""Packages whose errors may come after something was sent."""
+NOT_SENT = 400
+"""The status that stands for an error of litellm itself: wrong use, nothing was sent."""
 
 
 class LitellmModel:
@@ -91,8 +106,29 @@ def _failure(name: str, problem: Any) -> CallFailed:
     if "Timeout" in kinds or "APITimeoutError" in kinds:
         return lost(name, "timed out", secrets)
     if "APIConnectionError" in kinds:
+        if not _sent(problem):
+            return refused(name, NOT_SENT, {}, str(problem).encode(), secrets)
         # It does not say whether the request was sent, so it is in doubt.
         return lost(name, str(problem), secrets)
     headers = getattr(problem, "litellm_response_headers", None) or {}
     lower = {key.lower(): value for key, value in headers.items()}
     return refused(name, int(problem.status_code), lower, str(problem).encode(), secrets)
+
+
+def _sent(problem: BaseException) -> bool:
+    """Whether the request may have been sent: some error behind this one comes from a connection.
+
+    litellm reports errors of its own code (a missing setting, a message it cannot translate) as connection
+    errors too; behind those there are only errors of Python.
+    """
+    behind: list[BaseException] = []
+    cause = problem.__cause__ or problem.__context__
+    while cause is not None and cause not in behind:
+        behind.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    if not behind:
+        return True
+    return any(
+        isinstance(one, OSError | EOFError) or type(one).__module__.partition(".")[0] in TRANSPORT
+        for one in behind
+    )

@@ -28,11 +28,22 @@ from peira.models.http.model import (
 )
 from peira.models.http.pool import LOOPBACK
 from peira.models.http.request import DEFAULT, Gather, Timeouts
-from peira.models.providers.chat import Body, Chat, as_text, image_url, named_schema
+from peira.models.providers.chat import (
+    Body,
+    Chat,
+    as_text,
+    cache_writes,
+    has_parts,
+    image_url,
+    named_schema,
+    whole_output,
+)
 from peira.models.secrets import Key
 
 ABSENT = ("n", "seed", "stop")
 """Parameters that the Responses API does not have."""
+FUNCTION: Body = {"type": "function", "parameters": None, "strict": False}
+"""A tool that is a function; not strict unless it says so, as in chat completions."""
 ENDS = ("response.completed", "response.incomplete")
 FINISH = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
@@ -54,9 +65,7 @@ class Responses:
         if request.system is not None:
             body["instructions"] = request.system
         if request.tools:
-            body["tools"] = [
-                tool if "type" in tool else {"type": "function", **tool} for tool in request.tools
-            ]
+            body["tools"] = [tool if "type" in tool else {**FUNCTION, **tool} for tool in request.tools]
         if request.schema is not None:
             body["text"] = {"format": {"type": "json_schema", **named_schema(request.schema)}}
         if stream:
@@ -69,10 +78,13 @@ class Responses:
         parts = [part for item in items if item["type"] == "message" for part in item["content"]]
         calls = tuple(_called(item) for item in items if item["type"] == "function_call")
         logprobs = [token for part in parts for token in part.get("logprobs") or ()]
+        refusal = "".join(text_in(part.get("refusal")) for part in parts)
         return Reply(
             text="".join(part.get("text") or part.get("refusal") or "" for part in parts),
+            id=text_in(body.get("id")),
+            refusal=refusal,
             model=text_in(body.get("model")),
-            finish=_finish(body, bool(calls)),
+            finish="refusal" if refusal else _finish(body, bool(calls)),
             usage=_usage(table_in(body.get("usage"))),
             tool_calls=calls,
             reasoning="\n".join(_thoughts(items)),
@@ -102,7 +114,9 @@ def _parameters(given: Body) -> Body:
 def _items(message: Body) -> Iterator[Body]:
     """The input items of a message."""
     if message["role"] == "tool":
-        yield {"type": "function_call_output", "call_id": message["id"], "output": message["content"]}
+        told = message["content"]
+        output = [_part(part, "user") for part in told] if has_parts(told) else as_text(told)
+        yield {"type": "function_call_output", "call_id": message["id"], "output": output}
         return
     content = message.get("content")
     if content:
@@ -116,7 +130,7 @@ def _items(message: Body) -> Iterator[Body]:
 def _part(part: Body, role: str) -> Body:
     """A part of a message in the API's format."""
     if part["type"] == "image":
-        return {"type": "input_image", "image_url": image_url(part)}
+        return {"type": "input_image", "image_url": image_url(part), "detail": part.get("detail", "auto")}
     if part["type"] == "text":
         return {"type": "output_text" if role == "assistant" else "input_text", "text": part["text"]}
     return part
@@ -143,10 +157,13 @@ def _finish(body: Body, called: bool) -> str:
 
 def _usage(usage: Body) -> Usage:
     """The usage, with cached and reasoning tokens."""
+    details = table_in(usage.get("input_tokens_details"))
+    read, written = (token_count(usage.get(f"{name}_tokens")) for name in ("input", "output"))
     return Usage(
-        input=token_count(usage.get("input_tokens")),
-        output=token_count(usage.get("output_tokens")),
-        cached=token_count(table_in(usage.get("input_tokens_details")).get("cached_tokens")),
+        input=read,
+        output=whole_output(read, written, token_count(usage.get("total_tokens"))),
+        cached=token_count(details.get("cached_tokens")),
+        written=cache_writes(details, usage),
         reasoning=token_count(table_in(usage.get("output_tokens_details")).get("reasoning_tokens")),
     )
 
@@ -175,6 +192,8 @@ class _Events:
 
 
 OPENAI = "https://api.openai.com/v1"
+AZURE = (".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com")
+"""Hosts of Azure, also without an `api_version`."""
 PRESETS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "deepseek": ("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
@@ -227,7 +246,14 @@ def openai(
     if form != "chat":
         known["form"] = form
     return ServedModel(
-        "openai", model, request_form, endpoint, defaults=parameters, stream=stream, identity=known
+        "openai",
+        model,
+        request_form,
+        endpoint,
+        defaults=parameters,
+        stream=stream,
+        identity=known,
+        vendor="azure" if azure or (urlsplit(base).hostname or "").endswith(AZURE) else "",
     )
 
 

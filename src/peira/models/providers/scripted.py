@@ -21,7 +21,10 @@ Answers = Sequence[Turn] | Mapping[str, Turn] | Callable[[Request], Turn]
 """Answers in order, by the last message ("*" for any other), or from a function."""
 FAILURES = ("free", "doubt", "permanent")
 FAILURE = ("fail", "message", "retry_after", "status", "delay")
-SPEECH = ("text", "tool_calls", "usage", "finish", "model", "reasoning", "texts", "logprobs", "delay")
+SPEECH = (
+    *("text", "tool_calls", "usage", "finish", "model", "reasoning", "texts", "logprobs", "delay"),
+    *("refusal", "thinking", "id"),
+)
 
 
 class ScriptedModel:
@@ -50,7 +53,7 @@ class ScriptedModel:
         if "fail" in parts:
             raise _failure(**parts)
         body = msgspec.json.encode(
-            {"model": self._model, "finish": "stop", "usage": _usage(request, parts), **parts}
+            {"model": self._model, "finish": _finish(parts), "usage": _usage(request, parts), **parts}
         )
         return Answer(200, body, time.perf_counter() - began)
 
@@ -99,7 +102,12 @@ def _checked(turn: Mapping[str, Json]) -> dict[str, Json]:
     known = FAILURE if "fail" in turn else SPEECH
     if unknown := [part for part in turn if part not in known]:
         raise Invalid(f"a scripted answer has no {part!r}{nearest(part, known)}" for part in unknown)
-    return dict(turn) if "fail" in turn else {"text": "", **turn}
+    return dict(turn) if "fail" in turn else {"text": turn.get("refusal", ""), **turn}
+
+
+def _finish(parts: Mapping[str, Json]) -> str:
+    """Why a scripted answer ended, unless the script says so."""
+    return "refusal" if parts.get("refusal") else "stop"
 
 
 def _usage(request: Request, parts: Mapping[str, Json]) -> Usage:
