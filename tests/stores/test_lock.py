@@ -72,7 +72,7 @@ def test_a_second_owner_is_refused_at_once_and_told_by_whom(owner: Owner, path: 
 
 def test_a_second_owner_in_the_same_process_is_refused(path: Path) -> None:
     store = SqliteStore(path)
-    with pytest.raises(StoreInUse, match=f"process {os.getpid()}"):
+    with pytest.raises(StoreInUse, match=f"process {os.getpid()}, which is this very process"):
         SqliteStore(path)
     store.close()
     SqliteStore(path).close()

@@ -11,7 +11,9 @@ with lazy_imports(__name__):
     from peira.analysis import cost as cost
     from peira.analysis import export_formats as export_formats
     from peira.analysis import gates as gates
+    from peira.analysis.compare import comparison as comparison
     from peira.analysis.compare import contrasts as contrasts
+    from peira.analysis.compare import family as family
     from peira.analysis.compare import hypotheses as hypotheses
     from peira.analysis.effects import anova as anova
     from peira.analysis.effects import factor_effects as factor_effects
@@ -33,6 +35,7 @@ with lazy_imports(__name__):
     from peira.analysis.table import slices as slices
     from peira.analysis.table import value as value
     from peira.core.text import grid as grid
+    from peira.plan import conditions as conditions
     from peira.results import background as background
     from peira.results import reader as reader
     from peira.results import rows as rows

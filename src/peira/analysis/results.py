@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import peira.analysis as analysis
 from peira.core.ids import Json, short
@@ -19,32 +19,6 @@ from peira.core.registry import registry
 from peira.errors import Invalid
 from peira.results.aims import Aims
 from peira.results.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures, shown_trial
-
-if TYPE_CHECKING:
-    from peira.analysis.compare.comparison import ComparisonTable
-    from peira.analysis.compare.family import Correction
-    from peira.analysis.compare.hypotheses import Findings
-    from peira.analysis.cost import Bill
-    from peira.analysis.effects.anova import Anova
-    from peira.analysis.effects.factor_effects import Effects
-    from peira.analysis.effects.mixed_models import Kind
-    from peira.analysis.effects.split_plots import Strata
-    from peira.analysis.effects.surface import Surface
-    from peira.analysis.gates import GateResult
-    from peira.analysis.judges.agreement import Agreement
-    from peira.analysis.judges.biases import Biases
-    from peira.analysis.judges.corrected_means import Corrected
-    from peira.analysis.judges.labels import Labels, Ratings
-    from peira.analysis.ranking.leaderboard import Leaderboard
-    from peira.analysis.ranking.tournament import Standings
-    from peira.analysis.table.quantiles import Quantiles
-    from peira.analysis.table.ratios import Ratios
-    from peira.analysis.table.reliability import Reliability
-    from peira.analysis.table.slices import Slices
-    from peira.analysis.table.value import CachedTables, Table, TableQuery, TableWithDrift
-    from peira.plan.conditions import Condition
-    from peira.results.background import Background, Reopen
-
 
 MOST_ROWS = 24
 """Up to so many conditions the table of means has a row for each."""
@@ -70,11 +44,11 @@ class Results:
         store: Any = None,
         spent: Sequence[Spent] = (),
         aims: Aims | None = None,
-        origin: Reopen | None = None,
-        memory: CachedTables | None = None,
+        origin: analysis.background.Reopen | None = None,
+        memory: analysis.value.CachedTables | None = None,
         look: Look | None = None,
-        background: Callable[[], Background] | None = None,
-        conditions: Sequence[Condition] = (),
+        background: Callable[[], analysis.background.Background] | None = None,
+        conditions: Sequence[analysis.conditions.Condition] = (),
         brief: Callable[[], Iterator[TrialResult]] | None = None,
     ) -> None:
         """Take the results of a run; `load` starts a new pass over its stored trials.
@@ -100,7 +74,7 @@ class Results:
         self._conditions = conditions
 
     @cached_property
-    def background(self) -> Background | None:
+    def background(self) -> analysis.background.Background | None:
         """How the run came about, read at first use; None if these are not the results of a stored run."""
         return self._background() if self._background else None
 
@@ -130,12 +104,12 @@ class Results:
         return self.status == Status.completed and not any(self.counts.get(state) for state in FAILED)
 
     @property
-    def cost(self) -> Bill:
+    def cost(self) -> analysis.cost.Bill:
         """What its trials and scores cost when their calls were bought, in whichever run."""
         return analysis.cost.cost(self._stream())
 
     @property
-    def spent(self) -> Bill:
+    def spent(self) -> analysis.cost.Bill:
         """What was paid in this run, including retries and judges."""
         return analysis.cost.spent(self.spent_by_model)
 
@@ -147,7 +121,7 @@ class Results:
         interval: str = "",
         across: str = "",
         overall: bool = False,
-    ) -> Table:
+    ) -> analysis.value.Table:
         """Means with intervals, by factors, by agent, case, slice or cluster, or by metadata of cases.
 
         Without names, by everything that varies, or in one row if that would be more than `MOST_ROWS`
@@ -174,7 +148,7 @@ class Results:
         names = dict.fromkeys(name for condition in conditions for name in condition.shown)
         return tuple(name for name in names if len({repr(one.shown.get(name)) for one in conditions}) > 1)
 
-    def _compute_table(self, query: TableQuery) -> TableWithDrift:
+    def _compute_table(self, query: analysis.value.TableQuery) -> analysis.value.TableWithDrift:
         """Compute the table and the drift of the anchors in one pass over the trials."""
         anchors: list[TrialResult] = []
         brief = self._brief is not None and "trials" not in self.__dict__
@@ -231,7 +205,7 @@ class Results:
         no_worse_than: Sequence[tuple[Results, str, float]] = (),
         where: str = "",
         level: float = 0.95,
-    ) -> GateResult:
+    ) -> analysis.gates.GateResult:
         """Whether the results meet demands with confidence, as `peira gate` says it.
 
         `min` and `max` are limits of means by score; `no_worse_than` are other results, a score, and the
@@ -264,14 +238,14 @@ class Results:
         score: str | None = None,
         slice: str | None = None,
         baseline: Json = None,
-        correction: Correction | None = "declared",
+        correction: analysis.family.Correction | None = "declared",
         level: float = 0.95,
         margin: float | None = None,
         paired: bool | None = None,
         test: str = "",
         effect: str = "",
         interval: str = "",
-    ) -> ComparisonTable:
+    ) -> analysis.comparison.ComparisonTable:
         """Compare levels of a factor (or "agent"), or these results with those of another run.
 
         Paired by case wherever both sides have the case. Two levels `a` and `b`; or all with a `baseline`; or
@@ -294,7 +268,7 @@ class Results:
 
     def effects(
         self, *factors: str, score: str | None = None, level: float = 0.95, order: int = 2
-    ) -> Effects:
+    ) -> analysis.factor_effects.Effects:
         """Main effects and interactions of up to `order` factors, with intervals.
 
         Without names, of all factors. Two-level factors are compared by the same estimator as in `compare`;
@@ -313,7 +287,7 @@ class Results:
 
     def anova(
         self, *factors: str, score: str | None = None, type: Literal[2, 3] = 2, order: int = 2
-    ) -> Anova:
+    ) -> analysis.anova.Anova:
         """The classical analysis of variance with sums of squares of type II or III.
 
         Cases are blocks where all factors vary within cases. Without names, all factors are included. The F
@@ -325,10 +299,10 @@ class Results:
         self,
         *factors: str,
         score: str | None = None,
-        kind: Kind = "linear",
+        kind: analysis.mixed_models.Kind = "linear",
         level: float = 0.95,
         random: Sequence[str] = (),
-    ) -> Effects:
+    ) -> analysis.factor_effects.Effects:
         """Effects by a mixed model with cases as a random effect.
 
         `kind` is linear (with the factors in `random` as further random effects) or, for yes/no scores,
@@ -336,7 +310,7 @@ class Results:
         """
         return analysis.mixed_models.mixed(self._stream(), factors, score, kind, level, self.notes, random)
 
-    def strata(self, *factors: str, score: str | None = None, order: int = 2) -> Strata:
+    def strata(self, *factors: str, score: str | None = None, order: int = 2) -> analysis.split_plots.Strata:
         """Split-plot analysis: whole-plot factors are tested against plots, others within.
 
         For designs with whole plots (hard-to-change factors), where `effects` would overstate the evidence.
@@ -345,7 +319,7 @@ class Results:
 
     def surface(
         self, *factors: str, score: str | None = None, level: float = 0.95, lowest: bool = False
-    ) -> Surface:
+    ) -> analysis.surface.Surface:
         """The score as a second-order response surface of numeric factors, and its optimum.
 
         Without names, of all numeric factors that vary; each needs three or more values. `lowest` searches
@@ -355,7 +329,7 @@ class Results:
 
     def leaderboard(
         self, *by: str, score: str | None = None, level: float = 0.95, lowest_first: bool = False
-    ) -> Leaderboard:
+    ) -> analysis.leaderboard.Leaderboard:
         """Entries (of agent and factors) with intervals of means and ranks, and which differ.
 
         Without names, entries are all combinations of the agent and the varying factors. `lowest_first` ranks
@@ -363,7 +337,9 @@ class Results:
         """
         return analysis.leaderboard.leaderboard(self._stream(), by, score, level, lowest_first, self.notes)
 
-    def standings(self, *, level: float = 0.95, method: str = "covariance", elo: bool = False) -> Standings:
+    def standings(
+        self, *, level: float = 0.95, method: str = "covariance", elo: bool = False
+    ) -> analysis.tournament.Standings:
         """The standings of a contest (see `contest`): strengths with intervals, and wins.
 
         By the Bradley-Terry model with intervals clustered by case; `method` is "covariance" or "bootstrap",
@@ -372,8 +348,13 @@ class Results:
         return analysis.tournament.standings(self._stream(), level, method, elo, self.notes)
 
     def agreement(
-        self, labels: Labels, *, score: str | None = None, cut: float | None = None, level: float = 0.95
-    ) -> Agreement:
+        self,
+        labels: analysis.labels.Labels,
+        *,
+        score: str | None = None,
+        cut: float | None = None,
+        level: float = 0.95,
+    ) -> analysis.agreement.Agreement:
         """Agreement of a judge with human labels.
 
         `labels` is a file (one row per labelled output), a field of the cases' metadata, or a mapping of
@@ -382,8 +363,8 @@ class Results:
         return analysis.agreement.agreement(self._rated(labels, score, cut), level)
 
     def biases(
-        self, *, labels: Labels | None = None, score: str | None = None, level: float = 0.95
-    ) -> Biases:
+        self, *, labels: analysis.labels.Labels | None = None, score: str | None = None, level: float = 0.95
+    ) -> analysis.biases.Biases:
         """Biases of a judge towards the position of an answer in a pair, and towards its length.
 
         With labels, a preference for longer answers can be separated from their quality.
@@ -393,13 +374,13 @@ class Results:
 
     def corrected(
         self,
-        labels: Labels,
+        labels: analysis.labels.Labels,
         *by: str,
         score: str | None = None,
         cut: float | None = None,
         method: str = "prediction-powered",
         level: float = 0.95,
-    ) -> Corrected:
+    ) -> analysis.corrected_means.Corrected:
         """Means of a judge's score, by factors, corrected by the outputs that people labelled.
 
         `method` is "prediction-powered", or "rogan-gladen" for yes/no scores and labels; `labels`, `score`
@@ -408,14 +389,16 @@ class Results:
         rated = self._rated(labels, score, cut)
         return analysis.corrected_means.corrected(rated, by, method, level, self.notes)
 
-    def _rated(self, labels: Labels, score: str | None, cut: float | None = None) -> Ratings:
+    def _rated(
+        self, labels: analysis.labels.Labels, score: str | None, cut: float | None = None
+    ) -> analysis.labels.Ratings:
         """The ratings of a score beside the labels."""
         known = analysis.labels.labels_of(self.trials, labels)
         return analysis.labels.ratings(self.trials, known, score, cut)
 
     def quantiles(
         self, score: str = "took", *by: str, q: Sequence[float] = (0.5, 0.9, 0.99), level: float = 0.95
-    ) -> Quantiles:
+    ) -> analysis.quantiles.Quantiles:
         """Quantiles of a measure (seconds, a score, a metric) with intervals.
 
         Distribution-free intervals from order statistics, clustered by case; `q` are the quantiles between 0
@@ -423,7 +406,9 @@ class Results:
         """
         return analysis.quantiles.quantiles(self._stream(), score, by, q, level, self.notes)
 
-    def ratio(self, top: str, bottom: str, *by: str, method: str = "fieller", level: float = 0.95) -> Ratios:
+    def ratio(
+        self, top: str, bottom: str, *by: str, method: str = "fieller", level: float = 0.95
+    ) -> analysis.ratios.Ratios:
         """The ratio of two totals by Fieller's theorem or the delta method.
 
         For example `ratio("cost", "match")` is the cost per success. Fieller's interval is unbounded if the
@@ -431,21 +416,23 @@ class Results:
         """
         return analysis.ratios.ratio(self._stream(), top, bottom, by, method, level, self.notes)
 
-    def reliability(self, *by: str, level: float = 0.95) -> Reliability:
+    def reliability(self, *by: str, level: float = 0.95) -> analysis.reliability.Reliability:
         """The share of failed trials; where none failed, its upper bound by the rule of three.
 
         By factors; without names, over all trials. Anchors and trials that have not ended are left out.
         """
         return analysis.reliability.reliability(self._stream(), by, level, self.notes)
 
-    def slices(self, by: str = "slice", *, score: str | None = None, level: float = 0.95) -> Slices:
+    def slices(
+        self, by: str = "slice", *, score: str | None = None, level: float = 0.95
+    ) -> analysis.slices.Slices:
         """Means of slices with partial pooling: small slices are shrunk towards the overall mean.
 
         `by` is "slice", or any factor or attribute. With fewer than three slices nothing is pooled.
         """
         return analysis.slices.slices(self._stream(), by, score, level, self.notes)
 
-    def hypotheses(self) -> Findings:
+    def hypotheses(self) -> analysis.hypotheses.Findings:
         """The verdicts on the declared hypotheses, each tested as its analysis plan says.
 
         Hypotheses that a stopping rule monitored have the rule's verdict, which is valid at every look.

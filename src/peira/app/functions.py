@@ -32,6 +32,7 @@ def run(
     whole: bool = False,
     name: str = "",
     tags: Sequence[str] = (),
+    wait: float | None = 0.0,
 ) -> peira.Results:
     """Run a study through all its stages and return its results.
 
@@ -45,7 +46,8 @@ def run(
     its id), `where` may refer to its findings for the same case and levels: the mean `score.NAME`, and the
     counts `earlier.trials` and `earlier.failed`. With `batch`, calls are submitted as batches: answered
     later, at half the price. `whole` runs the whole plan, whatever the stopping rule says. The run can be
-    found again by its `name`, which no other run of the store may have, and listed by its `tags`.
+    found again by its `name`, which no other run of the store may have, and listed by its `tags`. A store
+    that is in use is waited for up to `wait` seconds (None: as long as it takes); then StoreInUse is raised.
     """
     refuse_while_loading()
     options = app.RunOptions(
@@ -58,6 +60,7 @@ def run(
         fresh,
         resources or {},
         progress,
+        wait=wait,
         log=log,
         earlier=earlier,
         batch=batch,

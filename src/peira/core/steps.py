@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 from peira.core.code.fingerprint import fingerprint
 from peira.core.codec import decode
@@ -18,7 +18,16 @@ from peira.core.context import Channel, Trial, current_trial
 from peira.core.failpoints import reach
 from peira.core.ids import canonical, compose, digest, normalise
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
+
+@overload
+def step(
+    name: str, fn: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+) -> Coroutine[Any, Any, T]: ...
+@overload
+def step(name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 def step(name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Run `fn(*args, **kwargs)` once and record its value; a resumed trial gets the recorded value.
 

@@ -4,9 +4,23 @@ agents.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict, Unpack, overload
+from pickle import PicklingError
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from pydantic import BaseModel, Field, SkipValidation, ValidationError
 
@@ -141,6 +155,19 @@ class Study(Value, Decorated):
         sole = None if self.labelled else next(iter(self.agents.values()), None)
         return None if isinstance(sole, AgentKind) else sole
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """A study that stands in a module is pickled by its name, as functions are; any other by its fields.
+
+        What it refers to (functions, evaluators) must be found in modules.
+        """
+        name = next((name for name, value in _names(self.__module__) if value is self), "")
+        if name:
+            return _found, (self.__module__, name)
+        fields = {key: value for key, value in self.__dict__.items() if key in type(self).model_fields}
+        if (fn := self.function) is not None and _is_hidden(fn, self):
+            raise PicklingError(f"study {self.name}: its function cannot be found in {self.__module__}")
+        return _rebuilt, (fields, self.sources, self.__module__)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.function is None:
             if not self.labelled:
@@ -177,6 +204,55 @@ class Study(Value, Decorated):
             *(f"hypothesis {name}: declared, not executed (it names no factor)" for name in vague),
             *(f"analysis plan {name}: declared, not executed (it has no hypothesis)" for name in empty),
         ]
+
+
+def _names(module: str) -> list[tuple[str, object]]:
+    """What stands in a module that is imported."""
+    found = sys.modules.get(module)
+    return list(vars(found).items()) if found is not None else []
+
+
+def _is_hidden(function: object, study: Study) -> bool:
+    """Whether a function's name stands for something else in its module, so that pickle cannot find it."""
+    found = dict(_names(getattr(function, "__module__", ""))).get(getattr(function, "__qualname__", ""))
+    return isinstance(found, Study) and found is not study
+
+
+def _found(module: str, name: str) -> Any:
+    """The study of this name; it is imported if need be."""
+    return getattr(import_module(module), name)
+
+
+def _rebuilt(fields: dict[str, Any], sources: Mapping[str, Path | spec.Query], module: str) -> Study:
+    """A study with these fields, which were checked when it was made."""
+    study = Study.__new__(Study)
+    BaseModel.__init__(study, **fields)
+    study._resemble_function(module, sources)
+    return study
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+if TYPE_CHECKING:
+
+    class FunctionStudy(Study, Generic[P, R]):
+        """A study of one function, which can be called as that function."""
+
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    class DecoratingStudy(Study):
+        """What `study(...)` returns without a function: a study if it has agents, else the decorator."""
+
+        def __call__(self, function: Callable[P, R], /) -> FunctionStudy[P, R]: ...
+
+else:
+    DecoratingStudy = Any
+
+    class FunctionStudy:
+        """The type that checkers see of a study of one function; it is a `Study`."""
+
+        def __class_getitem__(cls, of: object) -> type[Study]:
+            return Study
 
 
 class StudyFields(TypedDict, total=False):
@@ -219,15 +295,16 @@ class StudyDecorator:
     def __init__(self, fields: StudyFields, folders: list[Path], module: str) -> None:
         self._fields, self._folders, self._module = fields, folders, module
 
-    def __call__(self, function: Callable[..., Any]) -> Study:
+    def __call__(self, function: Callable[P, R]) -> FunctionStudy[P, R]:
         named = {"name": getattr(function, "__name__", "study"), **self._fields, "agent": function}
-        return Study.assemble(named, self._folders, self._module)
+        made: Any = Study.assemble(named, self._folders, self._module)
+        return made  # type: ignore[no-any-return]
 
 
 @overload
-def study(function: Callable[..., Any], /, **fields: Unpack[StudyFields]) -> Study: ...
+def study(function: Callable[P, R], /, **fields: Unpack[StudyFields]) -> FunctionStudy[P, R]: ...
 @overload
-def study(function: None = None, /, **fields: Unpack[StudyFields]) -> Any: ...
+def study(function: None = None, /, **fields: Unpack[StudyFields]) -> DecoratingStudy: ...
 def study(function: Callable[..., Any] | None = None, /, **fields: Unpack[StudyFields]) -> Any:
     """Make a study: `@study(cases=..., factors=...)` on a function, or `study(agents={...}, cases=...)`.
 

@@ -134,7 +134,9 @@ def _rows(group: Group, shown: Sequence[ScorePart], level: float, way: str) -> I
     if not shown:
         n, cases, ends = group.succeeded, len(group.units), _ends(group)
         counts = n, cases, group.failed, group.trials - n - group.failed - sum(ends)
-        yield TableRow(group.labels, None, None, None, None, *counts, "", group.no_answer, 0, *ends, group.refused)
+        yield TableRow(
+            group.labels, None, None, None, None, *counts, "", group.no_answer, 0, *ends, group.refused
+        )
     for part in shown:
         across = group.numbers[part.name].across if part.name in group.numbers else []
         for title, values, units in _samples(part, group):

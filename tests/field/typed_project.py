@@ -1,0 +1,135 @@
+"""A user's project that uses every public function; type checkers read it (test_types.py), nobody runs it."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+import peira
+from peira import (
+    AnalysisPlan,
+    Benchmark,
+    Block,
+    Budget,
+    Case,
+    Constraint,
+    Design,
+    Factor,
+    Hypothesis,
+    Level,
+    NoVerdict,
+    Outcome,
+    PeiraError,
+    Policy,
+    Reply,
+    Results,
+    Storage,
+    Study,
+    ask,
+    ask_async,
+    bundle_export,
+    bundle_import,
+    bundle_work,
+    cases_from,
+    contest,
+    current_trial,
+    diff,
+    estimate,
+    evaluate,
+    exact,
+    generate,
+    import_outputs,
+    includes,
+    judge,
+    match,
+    numeric,
+    pairwise,
+    panel,
+    plan,
+    regex,
+    run,
+    step,
+    study,
+    submit,
+    transform,
+)
+
+
+def search(query: str, most: int = 3) -> list[str]:
+    return [query] * most
+
+
+async def fetch(address: str) -> bytes | None:
+    return None
+
+
+def polite(output: str, expected: str) -> bool | NoVerdict:
+    return NoVerdict("nothing was said") if not output else "please" in output
+
+
+@study(
+    cases=[Case("Capital of France?", expected="Paris"), ("Capital of Peru?", "Lima")],
+    factors={"model": ["openai:gpt-5-mini", "local:smollm2"], "style": ["plain", "think first"]},
+    evaluators=[match(), exact(), includes(), regex("x"), numeric(), polite],
+    repeats=2,
+    budget=Budget(money=1.0),
+    policy=Policy(),
+    storage=Storage(),
+)
+def capitals(case: Case, model: str, style: str = "plain") -> Reply:
+    found = step("search", search, case.input, most=2)
+    assert_type(found, list[str])
+    assert_type(current_trial().seed, int)
+    reply = ask(model, found[0], system=style)
+    assert_type(reply, Reply)
+    return reply
+
+
+assert_type(capitals(Case("x"), model="m"), Reply)
+
+
+@study(cases=["x"])
+async def slowly(case: Case) -> str:
+    page = await step("fetch", fetch, case.input)
+    assert_type(page, bytes | None)
+    return (await ask_async("openai:gpt-5-mini", case.input)).text
+
+
+whole = study(agents={"one": capitals, "two": capitals}, cases=["x"])
+written = Study(
+    name="written",
+    agent=search,
+    cases=["x"],
+    factors=[Factor(name="n", levels=[Level(value=1), Level(value=2)])],
+    blocks=[Block(name="day", levels=[1, 2])],
+    constraints=[Constraint("n == 1 or day == 1")],
+    design=Design(name="full"),
+    outcomes=[Outcome(name="match")],
+    hypotheses=[Hypothesis(id="h", statement="n matters", factor="n")],
+    analysis_plans=[AnalysisPlan(name="main")],
+)
+benchmark = Benchmark(name="b", data={"file": "x.jsonl"})
+
+
+def everything() -> None:
+    some: Study = capitals
+    results: Results = run(some, store="x.db", parallel=8, wait=None)
+    for made in (
+        run(whole),
+        generate(written),
+        transform(some),
+        evaluate(results, [judge("openai:x", "Good?")]),
+    ):
+        assert_type(made, Results)
+    print(results.table("model"), results.compare("model"), results.leaderboard("model"))
+    print(plan(some), estimate(some), diff(some, written))
+    handle = submit(some)
+    print(handle.result(), peira.open("x.db").runs())
+    print(import_outputs("x.jsonl").recorded, cases_from(results))
+    print(contest(results, "model", "openai:x", "Which is better?"), pairwise("openai:x"))
+    print(panel(["openai:a", "openai:b"], "Good?"))
+    try:
+        bundle_export(some, "b.jsonl")
+        bundle_work("b.jsonl", "a.jsonl")
+        bundle_import("a.jsonl")
+    except PeiraError as problem:
+        print(problem)
