@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -105,3 +106,30 @@ def test_the_reference_page_is_up_to_date():
     generate = Path(__file__).parents[2] / "docs" / "generate.py"
     done = subprocess.run([sys.executable, generate, "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_utf_8_gets_escapes(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "s.py").write_text(
+        "from peira import study\n"
+        "@study(cases=['ä → 日'], evaluators=['refusal'])\n"
+        "def städte(case):\n"
+        "    return '✓'\n"
+    )
+    (tmp_path / "peira.toml").touch()
+    surroundings = {
+        **os.environ,
+        "PYTHONIOENCODING": encoding,
+        "PYTHONUTF8": "0",
+        "LC_ALL": "C",
+        "PYTHONWARNINGS": "error",
+    }
+    for command in (["run", "s.py"], ["show", "--trials"], ["plan", "s.py"], ["show", "--json"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "peira", *command],
+            cwd=tmp_path,
+            env=surroundings,
+            capture_output=True,
+            check=False,
+        )
+        assert (done.returncode == 0, b"Traceback" in done.stderr) == (True, False), done.stderr

@@ -18,7 +18,7 @@ from peira.errors import Invalid, Unknown
 from peira.report import PLOTS as PROMISED
 from peira.report.builder import build
 from peira.report.plots import PLOTS, plots_of, save_all
-from peira.report.plots.canvas import inline
+from peira.report.plots.canvas import Plot, drawn, inline
 from peira.report.plots.curves import front
 from peira.report.plots.effects import places
 from peira.report.value import PlotPoint, Priced, Report
@@ -115,3 +115,16 @@ def test_the_heat_map_puts_the_hardest_cases_first(trial: Make, results: Make) -
     assert heat.conditions == ("a", "b")
     means = [sum(value or 0 for value in row) for row in heat.values]
     assert means == sorted(means)
+
+
+def test_a_plot_grows_until_there_is_room_for_it() -> None:
+    """matplotlib warned, and with PYTHONWARNINGS=error the report of 33 conditions failed."""
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for n in range(60):
+            axes.plot([0, 1], [n, n], label=f"condition {n}")
+        figure.legend(loc="outside lower center", ncols=1)
+
+    for kind in ("svg", "png"):
+        assert drawn(Plot("crowded", "Crowded", "alt", 2.0, draw), kind)

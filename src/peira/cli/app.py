@@ -7,6 +7,7 @@ typer.
 from __future__ import annotations
 
 import builtins
+import io
 import math
 import os
 import signal
@@ -246,6 +247,7 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line with these arguments (default: those of the process); returns the exit code."""
+    _tolerate_terminals()
     if arguments is None:  # the process ends after this: standard output stays as --json left it
         code = _perform(sys.argv[1:])
         if code == INTERRUPTED:  # reported already: another Ctrl-C must not cause a traceback
@@ -253,6 +255,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     with standard_output_kept():
         return _perform(list(arguments))
+
+
+def _tolerate_terminals() -> None:
+    """Print characters that the terminal's encoding does not have as escapes, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _perform(arguments: list[str]) -> int:

@@ -96,6 +96,10 @@ STYLE = re.compile(r'style="([^"]*)"')
 FAMILY = re.compile(r"font-family: [^;]*;?\s*")
 OWN_STYLE = re.compile(r"<defs>\s*<style[^>]*>.*?</style>\s*</defs>", re.DOTALL)
 METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
+COLLAPSED = "constrained_layout not applied"
+"""The warning of matplotlib that what surrounds the axes leaves no room for them."""
+SIZES = (1.0, 1.5, 2.2, 3.3, 5.0)
+"""Factors by which a plot is enlarged until there is room."""
 TAG = re.compile(r"<[^>]+>")
 
 
@@ -122,11 +126,21 @@ def drawn(plot: Plot, kind: str) -> bytes:
     except ImportError:
         raise Invalid(NEEDED) from None
     data = io.BytesIO()
+    metadata = {"Date": None} if kind == "svg" else None
     with mpl.rc_context(SETTINGS), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # characters missing in the font are drawn as boxes
-        figure = Figure(figsize=(plot.width, plot.height), layout="constrained")
-        plot.draw(figure)
-        figure.savefig(data, format=kind, dpi=200, metadata={"Date": None} if kind == "svg" else None)
+        warnings.filterwarnings("error", COLLAPSED)
+        for size in SIZES:
+            figure = Figure(figsize=(plot.width * size, plot.height * size), layout="constrained")
+            plot.draw(figure)
+            try:
+                figure.savefig(data, format=kind, dpi=200, metadata=metadata)
+                return data.getvalue()
+            except UserWarning as problem:
+                if not re.match(COLLAPSED, str(problem)):
+                    raise
+        figure.set_layout_engine("none")  # so large a legend leaves no room: drawn over the rest
+        figure.savefig(data, format=kind, dpi=200, metadata=metadata)
     return data.getvalue()
 
 

@@ -208,8 +208,8 @@ def in_use(path: Path, holder: Process | None = None) -> str:
     store = path.name.removesuffix(".lock")
     if pid == os.getpid():
         return (
-            f"the store {store} is in use by process {pid}, which is this very process: wait for its other run "
-            "(wait=...), close the store that it has open, or use another one"
+            f"the store {store} is in use by process {pid}, which is this very process: wait for its "
+            "other run (wait=...), close the store that it has open, or use another one"
         )
     who = f"process {pid}" if pid else "another process"
     return f"the store {store} is in use by {who}: wait for it (--wait), watch it, or use another --store"
