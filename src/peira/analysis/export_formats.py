@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,12 +73,48 @@ def export(results: Results, path: str | PathLike[str], format: str | None, forc
         way.record(results, os.fspath(path))
         return target
     try:
+        if _is_stream(target):
+            _write_stream(results, target, way)
+            return target
         _check(target, way, force)
         with _draft(target) as draft:
             way.write(results, draft)
+    except BrokenPipeError:
+        raise  # who reads it has seen enough
     except OSError as problem:
         raise Invalid(f"{target} cannot be written: {problem.strerror or problem}") from problem
     return target
+
+
+STANDARD_OUTPUT = "-"
+
+
+def _is_stream(target: Path) -> bool:
+    """Whether the target is standard output, a pipe or a device: written into, never replaced."""
+    if str(target) == STANDARD_OUTPUT:
+        return True
+    try:
+        kind = stat.S_IFMT(target.stat().st_mode)
+    except OSError:
+        return False
+    return kind in (stat.S_IFIFO, stat.S_IFCHR)
+
+
+def _write_stream(results: Results, target: Path, way: Format) -> None:
+    """Write the export into a stream once all of it is there."""
+    if way.makes != "file":
+        raise Invalid(f"{target}: this format is a folder, and cannot be written to a pipe")
+    with tempfile.TemporaryDirectory() as folder:
+        draft = Path(folder) / "draft"
+        way.write(results, draft)
+        with draft.open("rb") as whole:
+            if str(target) == STANDARD_OUTPUT:
+                sys.stdout.flush()
+                shutil.copyfileobj(whole, sys.stdout.buffer)
+                sys.stdout.flush()
+                return
+            with target.open("wb") as stream:
+                shutil.copyfileobj(whole, stream)
 
 
 def guessed(target: Path) -> str:

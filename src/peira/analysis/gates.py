@@ -70,13 +70,19 @@ class GateResult(ResultValue):
         """The JSON document: met, and the checks."""
         return {"met": self.met, **asdict(self)}
 
-    def junit(self, suite: str) -> str:
-        """The checks as JUnit XML test cases."""
+    def junit(self, suite: str, took: float = 0.0) -> str:
+        """The checks as JUnit XML test cases.
+
+        `took` is the time of the trials that were checked, in seconds: that of the suite, and in equal parts
+        of its checks.
+        """
         failed = sum(not check.met for check in self.checks)
-        counts = {"tests": str(len(self.checks)), "failures": str(failed), "errors": "0"}
-        root = ElementTree.Element("testsuite", {"name": suite, **counts})
+        counts = {"tests": str(len(self.checks)), "failures": str(failed), "errors": "0", "skipped": "0"}
+        root = ElementTree.Element("testsuite", {"name": suite, **counts, "time": f"{took:.3f}"})
+        each = f"{took / max(1, len(self.checks)):.3f}"
         for check in self.checks:
-            case = ElementTree.SubElement(root, "testcase", {"classname": suite, "name": check.demand})
+            named = {"classname": suite, "name": check.demand, "time": each}
+            case = ElementTree.SubElement(root, "testcase", named)
             if not check.met:
                 ElementTree.SubElement(case, "failure", {"message": check.reason})
         return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)

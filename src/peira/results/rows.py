@@ -280,10 +280,22 @@ def text(value: Json) -> str | None:
 
 
 def to_frame(trials: Iterable[TrialResult], run: str) -> Any:
-    """A pandas DataFrame with one row per trial; raises Invalid if pandas is not installed."""
+    """A pandas DataFrame with one row per trial; raises Invalid if pandas is not installed.
+
+    A column of nested values, or of several types, holds JSON text, so that it can be written to Parquet.
+    """
     try:
         import pandas
     except ImportError:
         raise Invalid("frame() needs pandas, which is not installed: pip install 'peira[frame]'") from None
     rows = [flat(trial, run) for trial in trials]
-    return pandas.DataFrame(rows, columns=columns(name for row in rows for name in row))
+    names = columns(name for row in rows for name in row)
+    return pandas.DataFrame({name: _column([row.get(name) for row in rows]) for name in names})
+
+
+def _column(values: list[Json]) -> list[Json]:
+    """The values of a column as they are if they have one type; else as JSON text."""
+    kinds = {type(value) for value in values if value is not None}
+    if (len(kinds) <= 1 and not kinds & {list, dict}) or kinds == {int, float}:
+        return values
+    return [None if value is None else msgspec.json.encode(value).decode() for value in values]

@@ -259,3 +259,18 @@ def test_the_variance_of_conditions_is_shared_out_to_factors(trial, results):
     assert found.repeat == pytest.approx(0.25, rel=0.1)
     assert sum(found.shares.values()) == pytest.approx(1)
     assert found.sources.startswith("variance: model 49%, case 48%")
+
+
+def test_repeats_that_agree_are_repeats(trial, results) -> None:
+    """Where nothing varied but the condition, repeats were said not to be there."""
+    found = results(
+        trial(case, model == "b", repeat=repeat, model=model)
+        for case in ("x", "y")
+        for model in ("a", "b")
+        for repeat in range(3)
+    )
+    text = str(found.effects())
+    assert "agree with each other" in text
+    assert "Nothing is repeated" not in text
+    once = results(trial(case, model == "b", model=model) for case in ("x", "y") for model in ("a", "b"))
+    assert "Nothing is repeated" in str(once.effects())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from peira.analysis.results import Results
 from peira.core.log.events import State
 from peira.core.registry import registry
 from peira.errors import Invalid
+from peira.report.exports.artifact_rows import CONDITION, EVALUATION, EVENT, RUN, _columns
 from peira.results.trials import TrialResult
 
 from .conftest import gathered
@@ -143,3 +147,59 @@ def test_a_third_party_adds_a_format(tmp_path: Path) -> None:
 def test_an_unknown_format_names_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="did you mean 'parquet'"):
         one().export(tmp_path / "x", "parqet")
+
+
+def test_pipes_are_written_into_and_stay_pipes(tmp_path: Path, stored: Results) -> None:
+    """A reader was left hanging, and with force the pipe became a file."""
+    pipe, plain = tmp_path / "pipe", tmp_path / "x.jsonl"
+    os.mkfifo(pipe)
+    stored.export(plain)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_bytes)
+        stored.export(pipe, "jsonl", force=True)
+        assert read.result(30) == plain.read_bytes()
+    assert pipe.is_fifo()
+    with pytest.raises(Invalid, match="is a folder, and cannot be written to a pipe"):
+        stored.export(pipe, "artifact")
+
+
+def test_standard_output_gets_the_export(
+    tmp_path: Path, stored: Results, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    stored.export(tmp_path / "x.csv")
+    stored.export("-", "csv")
+    assert capfdbinary.readouterr().out == (tmp_path / "x.csv").read_bytes()
+    assert not Path("-").exists()
+
+
+def test_links_are_never_replaced(tmp_path: Path, stored: Results) -> None:
+    (tmp_path / "real.csv").write_text("mine")
+    (tmp_path / "link.csv").symlink_to("real.csv")
+    with pytest.raises(Invalid, match="is a link, and is not replaced"):
+        stored.export(tmp_path / "link.csv", force=True)
+    assert (tmp_path / "real.csv").read_text() == "mine"
+
+
+def test_a_frame_of_mixed_values_can_be_written_to_parquet(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    inputs = [{"a": [1]}, "text", 3, None, [1, "x"]]
+    trials = [
+        TrialResult(id=f"t{n}", agent="a", case_id=str(n), state=State.succeeded, input=given, output=n)
+        for n, given in enumerate(inputs)
+    ]
+    gathered(trials).frame().to_parquet(tmp_path / "x.parquet")
+    again = pandas.read_parquet(tmp_path / "x.parquet")
+    assert [json.loads(text) if isinstance(text, str) else None for text in again["input"]] == inputs
+    assert list(again["output"]) == [0, 1, 2, 3, 4]
+
+
+def test_factors_that_are_called_as_columns_are_renamed_in_an_artifact() -> None:
+    """`status`, `seed` and `run_id` hid the columns of the runs when readers joined the tables."""
+    names = ["status", "seed", "run_id", "level", "metric_name", "model"]
+    columns = _columns(names, ())
+    assert columns == {
+        **{name: f"factor_{name}" for name in names if name != "model"},
+        "model": "model",
+    }
+    assert not set(columns.values()) & {*RUN, *EVENT, *EVALUATION, *CONDITION}

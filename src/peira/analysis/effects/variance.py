@@ -63,6 +63,8 @@ class Variance(ResultValue):
     @property
     def sentence(self) -> str:
         """How much twice the cases, or twice the repeats, would narrow intervals."""
+        if self.repeats is None and self.repeat is not None:
+            return "The repeats of a case agree with each other: more of them would tell nothing new."
         if self.repeats is None:
             return "Nothing is repeated: how much repeats differ, and whether more would help, is not known."
         better = "more cases buy more" if self.cases - self.repeats > 0.03 else "either buys as much"

@@ -18,7 +18,10 @@ from peira.errors import Invalid
 def export(
     run: RunName = "",
     path: Annotated[
-        str, typer.Option("-o", "--output", metavar="PATH", help="The file or folder to write.")
+        str,
+        typer.Option(
+            "-o", "--output", metavar="PATH", help="The file or folder to write; - is standard output."
+        ),
     ] = "",
     format: Annotated[
         str | None,
@@ -52,18 +55,22 @@ def export(
     hf              a folder for Hugging Face datasets
     mlflow, wandb   a run in a tracker's folder or server
 
-    A file is there whole or not at all, and the same results give the same bytes.
+    A file is there whole or not at all, and the same results give the same bytes. Pipes and devices are
+    written into; they and links are never replaced.
 
     \b
     Examples:
       peira export -o results.csv
       peira export 3f2a91 -o results.parquet
+      peira export 3f2a91 -o - --format jsonl | jq .output
       peira export 3f2a91 -o study --format artifact
       peira export 3f2a91 -o mlruns --format mlflow
     """
     out = CommandOutput(as_json)
     if not path:
         raise Invalid("-o: say where to write, as in: peira export -o results.csv")
+    if path == "-" and as_json:
+        raise Invalid("-o -: standard output holds the export; leave out --json")
     with looking(store) as opened:
         results = opened.results(run, latest)
         format = format or guessed(Path(path))

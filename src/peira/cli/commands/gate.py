@@ -67,7 +67,8 @@ def gate(
             level=level,
         )
         if junit is not None:
-            write_whole(junit, found.junit(results.study).encode())
+            took = sum(trial.took for trial in results)
+            write_whole(junit, found.junit(results.study, took).encode())
         show(found, as_json)
         if not found.met:
             raise typer.Exit(1)

@@ -67,8 +67,8 @@ EVALUATION = (
     "aggregation_level",
     "notes_json",
 )
-RESERVED = {*CONDITION, "timestamp"}
-"""Column names that a factor cannot have; readers interpret any column named timestamp."""
+RESERVED = {*CONDITION, *RUN, *EVENT, *EVALUATION}
+"""Column names that a factor cannot have: readers join the tables, and one column would hide the other."""
 COUNTED = ("calls", "input_tokens", "output_tokens", "cost", "spent")
 """Metrics that have columns of their own."""
 

@@ -51,6 +51,8 @@ class Mlflow:
         beside = None if "://" in where else (Path(where).resolve() / "artifacts").as_uri()
         experiment = found.experiment_id if found else client.create_experiment(results.study, beside)
         tags = {"peira.run": results.run_id, "peira.status": results.status}
+        for earlier in _same_run(client, experiment, results.run_id):  # this export takes their place
+            client.delete_run(earlier.info.run_id)
         parent = client.create_run(experiment, tags=tags, run_name=short(results.run_id)).info.run_id
         for group in _groups(table):
             name = ", ".join(map(layout.cell, group[0].labels))[:LONGEST] or "all"
@@ -60,6 +62,18 @@ class Mlflow:
             for file in files:
                 client.log_artifact(parent, str(file))
         client.set_terminated(parent, "FINISHED" if results.ok else "FAILED")
+
+
+def _same_run(client: Any, experiment: str, run: str) -> list[Any]:
+    """What earlier exports of this run left in the experiment: the parent and its children."""
+    found: list[Any] = []
+    page = None
+    while page is None or page.token:
+        page = client.search_runs(
+            [experiment], f"tags.`peira.run` = '{run}'", page_token=page.token if page else None
+        )
+        found += page
+    return found
 
 
 def _tracking(where: str) -> str:
@@ -91,12 +105,13 @@ class Wandb:
     def record(self, results: Results, where: str) -> None:
         """Create one run with the table of means and the trials as an artifact."""
         wandb, table = _library("wandb"), _means(results)
-        Path(where).mkdir(parents=True, exist_ok=True)
-        with _files(results, table) as files:
+        folder = Path(where).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        with _files(results, table) as files, _kept_in(folder):
             run = wandb.init(
                 project=_plain(results.study)[:100] or "peira",
                 name=short(results.run_id),
-                dir=where,
+                dir=str(folder),
                 mode=os.environ.get("WANDB_MODE") or "offline",
                 config={"study": results.study, "run": results.run_id, "status": results.status},
                 settings=wandb.Settings(silent=True, console="off", disable_git=True, disable_code=True),
@@ -109,6 +124,27 @@ class Wandb:
                 artifact.add_file(str(file), policy="mutable")
             run.log_artifact(artifact)
             run.finish(exit_code=0 if results.ok else 1)
+
+
+@contextmanager
+def _kept_in(folder: Path) -> Iterator[None]:
+    """Make Weights & Biases keep all files of a run in this folder, also those of artifacts.
+
+    By default it copies them to the user's own data folder, and the folder alone could not be synchronised.
+    """
+    own = {"WANDB_DATA_DIR": str(folder / "data"), "WANDB_CACHE_DIR": str(folder / "cache")}
+    before = {name: os.environ.get(name) for name in own}
+    for name, path in own.items():
+        Path(path).mkdir(exist_ok=True)
+        os.environ[name] = path
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _library(name: str) -> Any:
