@@ -17,7 +17,7 @@ INSTALL = install() { { $(BIN)/python -m pip install --disable-pip-version-check
 COMPILED = $(BIN)/python -m compileall -q -j 0 src
 
 .DEFAULT_GOAL := help
-.PHONY: help demo model test newest check bench calibrate torture docs clean
+.PHONY: help demo model test newest lowest check bench calibrate torture docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,9 @@ test: $(READY) ## run the tests
 
 newest: $(READY) ## try the newest release of aiohttp; a failure if calls work neither directly nor by sessions
 	@.ci/newest-aiohttp
+
+lowest: $(READY) ## try the lowest versions of all packages that pyproject.toml allows
+	@.ci/lowest
 
 check: $(READY) ## formatting, lint, types, the order of packages, and names
 	@$(BIN)/ruff format --check .

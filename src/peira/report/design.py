@@ -134,7 +134,7 @@ def draw(space: Space, points: Sequence[Point], path: str | Path, title: str = "
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
-        raise Invalid("plot: needs matplotlib, which is not installed: pip install matplotlib") from None
+        raise Invalid("plot: needs matplotlib, which is not installed: pip install 'peira[plot]'") from None
     factors = len(space.dimensions)
     paired = 2 <= factors <= MOST_PAIRED
     rows = min(18.0, 1.6 + 0.22 * len(points))

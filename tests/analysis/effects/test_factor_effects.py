@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -274,3 +276,20 @@ def test_repeats_that_agree_are_repeats(trial, results) -> None:
     assert "Nothing is repeated" not in text
     once = results(trial(case, model == "b", model=model) for case in ("x", "y") for model in ("a", "b"))
     assert "Nothing is repeated" in str(once.effects())
+
+
+def test_a_missing_statsmodels_is_an_error_with_advice() -> None:
+    """It was a note below a table without numbers, and the command succeeded."""
+    code = (
+        "import sys; sys.modules['statsmodels'] = None\n"
+        "from peira import study, run\n"
+        "def echo(case, n): return case.input if n else ''\n"
+        "from peira import Study\n"
+        "made = Study(name='s', agent=echo, cases=[('a', 'a'), ('b', 'b'), ('c', 'd')],\n"
+        "             factors={'n': [0, 1]}, evaluators=['exact'], repeats=2)\n"
+        "from peira.stores.memory import MemoryStore\n"
+        "run(made, store=MemoryStore(), progress=False).mixed()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "pip install 'peira[stats]'" in done.stderr

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from importlib.metadata import metadata
 
 import pytest
 
+from peira.cli.commands.store import EXTRAS, PROGRAMS
 from peira.cli.output import grid
 
 
@@ -179,3 +181,17 @@ def test_a_table_too_wide_is_folded_into_the_terminal():
     text = grid(["name", "words"], [["long", "some words " * 5], ["wide", "無" * 50]], width=40)
     assert max(map(len, text.splitlines())) <= 40
     assert text.replace(" ", "").replace("\n", "").count("無") == 50
+
+
+def test_doctor_tells_of_every_extra(peira):
+    """And what each is for, with the extra that helps; the browser is for PDF."""
+    declared = {
+        name for name in metadata("peira").get_all("Provides-Extra") or () if name not in ("all", "dev")
+    }
+    assert declared <= set(EXTRAS) | {"all", "dev"}
+    done = peira("doctor", "--json")
+    details = {check["name"]: check["detail"] for check in done.document["checks"]}
+    assert declared <= set(details)
+    for name in declared:
+        assert "needed only for" not in details[name] or f"pip install 'peira[{name}]'" in details[name]
+    assert PROGRAMS["chromium"][1] == "needed only for reports as PDF"

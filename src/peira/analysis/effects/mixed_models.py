@@ -200,7 +200,7 @@ def _statsmodels(module: str) -> Any:
         return import_module(f"statsmodels.{module}")
     except ImportError:
         raise Invalid(
-            "mixed models need statsmodels, which is not installed: pip install statsmodels"
+            "mixed models need statsmodels, which is not installed: pip install 'peira[stats]'"
         ) from None
 
 
@@ -210,6 +210,8 @@ def _fitted_or_reason(fit: Callable[[], MixedFit]) -> MixedFit | str:
         warnings.simplefilter("always")
         try:
             found = fit()
+        except Invalid:  # statsmodels is missing: no property of the data
+            raise
         except (np.linalg.LinAlgError, ValueError) as error:
             return f"the fit failed ({error})"
     trouble = [

@@ -130,7 +130,7 @@ LITTLE = 500 * 1024 * 1024
 PROGRAMS = {
     "chromium": (
         ("chromium", "chromium-browser", "google-chrome"),
-        "needed only by peira's own tests of pages",
+        "needed only for reports as PDF",
     ),
 }
 
@@ -201,9 +201,36 @@ def _packages() -> Iterator[HealthCheck]:
     missing = [name for name, known in found.items() if known is None]
     detail = f"missing: {', '.join(missing)}" if missing else f"all {len(found)} are installed"
     yield HealthCheck("packages", not missing, detail)
-    frames = _version("pandas")
-    detail = frames or "not installed; needed only for results.frame()"
-    yield HealthCheck("pandas", True, detail, missing=frames is None)
+    yield from _extras()
+
+
+EXTRAS = {
+    "data": "Parquet files",
+    "frame": "results.frame()",
+    "hub": "data sets of Hugging Face, and benchmarks without --data",
+    "metrics": "math_equal, fuzzy, rouge, bleu, chrf",
+    "code": "code_bleu",
+    "plot": "plots in reports",
+    "stats": "mixed models (effects --model)",
+    "otel": "telemetry to OpenTelemetry",
+    "local": "models inside the process (local:)",
+    "testing": "the conformance suites of peira.testing",
+}
+"""The extras that add something, and what that is."""
+
+
+def _extras() -> Iterator[HealthCheck]:
+    """Which extras are installed; one that is missing is no problem, and says what it is for."""
+    lines = requires("peira") or ()
+    for extra, purpose in EXTRAS.items():
+        marks = (f'extra == "{extra}"', f"extra == '{extra}'")
+        names = [_bare(line.split(";")[0]) for line in lines if any(mark in line for mark in marks)]
+        if not names:
+            continue
+        missing = [name for name in names if _version(name) is None]
+        found = ", ".join(f"{name} {_version(name)}" for name in names)
+        advice = f"no {', '.join(missing)}; needed only for {purpose}: pip install 'peira[{extra}]'"
+        yield HealthCheck(extra, True, advice if missing else found, missing=bool(missing))
 
 
 def _aiohttp() -> HealthCheck:
