@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -12,10 +13,16 @@ from typing import Any
 
 import pytest
 
+from peira import Study, match, run, step
+from peira.core.models import Reply, Request, ToolCall, Usage
 from peira.core.registry import registry
 from peira.errors import Invalid
 from peira.report.telemetry import telling
+from peira.report.telemetry.metrics import CallMetrics
+from peira.report.telemetry.spans import OpenTelemetry
+from peira.spec.case import case_ids
 from peira.spec.project import Project
+from peira.stores.memory import MemoryStore
 
 
 def test_nobody_listens_unless_the_project_says_so(monkeypatch) -> None:
@@ -115,3 +122,127 @@ def test_without_opentelemetry_the_extra_is_named(peira, tmp_path) -> None:
     assert done.returncode == 2
     assert done.stderr == 'peira: telemetry: "otel" needs OpenTelemetry: pip install "peira[otel]"\n'
     assert not (tmp_path / ".peira").exists()
+
+
+# What the user's own code sees
+
+
+@pytest.fixture
+def watched() -> Any:
+    """A listener with spans and metrics in memory; and the tracer that an agent would use."""
+    trace = pytest.importorskip("opentelemetry.sdk.trace")
+    export = pytest.importorskip("opentelemetry.sdk.trace.export")
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    spans, provider = memory.InMemorySpanExporter(), trace.TracerProvider()
+    provider.add_span_processor(export.SimpleSpanProcessor(spans))
+    listener = OpenTelemetry(provider)
+    registry.hook(listener)
+    yield spans, provider.get_tracer("mine")
+    registry.unhook(listener)
+
+
+def parents(spans: Any) -> dict[str, set[str]]:
+    """The names of the parents of the spans of each name."""
+    found = spans.get_finished_spans()
+    names = {span.context.span_id: span.name for span in found}
+    told: dict[str, set[str]] = {}
+    for span in found:
+        told.setdefault(span.name, set()).add(names.get(span.parent.span_id, "?") if span.parent else "")
+    return told
+
+
+def look(word: str) -> str:
+    return word
+
+
+@pytest.mark.parametrize("awaiting", [False, True])
+def test_the_spans_of_agents_and_steps_belong_to_their_trial(watched: Any, awaiting: bool) -> None:
+    spans, tracer = watched
+
+    def plain(case: Any) -> str:
+        with tracer.start_as_current_span("mine"):
+            return str(step("look", look, case.input))
+
+    async def slow(case: Any) -> str:
+        with tracer.start_as_current_span("mine"):
+            await asyncio.sleep(0.01)
+            return str(step("look", look, case.input))
+
+    agent = slow if awaiting else plain
+    made = Study(name="s", agents={"agent": agent}, cases=[("a", "a"), ("b", "c")], evaluators=[match()])
+    run(made, store=MemoryStore(), progress=False)
+    assert parents(spans) == {
+        "run": {""},
+        "invoke_agent agent": {"run"},
+        "mine": {"invoke_agent agent"},
+        "step look": {"mine"},
+        "evaluate match": {"run"},
+    }
+    scores = [
+        span.attributes["gen_ai.evaluation.score.value"]
+        for span in spans.get_finished_spans()
+        if span.name == "evaluate match"
+    ]
+    assert sorted(scores) == [0.0, 1.0]
+    attempts = [span for span in spans.get_finished_spans() if span.name.startswith("invoke_agent")]
+    assert {span.attributes["peira.case.id"] for span in attempts} == set(case_ids(made.case_sets[""]))
+
+
+def test_tools_have_spans_and_calls_their_ids_and_places() -> None:
+    listener = MemoryTelemetry()
+    call = {"id": "c1", "name": "look_up", "arguments": {}}
+    reply = Reply("", tool_calls=(ToolCall("c1", "look_up", {}),), id="resp_7", usage=Usage(5, 3), cost=0.5)
+    asked = Request(({"role": "user", "content": "?"},))
+    told = Request(
+        (*asked.messages, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "id": "c1"})
+    )
+    listener.telemetry.run_began("r", at=1.0)
+    listener.telemetry.attempt_began("t", 1, run="r", at=2.0)
+    place = {"run": "r", "vendor": "azure", "address": "x.openai.azure.com:443"}
+    listener.telemetry.call_began("t", "k1", "openai:gpt", request=asked, at=3.0, **place)
+    listener.telemetry.call_ended("t", "k1", reply, "", run="r", at=4.0)
+    listener.telemetry.call_began("t", "k2", "openai:gpt", request=told, at=6.0, **place)
+    listener.telemetry.call_ended("t", "k2", None, "no", run="r", status=500, at=7.0)
+    found = {span.name: span for span in listener.spans.get_finished_spans() if "tool" in span.name}
+    tool = found["execute_tool look_up"]
+    assert (tool.start_time, tool.end_time) == (4 * 10**9, 6 * 10**9)
+    assert tool.attributes["gen_ai.tool.call.id"] == "c1"
+    [first, _] = [span for span in listener.spans.get_finished_spans() if span.name == "chat gpt"]
+    assert first.attributes["gen_ai.response.id"] == "resp_7"
+    assert first.attributes["gen_ai.provider.name"] == "azure.ai.openai"
+    assert (first.attributes["server.address"], first.attributes["server.port"]) == (
+        "x.openai.azure.com",
+        443,
+    )
+
+
+class MemoryTelemetry:
+    """A listener that is not hooked, with its spans in memory."""
+
+    def __init__(self) -> None:
+        trace = pytest.importorskip("opentelemetry.sdk.trace")
+        export = pytest.importorskip("opentelemetry.sdk.trace.export")
+        memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+        self.spans, provider = memory.InMemorySpanExporter(), trace.TracerProvider()
+        provider.add_span_processor(export.SimpleSpanProcessor(self.spans))
+        self.telemetry = OpenTelemetry(provider)
+
+
+def test_metrics_of_calls() -> None:
+    sdk = pytest.importorskip("opentelemetry.sdk.metrics")
+    export = pytest.importorskip("opentelemetry.sdk.metrics.export")
+    reader = export.InMemoryMetricReader()
+    metrics = CallMetrics(sdk.MeterProvider([reader]))
+    metrics.began(("r", "t", "k"), "openai:gpt", "", "api.openai.com:443", 1.0)
+    metrics.ended(("r", "t", "k"), Reply("x", usage=Usage(5, 3), cost=0.25), "", 3.5)
+    [scope] = reader.get_metrics_data().resource_metrics[0].scope_metrics
+    found = {metric.name: list(metric.data.data_points) for metric in scope.metrics}
+    assert {
+        point.attributes["gen_ai.token.type"]: point.sum for point in found["gen_ai.client.token.usage"]
+    } == {
+        "input": 5,
+        "output": 3,
+    }
+    [duration] = found["gen_ai.client.operation.duration"]
+    assert (duration.sum, duration.attributes["server.address"]) == (2.5, "api.openai.com")
+    assert found["peira.cost"][0].value == 0.25

@@ -9,7 +9,8 @@ from __future__ import annotations
 import difflib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -56,6 +57,17 @@ class Hook(NamedTuple):
         return {name: fact for name, fact in facts.items() if name in names or (anything and name != AT)}
 
 
+Told = Callable[[object], None]
+"""A function that takes the outcome of what was surrounded."""
+
+
+class Surround(NamedTuple):
+    """What a listener puts around user code."""
+
+    listener: object
+    enter: Callable[..., AbstractContextManager[Told]]
+
+
 class Registry:
     """Maps kinds and names of plug-ins to the callables that make them, and holds the hooks.
 
@@ -74,6 +86,9 @@ class Registry:
         self._complained: set[str] = set()
         self.listening = False
         """Whether any hook is there to be called."""
+        self._surrounds: tuple[Surround, ...] = ()
+        self.surrounding = False
+        """Whether any listener puts something around user code; check this first."""
 
     def add(self, kind: str, name: str, make: Callable[..., Any]) -> None:
         """Register `make(**config)` under this kind and name; Invalid if the name is taken."""
@@ -99,13 +114,42 @@ class Registry:
         for name in found:
             method = getattr(listener, name)
             self._hooks[name] = (*self._hooks.get(name, ()), Hook(method, wants(method), listener))
+        if callable(surround := getattr(listener, "surround", None)):
+            self._surrounds = (*self._surrounds, Surround(listener, surround))
+            self.surrounding = True
         self.listening = True
 
     def unhook(self, listener: object) -> None:
         """Stop calling the listener."""
         for name, hooks in self._hooks.items():
             self._hooks[name] = tuple(hook for hook in hooks if hook.listener is not listener)
+        self._surrounds = tuple(one for one in self._surrounds if one.listener is not listener)
         self.listening = any(self._hooks.values())
+        self.surrounding = bool(self._surrounds)
+
+    @contextmanager
+    def surrounded(
+        self, kind: str, name: str, run: str = "", task: str = "", epoch: int = 0
+    ) -> Iterator[Told]:
+        """Run user code inside what listeners put around it, on its own thread: a span, say.
+
+        A listener's `surround(kind, name, run, task, epoch)` returns a context manager; `kind` is "attempt"
+        or "step". Yields a function to which the outcome is told. Listeners never stop a run: one that fails
+        is left out.
+        """
+        with ExitStack() as around:
+            tell: list[Told] = []
+            for one in self._surrounds:
+                try:
+                    tell.append(around.enter_context(one.enter(kind, name, run, task, epoch)))
+                except Exception as problem:
+                    self._warn_once(f"{type(one.listener).__name__}.surround", problem)
+
+            def tell_all(outcome: object) -> None:
+                for each in tell:
+                    each(outcome)
+
+            yield tell_all
 
     def hooks(self, name: str) -> tuple[Hook, ...]:
         """The registered hooks of this name."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
 from typing import Any, ParamSpec, TypeVar, overload
 
 from peira.core.code.fingerprint import fingerprint
@@ -17,6 +18,7 @@ from peira.core.codec import decode
 from peira.core.context import Channel, Trial, current_trial
 from peira.core.failpoints import reach
 from peira.core.ids import canonical, compose, digest, normalise
+from peira.core.registry import registry
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,7 +43,8 @@ def step(name: str, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any
         return _step_async(trial.channel, key, name, fn(*args, **kwargs))
     if (known := trial.channel.recall(key)) is not None:
         return decode(known)
-    value = normalise(fn(*args, **kwargs), f"step {name!r}")
+    with registry.surrounded("step", name) if registry.surrounding else nullcontext():
+        value = normalise(fn(*args, **kwargs), f"step {name!r}")
     reach("step.before_record")
     trial.channel.record(key, name, canonical(value)).result()
     reach("step.after_record")
@@ -52,7 +55,8 @@ async def _step_async(channel: Channel, key: str, name: str, pending: Coroutine[
     """The step for a coroutine, which is closed without being awaited if the value is recorded."""
     try:
         known = await asyncio.to_thread(channel.recall, key)
-        value = normalise(await pending, f"step {name!r}") if known is None else decode(known)
+        with registry.surrounded("step", name) if registry.surrounding and known is None else nullcontext():
+            value = normalise(await pending, f"step {name!r}") if known is None else decode(known)
     finally:
         pending.close()
     if known is not None:

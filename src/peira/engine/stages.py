@@ -7,7 +7,7 @@ calls; `copy`, for hooks; and `message`, for runners that work in other processe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from copy import deepcopy
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from peira.core.contracts import Agent, Ended, Evaluator, Store
 from peira.core.ids import Json, own_copy
 from peira.core.log.events import State
 from peira.core.models import Usage
+from peira.core.registry import Told, registry
 from peira.core.transforms import NoAnswer, Transform, from_json, to_json
 from peira.engine import kinds
 from peira.errors import Invalid
@@ -32,6 +33,12 @@ from peira.spec.study import Study
 
 GENERATE, TRANSFORM, EVALUATE = STAGES = kinds.STAGES
 TOOL = "tool_calls."
+
+
+def _surrounded(name: str, channel: Channel, epoch: int) -> AbstractContextManager[Told]:
+    """What listeners put around an attempt; there are none in a child process."""
+    run, task = getattr(channel, "run", ""), getattr(channel, "task", "")
+    return registry.surrounded("attempt", name, run, task, epoch)
 
 
 class GenerateWork:
@@ -82,13 +89,19 @@ class GenerateWork:
             return self._await(trial)
         enter(trial)
         try:
-            return self.agent.invoke(trial)
+            if not registry.surrounding:
+                return self.agent.invoke(trial)
+            with _surrounded(self.agent.label, channel, epoch):
+                return self.agent.invoke(trial)
         finally:
             enter(None)
 
     async def _await(self, trial: Trial) -> Any:
         enter(trial)
-        return await self.agent.invoke(trial)
+        if not registry.surrounding:
+            return await self.agent.invoke(trial)
+        with _surrounded(self.agent.label, trial.channel, trial.attempt):
+            return await self.agent.invoke(trial)
 
     def copy(self) -> GenerateWork:
         """A copy for hooks, which shares nothing that can change."""
@@ -275,7 +288,21 @@ class EvaluateWork(LocalWork):
 
     def perform(self, channel: Channel, epoch: int) -> Any:
         """The score, or an awaitable of it; the evaluator gets only the facts it takes."""
-        return judged(self.evaluator, channel, {name: self._fact(name) for name in self.evaluator.takes})
+        facts = {name: self._fact(name) for name in self.evaluator.takes}
+        if not registry.surrounding:
+            return judged(self.evaluator, channel, facts)
+        if self.evaluator.asynchronous:
+            return self._await(channel, epoch, facts)
+        with _surrounded(self.evaluator.name, channel, epoch) as tell:
+            score = judged(self.evaluator, channel, facts)
+            tell(score)
+            return score
+
+    async def _await(self, channel: Channel, epoch: int, facts: Mapping[str, Any]) -> Any:
+        with _surrounded(self.evaluator.name, channel, epoch) as tell:
+            score = await judged(self.evaluator, channel, facts)
+            tell(score)
+            return score
 
     def copy(self) -> EvaluateWork:
         """A copy for hooks."""

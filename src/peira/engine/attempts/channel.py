@@ -60,6 +60,16 @@ class AttemptChannel:
         self._context, self._attempt, self._open_ledger = context, attempt, ledger
         self._claim = claim
 
+    @property
+    def run(self) -> str:
+        """The run that the attempt belongs to."""
+        return self._context.run
+
+    @property
+    def task(self) -> str:
+        """The task that the attempt is at."""
+        return self._attempt.spec.id
+
     def recall(self, key: str) -> bytes | None:
         self._check()
         if self._attempt.epoch == 1:  # nothing can have been recorded before the first attempt

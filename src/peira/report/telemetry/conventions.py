@@ -14,13 +14,14 @@ import msgspec
 from peira.core.contracts import Attempt
 from peira.core.ids import Json
 from peira.core.models import Reply, Request
+from peira.core.verdicts import KEY, REASON, VALUE
 from peira.engine.stages import EvaluateWork, GenerateWork
 
 Attributes = dict[str, Any]
 SHORT = 80
 """Levels of factors that are longer texts are probably prompts, and count as content."""
 
-PROVIDERS = {"gemini": "gcp.gemini", "mistral": "mistral_ai", "xai": "x_ai"}
+PROVIDERS = {"azure": "azure.ai.openai", "gemini": "gcp.gemini", "mistral": "mistral_ai", "xai": "x_ai"}
 """Providers whose name in the conventions differs from ours."""
 
 NUMBERS = ("temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty")
@@ -59,15 +60,22 @@ def of_attempt(attempt: Attempt, content: bool) -> tuple[str, Attributes]:
     return attempt.spec.kind, {}
 
 
-def of_call(model: str, request: Request | None, content: bool) -> tuple[str, Attributes]:
+def of_call(
+    model: str, request: Request | None, content: bool, vendor: str = "", address: str = ""
+) -> tuple[str, Attributes]:
     """The span name and attributes of a call when it starts; `model` is provider:name.
+
+    `vendor` is who serves it, if that is not the provider, and `address` its host and port.
 
     Request parameters are included if the request is known, its messages only if `content` is true.
     """
     provider, colon, model_name = model.partition(":")
     known: Attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": model_name or model}
     if colon:
-        known["gen_ai.provider.name"] = PROVIDERS.get(provider, provider)
+        known["gen_ai.provider.name"] = PROVIDERS.get(vendor or provider, vendor or provider)
+    host, _, port = address.rpartition(":")
+    if host:
+        known |= {"server.address": host, "server.port": int(port)}
     if request is not None:
         known |= _parameters(request)
     if request is not None and content:
@@ -78,6 +86,7 @@ def of_call(model: str, request: Request | None, content: bool) -> tuple[str, At
 def of_reply(reply: Reply, content: bool) -> Attributes:
     """The attributes that a reply adds to the span of its call."""
     found: Attributes = {
+        "gen_ai.response.id": reply.id or None,
         "gen_ai.response.model": reply.model or None,
         "gen_ai.response.finish_reasons": [reply.finish] if reply.finish else None,
         "gen_ai.response.time_to_first_chunk": reply.first_token,
@@ -86,6 +95,34 @@ def of_reply(reply: Reply, content: bool) -> Attributes:
         **{f"gen_ai.usage.{name}": getattr(reply.usage, field) for field, name in USAGE.items()},
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+def of_score(score: Json, content: bool) -> Attributes:
+    """The attributes of a score: its value if it is a number, its label if it is a text.
+
+    Its reason, which may quote what was said, is included only if `content` is true.
+    """
+    parts = score if isinstance(score, dict) else {VALUE: score}
+    value, reason = parts.get(VALUE), parts.get(REASON) or parts.get(KEY)
+    found: Attributes = {
+        "gen_ai.evaluation.explanation": reason if content and isinstance(reason, str) else None
+    }
+    if isinstance(value, bool | int | float):
+        found["gen_ai.evaluation.score.value"] = float(value)
+    elif isinstance(value, str):
+        found["gen_ai.evaluation.score.label"] = value
+    numbers = {name: float(part) for name, part in parts.items() if isinstance(part, bool | int | float)}
+    found |= {f"peira.score.{name}": number for name, number in numbers.items() if name != VALUE}
+    return {name: part for name, part in found.items() if part is not None}
+
+
+def of_tool(name: str, call: str) -> tuple[str, Attributes]:
+    """The span name and attributes of the execution of a tool that a model called."""
+    return f"execute_tool {name}", {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": name,
+        "gen_ai.tool.call.id": call,
+    }
 
 
 def _parameters(request: Request) -> Attributes:

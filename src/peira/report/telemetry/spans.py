@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 from peira.core.contracts import Attempt
 from peira.core.log.events import State, Status
 from peira.core.models import Reply, Request
-from peira.core.registry import nearest, registry
+from peira.core.registry import Told, nearest, registry
 from peira.errors import Invalid
-from peira.report.telemetry.conventions import of_attempt, of_call, of_reply
+from peira.report.telemetry.conventions import of_attempt, of_call, of_reply, of_score, of_tool
+from peira.report.telemetry.metrics import CallMetrics
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, TracerProvider
@@ -130,11 +131,50 @@ class OpenTelemetry:
         self._open: dict[Key, Span] = {}
         self._handed: dict[Key, tuple[float, Request | None]] = {}
         self._newest = ""
+        self._lock = threading.RLock()
+        self._begun = threading.Condition(self._lock)
+        self._epochs: dict[Key, int] = {}
+        self._called: dict[Key, dict[str, tuple[str, float]]] = {}
+        self._metrics = CallMetrics()
 
     def run_began(self, run: str, at: float = 0.0) -> None:
         """Start the span of a run."""
         self._newest = run
         self._begin((run,), "run", {}, at=at)
+        with self._begun:
+            self._begun.notify_all()
+
+    @contextmanager
+    def surround(self, kind: str, name: str, run: str, task: str, epoch: int) -> Iterator[Told]:
+        """Make the span of an attempt, or a span for a step, the current one of the user's code.
+
+        Called on the thread (or in the asyncio task) of that code, so that its own spans belong to it.
+        """
+        from opentelemetry import context, trace
+
+        if kind == "step":
+            with self._tracer.start_as_current_span(f"step {name}", attributes={"peira.step": name}):
+                yield _nothing
+            return
+        span = self._span_of_attempt(run, task, epoch, name)
+        if span is None:
+            yield _nothing
+            return
+        token = context.attach(trace.set_span_in_context(span))
+        try:
+            yield lambda score: span.set_attributes(of_score(score, self._content))
+        finally:
+            context.detach(token)
+
+    def _span_of_attempt(self, run: str, task: str, epoch: int, name: str) -> Span | None:
+        """The span of an attempt, which is started if that was not done yet; None if its run has no span."""
+        with self._begun:
+            if not self._begun.wait_for(lambda: (run,) in self._open, 1.0 if run else 0.0):
+                return None
+            if (run, task) not in self._open or self._epochs.get((run, task)) != epoch:
+                self._begin((run, task), name, {})
+                self._epochs[run, task] = epoch
+            return self._open[run, task]
 
     def run_ended(self, run: str, status: str, at: float = 0.0) -> None:
         """End the span of a run and all spans in it that are still open, such as waiting attempts."""
@@ -152,10 +192,20 @@ class OpenTelemetry:
         """Start the span of an attempt."""
         name, known = ("attempt", {}) if attempt is None else of_attempt(attempt, self._content)
         run = run or self._newest
-        self._begin((run, task), name, {**known, "peira.task.id": task, "peira.attempt": epoch}, at=at)
+        attributes = {**known, "peira.task.id": task, "peira.attempt": epoch}
+        with self._lock:
+            if (run, task) in self._open and self._epochs.get((run, task)) == epoch:  # see `surround`
+                span = self._open[run, task]
+                span.update_name(name)
+                span.set_attributes(attributes)
+                return
+            self._epochs[run, task] = epoch
+            self._begin((run, task), name, attributes, at=at)
 
     def attempt_ended(self, task: str, state: str, run: str = "", at: float = 0.0) -> None:
         """End the span of an attempt."""
+        self._called.pop((run or self._newest, task), None)
+        self._epochs.pop((run or self._newest, task), None)
         error = "" if state in QUIET else state
         self._end((run or self._newest, task), {"peira.state": state}, error, at=at)
 
@@ -167,22 +217,43 @@ class OpenTelemetry:
         run: str = "",
         request: Request | None = None,
         batch: str = "",
+        vendor: str = "",
+        address: str = "",
         at: float = 0.0,
     ) -> None:
         """Start the span of a call; for a batched call only remember when it was submitted."""
         place = run or self._newest, task, key
+        self._end_tools(place[:2], request, at or time.time())
         if batch:
             self._handed[place] = at or time.time(), request
         else:
-            self._start_call(place, model, request, at=at)
+            self._start_call(place, model, request, at=at, vendor=vendor, address=address)
+        self._metrics.began(place, model, vendor, address, at or time.time())
+
+    def _end_tools(self, inside: Key, request: Request | None, at: float) -> None:
+        """Spans for the tools whose results a request brings: from the reply that called them until now."""
+        called = self._called.get(inside, {})
+        for message in request.messages if request is not None and called else ():
+            asked = called.pop(str(message.get("id")), None) if message.get("role") == "tool" else None
+            if asked is not None:
+                name, known = of_tool(asked[0], str(message["id"]))
+                self._begin((*inside, f"tool {message['id']}"), name, known, at=asked[1])
+                self._end((*inside, f"tool {message['id']}"), at=at)
 
     def _start_call(
-        self, place: Key, model: str, request: Request | None, batch: str = "", at: float = 0.0
+        self,
+        place: Key,
+        model: str,
+        request: Request | None,
+        batch: str = "",
+        at: float = 0.0,
+        vendor: str = "",
+        address: str = "",
     ) -> None:
         """Start the span of a call."""
         from opentelemetry.trace import SpanKind
 
-        name, known = of_call(model, request, self._content)
+        name, known = of_call(model, request, self._content, vendor, address)
         known |= {"peira.call.key": place[-1], **({"peira.batch.id": batch} if batch else {})}
         inside = place[:1] if batch else place[:-1]
         self._begin(place, name, known, SpanKind.CLIENT, inside, at)
@@ -201,6 +272,10 @@ class OpenTelemetry:
     ) -> None:
         """End the span of a call; `status` is the provider's HTTP status, if it answered."""
         place = run or self._newest, task, key
+        self._metrics.ended(place, reply, str(status or OTHER), at or time.time())
+        if reply is not None and reply.tool_calls:
+            called = {call.id: (call.name, at or time.time()) for call in reply.tool_calls}
+            self._called.setdefault(place[:2], {}).update(called)
         found = {} if reply is None else of_reply(reply, self._content)
         if batch:
             since, request = self._handed.pop(place, (0.0, None))
@@ -221,13 +296,14 @@ class OpenTelemetry:
         """Start a span at this time, by default now, under its parent."""
         from opentelemetry.trace import SpanKind, set_span_in_context
 
-        self._end(key, error="abandoned", at=at)  # of an earlier attempt that was never ended
-        parent = self._open.get(key[:-1] if inside is None else inside)
-        context = None if parent is None else set_span_in_context(parent)
-        known = {"peira.run.id": key[0], **attributes}
-        self._open[key] = self._tracer.start_span(
-            name, context, kind or SpanKind.INTERNAL, known, start_time=_nanoseconds(at)
-        )
+        with self._lock:
+            self._end(key, error="abandoned", at=at)  # of an earlier attempt that was never ended
+            parent = self._open.get(key[:-1] if inside is None else inside)
+            context = None if parent is None else set_span_in_context(parent)
+            known = {"peira.run.id": key[0], **attributes}
+            self._open[key] = self._tracer.start_span(
+                name, context, kind or SpanKind.INTERNAL, known, start_time=_nanoseconds(at)
+            )
 
     def _end(
         self,
@@ -253,6 +329,10 @@ class OpenTelemetry:
         """End the spans that are still open because their run did not end."""
         for key in sorted(self._open, key=len, reverse=True):
             self._end(key, error="abandoned")
+
+
+def _nothing(outcome: object) -> None:
+    """Takes an outcome that is not recorded."""
 
 
 def _nanoseconds(at: float) -> int | None:
