@@ -76,4 +76,5 @@ def export(
         format = format or guessed(Path(path))
         results.export(path, format, force=force, raw=raw)
         out.document({"run": results.run_id, "study": results.study, "format": format, "path": path})
-        note(f"{results.study}, run {short(results.run_id)}: written to {path}")
+        if path != "-":
+            note(f"{results.study}, run {short(results.run_id)}: written to {path}")
