@@ -67,7 +67,7 @@ def gate(
             level=level,
         )
         if junit is not None:
-            took = sum(trial.took for trial in results)
+            took = sum(trial.took or 0.0 for trial in results)
             write_whole(junit, found.junit(results.study, took).encode())
         show(found, as_json)
         if not found.met:

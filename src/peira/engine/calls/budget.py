@@ -209,7 +209,10 @@ def most_usage(named: NamedModel, request: Request) -> tuple[Usage, bool]:
     known = [most for most in (seen, named.limits.input) if most is not None]
     largest = named.window or ASSUMED_OUTPUT
     given = {**defaults, **request.parameters}
-    limit = stated_output(given) or named.output
+    limit = stated_output(given)
+    if limit is None and named.output:  # Anthropic's limit is raised by what may be thought before
+        thinking = given.get("reasoning")
+        limit = named.output + (thinking if type(thinking) is int else 0)
     declared = [most for most in (limit, named.limits.output) if most]
     many = given.get("n")
     times = many if type(many) is int and many > 1 else 1
