@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.formula.api import ols
 
-from peira.analysis.effects.regression import fit_difference, table_of
+from peira.analysis.effects.regression import CaseModel, table_of
 from peira.analysis.power import PowerQuestion, plan_from
 from peira.analysis.results import Results
 from peira.analysis.table.measures import measure
@@ -263,7 +263,7 @@ def test_degrees_of_freedom_are_those_of_the_matrices_written_out(trial, lose):
     cells = list(product(range(10), "ab", "xyz"))
     left = [cells[i] for i in sorted(rng.permutation(len(cells))[lose:])]
     table = table_of(measure([trial(c, rng.normal(), model=m, style=s) for c, m, s in left]))
-    found = fit_difference(table, ["model", "style"], "model", 2)
+    found = CaseModel(table, ["model", "style"], 2).fit_for("model")
     weights = np.array([2.0])
 
     cases = np.eye(10)[table.cases]

@@ -27,7 +27,7 @@ from peira.analysis.compare import estimates as numbers
 from peira.analysis.compare.estimates import Data, difference_by
 from peira.analysis.compare.sides import CaseCell, Match, Side, match, shared
 from peira.analysis.compare.tests import UNPAIRED, evidence
-from peira.analysis.effects.regression import CaseMeans, Fit, fit_difference, names_of, table_of
+from peira.analysis.effects.regression import CaseMeans, CaseModel, Fit, names_of, table_of
 from peira.analysis.table.measures import Measured
 from peira.errors import Invalid
 from peira.stats import student
@@ -157,7 +157,7 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """The differences between sides on one measure; the linear model is fitted once per factor."""
+    """The differences between sides on one measure; the linear model is fitted at most twice."""
 
     measured: Measured
 
@@ -168,19 +168,19 @@ class Differences:
         return None if ends is None else ends[1] - ends[0]
 
     @cached_property
-    def _table(self) -> CaseMeans:
+    def table(self) -> CaseMeans:
         """The case means behind the linear model."""
         return table_of(self.measured)
 
     @cached_property
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
         """The factors of the design."""
         return names_of([one.trial for one in self.measured.observations])
 
     @cached_property
-    def _fits(self) -> dict[str, Fit]:
-        """The fitted linear models by factor; filled on demand."""
-        return {}
+    def model(self) -> CaseModel:
+        """The linear model of the design."""
+        return CaseModel(self.table, self.names, ORDER)
 
     def between(
         self,
@@ -202,7 +202,7 @@ class Differences:
         is_paired = _is_paired(found, paired, test)
         simple = Difference(found, _values(found, is_paired), self.reach)
         requested = paired is not None or test or interval
-        if requested or not simple.known or _is_balanced(found, is_paired) or by not in self._names:
+        if requested or not simple.known or _is_balanced(found, is_paired) or by not in self.names:
             return simple
         return replace(simple, adjusted=self._adjusted(found, by))
 
@@ -211,9 +211,7 @@ class Differences:
 
         None if it is not estimable or there are no other factors.
         """
-        if by not in self._fits:
-            self._fits[by] = fit_difference(self._table, self._names, by, ORDER)
-        fitted = self._fits[by]
+        fitted = self.model.fit_for(by)
         alone = [term for term in fitted.kept.terms if len(term.factors) == 1]
         own = next((term for term in alone if term.name == by), None)
         codes = [_code(fitted, by, side) for side in (found.one, found.two)]
