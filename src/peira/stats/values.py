@@ -11,6 +11,11 @@ from typing import Literal
 Alternative = Literal["two-sided", "greater", "less"]
 """The alternative hypothesis of a test."""
 ALTERNATIVES = ("two-sided", "greater", "less")
+FEW_UNITS = 9
+"""Up to this many units of evidence, pairs are tested by every flip of signs.
+
+Beyond it Student's t also keeps its level, and does not lose power to ties.
+"""
 
 
 @dataclass(frozen=True)
