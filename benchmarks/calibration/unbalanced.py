@@ -55,9 +55,7 @@ def designs() -> dict[str, tuple[Run, ...]]:
         "quarter fraction of 5, 1 run left out": runs_of(FractionalFactorial(runs=8), five, 1),
         "12-run Plackett-Burman, 6 factors": runs_of(PlackettBurman(runs=12), two_level(6)),
         "2 x 2 x 3 under a constraint": kept,
-        "the docs' auto": runs_of(
-            Auto(aims=["A"], effect=0.2, noise=0.4, power=0.9, cases=10, trials=300), five
-        ),
+        "the docs' auto": runs_of(Auto(**asked), five),
     }
 
 

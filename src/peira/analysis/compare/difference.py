@@ -10,25 +10,27 @@ the same question always has the same answer. `Differences.between` is the only 
 - design: the other factors are not balanced between the sides (a fractional or constrained design, lost
   trials). The levels are compared by least squares with the other factors in the model.
 
-Methods requested by name (a test, the bootstrap, paired or unpaired) use the values without adjustment.
+Methods requested by name (a test, the bootstrap, paired or unpaired) use the values without adjustment. Where
+the sides have no other condition in common these would compare averages over different conditions: t tests
+are then made in the linear model, and other tests and the bootstrap are refused.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
 
 from peira.analysis.compare import estimates as numbers
 from peira.analysis.compare.estimates import Data, difference_by
-from peira.analysis.compare.sides import CaseCell, Match, Side, match, shared
+from peira.analysis.compare.sides import CaseCell, Match, Side, match, shared, side
 from peira.analysis.compare.tests import UNPAIRED, evidence
 from peira.analysis.effects.regression import CaseMeans, CaseModel, Fit, names_of, table_of
-from peira.analysis.table.measures import Measured
+from peira.analysis.table.measures import Measured, Observation
 from peira.errors import Invalid
 from peira.stats import student
 from peira.stats.inputs import Floats
@@ -40,6 +42,8 @@ Model = Literal["pairs", "groups", "design"]
 """How a difference is estimated: pairs, independent groups, or the design's linear model."""
 ORDER = 2
 """The order of the linear model: main effects and interactions of up to this many factors."""
+T_TESTS = ("paired t", "welch")
+"""Tests by name that can be made in the linear model."""
 ADJUSTED = "t, adjusted for the other factors"
 """The method name of differences adjusted in the linear model."""
 
@@ -48,7 +52,8 @@ ADJUSTED = "t, adjusted for the other factors"
 class Adjusted:
     """A difference adjusted in the design's linear model.
 
-    `spread` is None if it cannot be estimated.
+    `spread` is None if it cannot be estimated. `by_unit` are values of the units with this mean and spread:
+    each unit's own difference if all units have the same conditions.
     """
 
     mean: float
@@ -56,6 +61,7 @@ class Adjusted:
     n: int
     units: int
     rounding: float
+    by_unit: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +77,8 @@ class Difference:
     data: Data
     reach: float | None
     adjusted: Adjusted | None = None
+    refit: Callable[[tuple[float, float]], Difference] | None = None
+    """Estimates an adjusted difference again with the lost values of each side imputed as the given ends."""
 
     @property
     def model(self) -> Model:
@@ -139,6 +147,14 @@ class Difference:
         spread = self.adjusted.spread
         return None if spread is None else spread.error * self.adjusted.units**0.5
 
+    @property
+    def unit_data(self) -> Data:
+        """The values behind effect sizes: those of the sides, or of the units if these were adjusted."""
+        if self.adjusted is None:
+            return self.data
+        values, units = self.adjusted.by_unit, [("case", str(at)) for at in range(self.adjusted.units)]
+        return Data(values, np.zeros_like(values), units, units, True)
+
     def more_cases(self, alpha: float) -> int | None:
         """The number of additional units (on each side, in groups) for 80% power."""
         mean = self.estimate(1 - alpha).mean
@@ -146,6 +162,8 @@ class Difference:
 
     def filled(self, ends: tuple[float, float], level: float) -> Estimate:
         """The difference with the lost values of each side imputed as the given ends."""
+        if self.adjusted is not None and self.refit is not None:
+            return self.refit(ends).estimate(level)
         sides = (self.found.one, self.found.two)
         cells = [[side.cells[key] for key in self.found.keys] for side in sides]
         if not self.data.paired:
@@ -201,10 +219,31 @@ class Differences:
         found = match(one, two)
         is_paired = _is_paired(found, paired, test)
         simple = Difference(found, _values(found, is_paired), self.reach)
-        requested = paired is not None or test or interval
-        if requested or not simple.known or _is_balanced(found, is_paired) or by not in self.names:
+        if not simple.known or _is_balanced(found, is_paired) or by not in self.names:
             return simple
-        return replace(simple, adjusted=self._adjusted(found, by))
+        requested = paired is not None or test or interval
+        if requested and (found.matched or paired is not None):
+            return simple
+        adjusted = self._adjusted(found, by)
+        if adjusted is not None and (interval or (test and test not in T_TESTS)):
+            raise Invalid(
+                f"{'interval' if interval else 'test'}: {interval or test} would compare averages of "
+                f"{found.one.label} and {found.two.label} over different levels of the other factors; "
+                "leave it out, and they are compared in the model of the design"
+            )
+        return replace(simple, adjusted=adjusted, refit=partial(self._refitted, one, two, by))
+
+    def _refitted(self, one: Side, two: Side, by: str, ends: tuple[float, float]) -> Difference:
+        """The difference with the lost values of each side imputed as the given ends."""
+        imputed = {id: end for each, end in zip((one, two), ends, strict=True) for id in each.trials}
+        seen = [
+            each if each.value is not None else Observation(each.trial, imputed.get(each.trial.id))
+            for each in self.measured.observations
+        ]
+        first, second = (
+            side(each.label, [o for o in seen if o.trial.id in each.trials], (by,)) for each in (one, two)
+        )
+        return Differences(replace(self.measured, observations=tuple(seen))).between(first, second, by)
 
     def _adjusted(self, found: Match, by: str) -> Adjusted | None:
         """The difference in the linear model.
@@ -223,7 +262,11 @@ class Differences:
         mean = float(weights @ fitted.beta[place])
         n = len(found.one.scored) + len(found.two.scored)
         spread, units = fitted.spread(place, weights), fitted.table.groups
-        return Adjusted(round(mean, 12) if spread is None else mean, spread, n, units, fitted.rounding)
+        by_unit = np.full(units, mean)
+        if spread is not None and fitted.influence is not None:
+            by_unit = mean + fitted.influence[:, place] @ weights * (units * (units - 1)) ** 0.5
+        rounded = round(mean, 12) if spread is None else mean
+        return Adjusted(rounded, spread, n, units, fitted.rounding, by_unit)
 
 
 def _untested(n: int) -> TestResult:
