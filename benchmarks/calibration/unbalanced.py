@@ -61,8 +61,8 @@ def designs() -> dict[str, tuple[Run, ...]]:
 
 def levels(quick: bool) -> Iterator[Cell]:
     """A factor without effect, beside others that have one: how often it is called a difference."""
-    rounds = 60 if quick else 600
-    found = product(designs(), (10,) if quick else (6, 10, 30), TESTS)
+    rounds = 60 if quick else 400
+    found = product(designs(), (10,) if quick else (10, 30), TESTS)
     for seed, (where, cases, method) in enumerate(found):
         draw = partial(null_factor, designs()[where], cases, TESTS[method])
         yield Cell(method, f"{where}, {cases} cases", "rejection", *rejected(draw, rounds, seed), rounds)
@@ -132,7 +132,7 @@ TESTS: dict[str, Test] = {"compare": by_compare, "hypothesis": by_hypothesis, "e
 
 def lost(quick: bool) -> Iterator[Cell]:
     """Terms without effect where trials are lost at random, or levels have different numbers of cases."""
-    rounds = 60 if quick else 1000
+    rounds = 60 if quick else 600
     for seed, (method, where, draw) in enumerate(_incomplete()):
         yield Cell(method, where, "rejection", *rejected(draw, rounds, seed), rounds)
     for seed, (cases, share) in enumerate(((12, 0.3), (30, 0.3), (30, 0.5))):
@@ -194,7 +194,7 @@ def reacting(cases: int, rng: Rng) -> float | None:
 
 def forecasts(quick: bool) -> Iterator[Cell]:
     """How often a difference is found, beside the chance that the design promises for it."""
-    rounds = 100 if quick else 1000
+    rounds = 100 if quick else 600
     for seed, (label, runs, formula, assumed) in enumerate(_forecasts()):
         names = tuple(runs[0])
         space = Space(tuple(Dimension(n, tuple(dict.fromkeys(run[n] for run in runs))) for n in names))

@@ -27,11 +27,12 @@ import numpy as np
 
 from peira.analysis.compare import estimates as numbers
 from peira.analysis.compare.estimates import Data, difference_by
-from peira.analysis.compare.sides import CaseCell, Match, Side, match, shared, side
+from peira.analysis.compare.sides import CaseCell, Contexts, Match, Side, match, shared, side
 from peira.analysis.compare.tests import UNPAIRED, evidence
 from peira.analysis.effects.regression import CaseMeans, CaseModel, Fit, names_of, table_of
 from peira.analysis.table.measures import Measured, Observation
 from peira.errors import Invalid
+from peira.results.trials import TrialResult
 from peira.stats import student
 from peira.stats.inputs import Floats
 from peira.stats.student import Spread
@@ -234,16 +235,40 @@ class Differences:
         return replace(simple, adjusted=adjusted, refit=partial(self._refitted, one, two, by))
 
     def _refitted(self, one: Side, two: Side, by: str, ends: tuple[float, float]) -> Difference:
-        """The difference with the lost values of each side imputed as the given ends."""
-        imputed = {id: end for each, end in zip((one, two), ends, strict=True) for id in each.trials}
-        seen = [
-            each if each.value is not None else Observation(each.trial, imputed.get(each.trial.id))
+        """The difference with every lost value imputed as the end that moves it furthest.
+
+        Down if the first end is the smaller one, else up. In the linear model a value counts for or against
+        the difference by its weight, whichever level it has.
+        """
+        middle = self._imputed(lambda trial: (ends[0] + ends[1]) / 2)
+        fitted = middle.model.fit_for(by)
+        found = _contrast_weights(fitted, by, one, two)
+        if found is None:
+            return self._imputed(lambda trial: None)._again(one, two, by)
+        root, context = fitted.leverage.root, Contexts()
+        weights = fitted.kept.matrix @ (root @ (root @ fitted.weights(found[0], found[1][:, None])[:, 0]))
+        signs = {
+            (trial.case_id, context.of(trial)): weight > 0
+            for trial, weight in zip(fitted.table.trials, weights, strict=True)
+        }
+        filled = self._imputed(lambda trial: ends[0 if signs[trial.case_id, context.of(trial)] else 1])
+        return filled._again(one, two, by)
+
+    def _imputed(self, value: Callable[[TrialResult], float | None]) -> Differences:
+        """The differences with lost values imputed."""
+        seen = tuple(
+            each if each.value is not None else Observation(each.trial, value(each.trial))
             for each in self.measured.observations
-        ]
-        first, second = (
-            side(each.label, [o for o in seen if o.trial.id in each.trials], (by,)) for each in (one, two)
         )
-        return Differences(replace(self.measured, observations=tuple(seen))).between(first, second, by)
+        return Differences(replace(self.measured, observations=seen))
+
+    def _again(self, one: Side, two: Side, by: str) -> Difference:
+        """The difference of the sides with the same trials."""
+        first, second = (
+            side(each.label, [o for o in self.measured.observations if o.trial.id in each.trials], (by,))
+            for each in (one, two)
+        )
+        return self.between(first, second, by)
 
     def _adjusted(self, found: Match, by: str) -> Adjusted | None:
         """The difference in the linear model.
@@ -251,14 +276,10 @@ class Differences:
         None if it is not estimable or there are no other factors.
         """
         fitted = self.model.fit_for(by)
-        alone = [term for term in fitted.kept.terms if len(term.factors) == 1]
-        own = next((term for term in alone if term.name == by), None)
-        codes = [_code(fitted, by, side) for side in (found.one, found.two)]
-        if own is None or len(alone) < 2 or None in codes:
+        chosen = _contrast_weights(fitted, by, found.one, found.two)
+        if chosen is None:
             return None
-        place = fitted.kept.places[fitted.kept.terms.index(own)]
-        coding = own.factors[0].coding
-        weights = coding[codes[0]] - coding[codes[1]]
+        place, weights = chosen
         mean = float(weights @ fitted.beta[place])
         n = len(found.one.scored) + len(found.two.scored)
         spread, units = fitted.spread(place, weights), fitted.table.groups
@@ -267,6 +288,22 @@ class Differences:
             by_unit = mean + fitted.influence[:, place] @ weights * (units * (units - 1)) ** 0.5
         rounded = round(mean, 12) if spread is None else mean
         return Adjusted(rounded, spread, n, units, fitted.rounding, by_unit)
+
+
+def _contrast_weights(fitted: Fit, by: str, one: Side, two: Side) -> tuple[slice, Floats] | None:
+    """The place of a factor's coefficients and their weights in the difference of two of its levels.
+
+    None if it is not estimable or there are no other factors.
+    """
+    alone = [term for term in fitted.kept.terms if len(term.factors) == 1]
+    own = next((term for term in alone if term.name == by), None)
+    codes = [_code(fitted, by, each) for each in (one, two)]
+    if own is None or len(alone) < 2 or None in codes:
+        return None
+    place = fitted.kept.places[fitted.kept.terms.index(own)]
+    coding = own.factors[0].coding
+    weights: Floats = coding[codes[0]] - coding[codes[1]]
+    return place, weights
 
 
 def _untested(n: int) -> TestResult:
