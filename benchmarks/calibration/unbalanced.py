@@ -196,6 +196,8 @@ def forecasts(quick: bool) -> Iterator[Cell]:
     """How often a difference is found, beside the chance that the design promises for it."""
     rounds = 100 if quick else 600
     for seed, (label, runs, formula, assumed) in enumerate(_forecasts()):
+        if quick and seed not in (0, 4, 5, 10):
+            continue
         names = tuple(runs[0])
         space = Space(tuple(Dimension(n, tuple(dict.fromkeys(run[n] for run in runs))) for n in names))
         promised = powers(design_matrix(space, map(Point, runs)), parse(formula, space), assumed)[0].power

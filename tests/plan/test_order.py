@@ -68,14 +68,14 @@ def test_every_order_is_equally_likely(size: int) -> None:
 @pytest.mark.parametrize("size", [40, 1000, MOST_DRAWN + 1])
 def test_neighbours_are_torn_apart_as_often_as_by_chance(size: int) -> None:
     """Over many seeds the index after i follows it once in `size` times, and every step is as likely."""
-    rounds = max(20, 40_000 // size)
+    rounds = max(10, 40_000 // size)
     follows = exchanged = 0
     for seed in range(rounds):
-        order = list(islice(shuffled(size, seed, "pairs"), 20_000))
+        order = list(islice(shuffled(size, seed, "pairs"), 2000))
         follows += sum(b - a == 1 for a, b in pairwise(order))
         exchanged += sum(a > b for a, b in pairwise(order))
-    pairs = rounds * (min(size, 20_000) - 1)
-    assert abs(follows - pairs / size) < 4 * (pairs / size) ** 0.5
+    pairs = rounds * (min(size, 2000) - 1)
+    assert abs(follows - pairs / size) < 4 * max(1, pairs / size) ** 0.5
     assert abs(exchanged / pairs - 0.5) < 4 * 0.5 / pairs**0.5
 
 
