@@ -1,7 +1,8 @@
 """A cell of the calibration table: a method in a situation, its observed and best attainable rate.
 
 `coverage` is that of intervals at 0.95, `rejection` that of tests at 0.05 under the null hypothesis,
-`anytime` the error rate of confidence sequences that are checked after every value. Rates are enumerated
+`anytime` the error rate of confidence sequences that are checked after every value, `power` that of a study
+whose forecast stands as best attainable. Rates are enumerated
 where possible, else simulated with fixed seeds.
 """
 
@@ -14,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-Kind = Literal["coverage", "rejection", "anytime"]
+Kind = Literal["coverage", "rejection", "anytime", "power"]
 Rng = np.random.Generator
 Bounds = tuple[float | None, float | None]
 
@@ -40,6 +41,9 @@ class Cell:
     def verdict(self) -> str:
         """ "ok" if within the limits up to two standard errors of the simulation, else how it misses them."""
         slack = 2 * self.error + 1e-9
+        if self.kind == "power":
+            off = self.found - self.attainable
+            return "ok" if abs(off) <= 0.03 + slack else "TOO RARELY" if off < 0 else "TOO OFTEN"
         if self.kind == "anytime":
             return "ok" if self.found <= 0.05 + slack else "TOO OFTEN"
         if self.kind == "rejection":

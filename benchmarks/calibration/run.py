@@ -19,6 +19,7 @@ import others
 import page
 import shares
 import stopping
+import unbalanced
 from cells import Cell, table
 
 SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
@@ -36,6 +37,9 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
     "Racing": stopping.racing,
     "The rest": others.rest,
     "Designed studies": designed.rest,
+    "Levels in the model of the design": unbalanced.levels,
+    "Lost trials, and different cases for each level": unbalanced.lost,
+    "Forecasts of power": unbalanced.forecasts,
 }
 
 

@@ -120,6 +120,17 @@ def test_latin_hypercubes_come_near_the_best_there_is() -> None:
     assert min(found) >= best / 2
 
 
+def test_a_maximin_hypercube_keeps_the_distance_that_was_found() -> None:
+    """Runs lie in the middle of their strata: a random place there would undo the optimum."""
+    space = Space(CUBE.dimensions[:2])
+    runs = 7
+    for seed in range(5):
+        points = numbers(list(LatinHypercube(runs=runs).points(space, seed)))
+        strata = np.floor(points * runs)
+        assert points == pytest.approx((strata + 0.5) / runs)
+        assert pdist(points).min() * runs == pytest.approx(pdist(strata).min())
+
+
 def test_each_criterion_betters_what_it_is_for() -> None:
     made = {
         criterion: numbers(list(LatinHypercube(runs=30, criterion=criterion).points(CUBE, 1)))

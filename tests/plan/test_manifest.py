@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from peira.core.ids import digest_bytes
 from peira.errors import Invalid
 from peira.plan.expansion import Plan, expand
 from peira.plan.manifest import keep, layout_of, read
+from peira.plan.order import shuffled
 from peira.plan.rebuild import rebuild
 from peira.spec.study import Study
 from peira.spec.study_files import load
@@ -220,3 +222,17 @@ def test_any_values_survive_in_a_manifest(echo: str, inputs: list[Any], level: A
         (id, c) for id, _, c, _ in trials(plan)
     ]
     assert trials(rebuild(manifest, store.get, Path("nowhere"))) == trials(plan)
+
+
+def test_a_plan_stored_before_orders_had_versions_keeps_its_order(
+    kept: Callable[[Plan], Any], blobs: dict[str, bytes]
+) -> None:
+    """The manifest of a new plan names the version; one without it resumes in the order of the first."""
+    plan = expand(Study(agent=lambda case, m: m, cases=[1, 2, 3, 4], factors={"m": [1, 2, 3]}))
+    manifest = kept(plan)
+    assert manifest.order_version == plan.layout.order_version == 2
+    assert list(layout_of(manifest, blobs.__getitem__).in_run_order()) == list(plan.layout.in_run_order())
+    old = msgspec.structs.replace(manifest, order_version=1)
+    assert b"order_version" not in encode(old)
+    order = list(layout_of(old, blobs.__getitem__).in_run_order())
+    assert order == list(shuffled(12, 0, "", 1)) != list(plan.layout.in_run_order())

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise, permutations
 from statistics import correlation
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import chi2
 
 from peira import Case, Study
 from peira.plan.expansion import expand
-from peira.plan.order import shuffled
+from peira.plan.order import MOST_DRAWN, shuffled
 
 seed = st.integers(-(2**53), 2**53)
 
@@ -52,6 +53,37 @@ def test_each_index_comes_at_each_place_about_as_often(size: int) -> None:
     expected = rounds / size
     spread = max(abs(at[p, i] - expected) for p in range(size) for i in range(size))
     assert spread < 6 * expected**0.5  # six standard deviations
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 6])
+def test_every_order_is_equally_likely(size: int) -> None:
+    """Chi-square over all permutations; four rounds of a Feistel network fail it from size 3 on."""
+    every = list(permutations(range(size)))
+    rounds = 20 * len(every)
+    seen = Counter(tuple(shuffled(size, seed, "all")) for seed in range(rounds))
+    statistic = sum((seen[order] - 20) ** 2 / 20 for order in every)
+    assert chi2.sf(statistic, len(every) - 1) > 0.001
+
+
+@pytest.mark.parametrize("size", [40, 1000, MOST_DRAWN + 1])
+def test_neighbours_are_torn_apart_as_often_as_by_chance(size: int) -> None:
+    """Over many seeds the index after i follows it once in `size` times, and every step is as likely."""
+    rounds = max(10, 40_000 // size)
+    follows = exchanged = 0
+    for seed in range(rounds):
+        order = list(islice(shuffled(size, seed, "pairs"), 2000))
+        follows += sum(b - a == 1 for a, b in pairwise(order))
+        exchanged += sum(a > b for a, b in pairwise(order))
+    pairs = rounds * (min(size, 2000) - 1)
+    assert abs(follows - pairs / size) < 4 * max(1, pairs / size) ** 0.5
+    assert abs(exchanged / pairs - 0.5) < 4 * 0.5 / pairs**0.5
+
+
+def test_plans_of_the_first_version_keep_their_order() -> None:
+    """Recorded from the release before; a stored plan that names no version resumes in this order."""
+    assert list(shuffled(10, 0, version=1)) == [7, 0, 6, 8, 2, 5, 3, 1, 4, 9]
+    assert list(shuffled(6, 5, "cases", 1)) == [4, 3, 5, 2, 0, 1]
+    assert list(islice(shuffled(100_000, 1, "rounds", 1), 5)) == [91533, 93033, 52312, 75167, 38586]
 
 
 @pytest.mark.parametrize("size", [36, 64, 100, 256, 1000])

@@ -10,6 +10,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy.stats import t as t_distribution
 
 from peira.analysis.effects.mixed_models import mixed
 from peira.core.log.events import State
@@ -133,8 +134,18 @@ def test_logistic_mixed_model_through_results():
     found = mixed(trials, kind="logistic")
     first = found.effect("period").estimate
     assert first.mean == pytest.approx(0.9246742081652, abs=3e-5)
-    assert (first.high - first.low) / 2 / 1.959963985 == pytest.approx(0.185438819190, rel=1e-4)
     assert "cases deviate by 0.648" in str(found)
+    # The error is robust against herds that differ in more than their level; 15 herds leave 14 degrees.
+    herd, sick, period = (np.array(each) for each in zip(*herds(), strict=True))
+    coding = np.vstack([np.eye(3), -np.ones(3)])[np.unique(period, return_inverse=True)[1]]
+    fitted = logistic(sick.astype(float), np.hstack([np.ones((len(sick), 1)), coding]), herd_codes(herd))
+    assert fitted.covariance[1, 1] ** 0.5 == pytest.approx(0.185438819190, rel=1e-4)
+    half = (first.high - first.low) / 2
+    assert half == pytest.approx(fitted.robust[1, 1] ** 0.5 * t_distribution.ppf(0.975, 14), rel=1e-4)
+
+
+def herd_codes(herd):
+    return np.unique(herd, return_inverse=True)[1]
 
 
 PENICILLIN = """
@@ -156,8 +167,20 @@ def test_crossed_random_effects_of_penicillin():
     found = mixed(trials, ["f"], random=["sample"])
     effect = found.effect("f").estimate
     assert effect.mean == pytest.approx(-0.0277777777778, rel=1e-6)
-    assert (effect.high - effect.low) / 2 / 1.959963985 == pytest.approx(0.0920182203621, rel=1e-4)
     assert "sample 3.731 (79%), residual 0.3048 (6%)" in str(found)
+    # The error is clustered by plates and by samples, with the dense covariance of lmer's components.
+    y, n = np.array(PENICILLIN.split(), dtype=float), np.arange(144)
+    plate, sample = n // 6, n % 6
+    x = np.stack([np.ones(144), 1.0 - 2 * ((plate + sample) % 2)], axis=1)
+    components = 0.7169081 * (plate[:, None] == plate) + 3.7309053 * (sample[:, None] == sample)
+    inverse = np.linalg.inv(0.3048002 * np.eye(144) + components)
+    bread = np.linalg.inv(x.T @ inverse @ x)
+    assert 2 * bread[1, 1] ** 0.5 == pytest.approx(0.0920182203621, rel=1e-4)
+    own = -2 * (x * (inverse @ (y - x @ (bread @ x.T @ inverse @ y)))[:, None] @ bread)[:, 1]
+    ways = [(plate, 24), (sample, 6), (n, 144)]
+    by_plate, by_sample, alone = (g / (g - 1) * (np.bincount(c, own) ** 2).sum() for c, g in ways)
+    error = max(by_plate + by_sample - alone, by_plate, by_sample) ** 0.5
+    assert (effect.high - effect.low) / 2 == pytest.approx(error * t_distribution.ppf(0.975, 5), rel=1e-3)
 
 
 def test_formulas_of_adding_error_bars_to_evals():

@@ -250,8 +250,8 @@ CHUNK, MOST = 4096, 1_000_000
 class LatinHypercube:
     """A Latin hypercube: one run in each of the n strata of every factor.
 
-    The `criterion` is optimised over exchanges: `maximin` (runs far apart) or `discrepancy` (centred L2);
-    `random` takes the first sample.
+    The `criterion` is optimised over exchanges: `maximin` (runs far apart) or `discrepancy` (centred L2), and
+    each run lies in the middle of its stratum; `random` takes the first sample, anywhere in its strata.
     """
 
     name = "latin_hypercube"
@@ -274,8 +274,10 @@ class LatinHypercube:
 
     def _points(self, space: Space, rng: np.random.Generator) -> Iterator[Point]:
         strata = self._strata(len(space.dimensions), rng)
+        optimised = self.criterion != "random"
         columns = [
-            _stratified(dimension, strata[:, nth], rng) for nth, dimension in enumerate(space.dimensions)
+            _stratified(dimension, strata[:, nth], rng, middle=optimised)
+            for nth, dimension in enumerate(space.dimensions)
         ]
         for values in zip(*columns, strict=True):
             yield Point(dict(zip(space.names, values, strict=True)))
@@ -290,10 +292,15 @@ class LatinHypercube:
         return spread_latin(strata, rng) if self.criterion == "maximin" else strata
 
 
-def _stratified(dimension: Dimension, strata: NDArray[np.intp], rng: np.random.Generator) -> list[Json]:
-    """One value from each stratum; discrete values share one offset, which keeps counts within one."""
+def _stratified(
+    dimension: Dimension, strata: NDArray[np.intp], rng: np.random.Generator, *, middle: bool
+) -> list[Json]:
+    """One value from each stratum: at random, or its `middle`, which keeps what was optimised over strata.
+
+    Discrete values share one random offset, which keeps counts within one.
+    """
     discrete = values_of(dimension) < float("inf")
-    offsets = rng.random() if discrete else rng.random(len(strata))
+    offsets = rng.random() if discrete else 0.5 if middle else rng.random(len(strata))
     return [value_at(dimension, float(share)) for share in (strata + offsets) / len(strata)]
 
 

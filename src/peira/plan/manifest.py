@@ -166,6 +166,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     policy: dict[str, Json] = {}
     """Overrides of the policy for this run only; a resumed run does not inherit them."""
     transform: TransformPart | None = None
+    order_version: int = 1
+    """Which permutations the run order is made of; plans that do not say were made with the first."""
 
 
 _decode_manifest = msgspec.json.Decoder(Manifest).decode
@@ -196,6 +198,7 @@ def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
         refused=plan.refused,
         refusals=plan.refusals,
         order=layout.order,
+        order_version=layout.order_version,
         anchors=layout.anchors,
         sequences=layout.sequences,
         **_crossed(layout.conditions, put),
@@ -288,6 +291,7 @@ def layout_of(manifest: Manifest, get: Get) -> Layout:
         order=manifest.order,
         anchors=manifest.anchors,
         sequences=manifest.sequences,
+        order_version=manifest.order_version,
     )
     if manifest.picked:
         return replace(layout, chosen=array("Q", get(manifest.picked)))

@@ -10,14 +10,19 @@
 In a crossover, where each case receives the conditions in its own sequence, all first periods come before all
 second periods. Anchors are spread evenly over the whole run.
 
-The permutation is a Feistel network over the next power of two; values outside the range are permuted again
-until they fall inside (cycle walking), so it is a bijection and needs no memory.
+Every order is equally likely over the seeds. Up to `MOST_DRAWN` indices are drawn one by one without
+replacement (Fisher and Yates). More are permuted by a Feistel network over the next power of two, which needs
+no memory; values outside the range are permuted again until they fall inside (cycle walking).
+
+Plans before order version 2 used a Feistel network of four rounds for every size, which preferred some
+orders; a stored plan keeps the version it was made with, and so resumes in its own order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
+from itertools import count
 from typing import TYPE_CHECKING
 
 from peira.plan.conditions import Crossed
@@ -29,44 +34,89 @@ if TYPE_CHECKING:
 # Seeded permutations
 
 
-ROUNDS = 4
-"""Rounds of the Feistel network; must be even."""
+ORDER_VERSION = 2
+"""The version of the run order of new plans."""
+MOST_DRAWN = 1 << 16
+"""Up to this many indices are drawn without replacement."""
 MIX = 0x9E3779B97F4A7C15
-"""Multiplier of the round function."""
+"""Multiplier of the round functions."""
 MASK = (1 << 64) - 1
+_FIRST_ROUNDS, _ROUNDS = 4, 12
+_Round = Callable[[int, int], int]
+"""Mixes half of the bits with a round key."""
 
 
-def shuffled(size: int, seed: int, salt: str = "") -> Iterator[int]:
-    """A pseudo-random permutation of range(size), determined by seed and salt."""
+def shuffled(size: int, seed: int, salt: str = "", version: int = ORDER_VERSION) -> Iterator[int]:
+    """A pseudo-random permutation of range(size), determined by seed, salt and version."""
     if size <= 1:
-        yield from range(size)
-        return
+        return iter(range(size))
+    if version == 1:
+        return _network(size, _keys(f"peira order {seed} {salt}", _FIRST_ROUNDS), _weakly_mixed)
+    text = f"peira order {version} {seed} {salt}"
+    return _drawn(size, text) if size <= MOST_DRAWN else _network(size, _keys(text, _ROUNDS), _mixed)
+
+
+def _drawn(size: int, text: str) -> Iterator[int]:
+    """Draw the indices one by one without replacement; each place holds its own index until it is moved."""
+    moved: dict[int, int] = {}
+    numbers = _numbers(text)
+    for place in range(size):
+        # 64 bits for at most 2^16 indices: the chances of any two differ by less than 2^-48.
+        other = place + (next(numbers) * (size - place) >> 64)
+        yield moved.get(other, other)
+        moved[other] = moved.pop(place, place)
+
+
+def _numbers(text: str) -> Iterator[int]:
+    """Independent numbers of 64 bits."""
+    for block in count():
+        material = sha256(f"{text} {block}".encode()).digest()
+        yield from (int.from_bytes(material[at : at + 8], "big") for at in range(0, 32, 8))
+
+
+def _keys(text: str, rounds: int) -> tuple[int, ...]:
+    """The round keys; their number must be even."""
+    material = b"".join(
+        sha256((text if not block else f"{text} {block}").encode()).digest()
+        for block in range(-(-rounds // 4))
+    )
+    return tuple(int.from_bytes(material[8 * i : 8 * i + 8], "big") for i in range(rounds))
+
+
+def _network(size: int, keys: tuple[int, ...], mixed: _Round) -> Iterator[int]:
+    """The permutation of range(size) by a Feistel network with cycle walking."""
     bits = (size - 1).bit_length()
-    keys = _keys(seed, salt)
     for position in range(size):
-        index = _permute(position, bits, keys)
+        index = _permute(position, bits, keys, mixed)
         while index >= size:
-            index = _permute(index, bits, keys)
+            index = _permute(index, bits, keys, mixed)
         yield index
 
 
-def _keys(seed: int, salt: str) -> tuple[int, ...]:
-    """The round keys."""
-    material = sha256(f"peira order {seed} {salt}".encode()).digest()
-    return tuple(int.from_bytes(material[8 * i : 8 * i + 8], "big") for i in range(ROUNDS))
-
-
-def _permute(value: int, bits: int, keys: tuple[int, ...]) -> int:
+def _permute(value: int, bits: int, keys: tuple[int, ...], mixed: _Round) -> int:
     """The Feistel permutation of `bits`-bit numbers; the halves may differ in width."""
     low = bits // 2
     high = bits - low
     left, right = value >> low, value & ((1 << low) - 1)
     for key in keys:
-        mixed = ((right + key) * MIX) & MASK
-        mixed ^= mixed >> 29
-        left, right = right, left ^ ((mixed * MIX >> 17) & ((1 << high) - 1))
+        left, right = right, left ^ (mixed(right, key) & ((1 << high) - 1))
         low, high = high, low
     return left << low | right
+
+
+def _weakly_mixed(half: int, key: int) -> int:
+    """The round function of version 1."""
+    mixed = ((half + key) * MIX) & MASK
+    mixed ^= mixed >> 29
+    return mixed * MIX >> 17
+
+
+def _mixed(half: int, key: int) -> int:
+    """The round function: the finaliser of SplitMix64."""
+    mixed = ((half ^ key) + MIX) & MASK
+    mixed = ((mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9) & MASK
+    mixed = ((mixed ^ mixed >> 27) * 0x94D049BB133111EB) & MASK
+    return (mixed ^ mixed >> 31) >> 20
 
 
 # Run orders
@@ -109,9 +159,9 @@ def _random(layout: Layout) -> Iterator[int]:
     if layout.chosen is not None:
         numbers = [index for index in layout.chosen if index < layout.anchored]
     segments = _segments(layout, numbers)
-    for at in shuffled(len(segments), layout.seed, "segments"):
+    for at in shuffled(len(segments), layout.seed, "segments", layout.order_version):
         name, segment = segments[at]
-        for position in shuffled(len(segment), layout.seed, name):
+        for position in shuffled(len(segment), layout.seed, name, layout.order_version):
             yield segment[position]
 
 
@@ -131,9 +181,9 @@ def _rounds(layout: Layout) -> Iterator[int]:
     """Rounds of one case and repeat under every condition, shuffled."""
     conditions = layout.conditions
     most = max((len(cases) for cases in layout.case_sets.values()), default=0)
-    for turn in shuffled(most * layout.repeats, layout.seed, "rounds"):
+    for turn in shuffled(most * layout.repeats, layout.seed, "rounds", layout.order_version):
         case, repeat = divmod(turn, layout.repeats)
-        for at in shuffled(len(conditions), layout.seed, f"round {turn}"):
+        for at in shuffled(len(conditions), layout.seed, f"round {turn}", layout.order_version):
             condition = conditions[at]
             if case < len(layout.case_sets[condition.cases]):
                 start = layout.start(at) + case * layout.repeats * condition.replicates
@@ -149,9 +199,9 @@ def _by_case(layout: Layout) -> Iterator[int]:
             key = (label, number) if case.cluster is None else case.cluster
             groups.setdefault(key, []).append((label, number))
     units = list(groups.values())
-    for at in shuffled(len(units), layout.seed, "cases"):
+    for at in shuffled(len(units), layout.seed, "cases", layout.order_version):
         trials = [index for place in units[at] for index in _of_case(layout, *place)]
-        for position in shuffled(len(trials), layout.seed, f"case {at}"):
+        for position in shuffled(len(trials), layout.seed, f"case {at}", layout.order_version):
             yield trials[position]
 
 
@@ -169,7 +219,7 @@ def _by_period(layout: Layout) -> Iterator[int]:
     for repeat in range(layout.repeats):
         for period in range(max(map(len, layout.sequences))):
             places = list(_period(layout, period, repeat))
-            for at in shuffled(len(places), layout.seed, f"period {repeat} {period}"):
+            for at in shuffled(len(places), layout.seed, f"period {repeat} {period}", layout.order_version):
                 yield places[at]
 
 

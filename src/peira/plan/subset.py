@@ -30,6 +30,12 @@ from peira.plan.conditions import Condition, Crossed
 from peira.plan.order import shuffled
 from peira.plan.trials import Layout, Place
 
+_VERSION = 1
+"""The permutations that choose a part of a study.
+
+They decide which trials are run, not only when: with others, a study that ran before would choose anew.
+"""
+
 
 class BalancedOrder:
     """An order of all combinations of factors of these `sizes` in which every prefix is balanced.
@@ -41,7 +47,7 @@ class BalancedOrder:
     def __init__(self, sizes: Sequence[int], seed: int) -> None:
         ends = list(accumulate(sizes, mul, initial=1))
         self._size = ends[-1]
-        self._levels = [list(shuffled(size, seed, f"even {i}")) for i, size in enumerate(sizes)]
+        self._levels = [list(shuffled(size, seed, f"even {i}", _VERSION)) for i, size in enumerate(sizes)]
         # A factor and those before it repeat the same combinations after their least common multiple.
         self._turns = [
             (end, math.lcm(end // n, n) if n else 1, n) for end, n in zip(ends[1:], sizes, strict=True)
@@ -168,7 +174,8 @@ def _rounds(layout: Layout) -> Iterator[dict[int, int]]:
     """The rounds, each a mapping from condition index to trial index."""
     allowed = None if layout.chosen is None else set(layout.chosen)
     orders = {
-        label: list(shuffled(len(cases), layout.seed, "subset")) for label, cases in layout.case_sets.items()
+        label: list(shuffled(len(cases), layout.seed, "subset", _VERSION))
+        for label, cases in layout.case_sets.items()
     }
     longest = max(map(len, orders.values()), default=0)
     most = max((c.replicates for c in layout.conditions), default=1)
@@ -214,7 +221,7 @@ def _ranked(conditions: Sequence[Condition], seed: int) -> Iterator[int]:
     }
     if even and len(places) == len(conditions) and all(len(key) == len(values) for key in places):
         return (places[levels] for levels in BalancedOrder(list(map(len, values.values())), seed))
-    return shuffled(len(conditions), seed, "last round")
+    return shuffled(len(conditions), seed, "last round", _VERSION)
 
 
 class _LevelCounts:

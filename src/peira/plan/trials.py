@@ -25,7 +25,7 @@ from peira.core.context import SeenCase
 from peira.core.ids import Json, canonical, compose, composer, digest
 from peira.plan.conditions import Condition as Condition
 from peira.plan.conditions import Crossed
-from peira.plan.order import Sequences, in_order
+from peira.plan.order import ORDER_VERSION, Sequences, in_order
 from peira.spec.factors import Factor
 
 MOST_COMPOSERS = 20_000
@@ -83,6 +83,8 @@ class Layout:
     """The number of anchors."""
     sequences: Sequences = ()
     """For crossover designs, the order in which each case receives the conditions."""
+    order_version: int = ORDER_VERSION
+    """Which permutations the run order is made of; a stored plan keeps its own."""
 
     def trials_of(self, condition: Condition) -> int:
         """The number of trials of a condition."""

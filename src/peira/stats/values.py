@@ -11,6 +11,11 @@ from typing import Literal
 Alternative = Literal["two-sided", "greater", "less"]
 """The alternative hypothesis of a test."""
 ALTERNATIVES = ("two-sided", "greater", "less")
+FEW_UNITS = 9
+"""Up to this many units of evidence, pairs are tested by every flip of signs.
+
+Beyond it Student's t also keeps its level, and does not lose power to ties.
+"""
 
 
 @dataclass(frozen=True)
@@ -33,17 +38,21 @@ def within(found: Estimate, reach: float | None) -> Estimate:
     """Clip an estimate to [-reach, reach], the possible range of the true value.
 
     None as `reach` does nothing.
+    """
+    return found if reach is None else between(found, -reach, reach)
+
+
+def between(found: Estimate, least: float, most: float) -> Estimate:
+    """Clip an estimate to [least, most], the possible range of the true value.
 
     An interval that lies entirely outside carries no information and becomes the whole range.
     """
-    if reach is None:
-        return found
-    mean = min(max(found.mean, -reach), reach)
+    mean = min(max(found.mean, least), most)
     if found.low is None or found.high is None:
         return Estimate(mean, found.low, found.high, found.n, found.method)
-    low, high = max(found.low, -reach), min(found.high, reach)
+    low, high = max(found.low, least), min(found.high, most)
     if low >= high:
-        return Estimate(mean, -reach, reach, found.n, found.method)
+        low, high = least, most
     return Estimate(mean, low, high, found.n, found.method)
 
 

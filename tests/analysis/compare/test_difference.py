@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.formula.api import ols
 
-from peira.analysis.effects.regression import fit_difference, table_of
+from peira.analysis.effects.regression import CaseModel, table_of
 from peira.analysis.power import PowerQuestion, plan_from
 from peira.analysis.results import Results
 from peira.analysis.table.measures import measure
 from peira.core.log.events import State
+from peira.errors import Invalid
 from peira.report.sections import scores as report_scores
 from peira.report.sections.answer import answer
 from peira.report.sections.scores import ScoreQuery, scored
@@ -263,7 +264,7 @@ def test_degrees_of_freedom_are_those_of_the_matrices_written_out(trial, lose):
     cells = list(product(range(10), "ab", "xyz"))
     left = [cells[i] for i in sorted(rng.permutation(len(cells))[lose:])]
     table = table_of(measure([trial(c, rng.normal(), model=m, style=s) for c, m, s in left]))
-    found = fit_difference(table, ["model", "style"], "model", 2)
+    found = CaseModel(table, ["model", "style"], 2).fit_for("model")
     weights = np.array([2.0])
 
     cases = np.eye(10)[table.cases]
@@ -319,3 +320,35 @@ def test_entries_are_compared_on_the_cases_that_both_have(trial, results):
     trials = [trial(c, float(m == "a" or c % 5 == 0), model=m) for m, cases in there.items() for c in cases]
     found = results(trials).leaderboard()
     assert {e.label: e.letters for e in found.entries} == {"a": "a", "b": "b", "c": "b"}
+
+
+def fraction(trial, cases=12, seed=2):
+    """Four runs of three factors, the third strong: levels of `model` share no other condition."""
+    rng = np.random.default_rng(seed)
+    runs = [(0, 0, 0), (0, 1, 1), (1, 0, 1), (0, 1, 0)]
+    return [
+        trial(c, float(np.clip(0.5 + 0.2 * t + 0.1 * rng.normal(), 0, 1)), model=m, style=s, tone=t)
+        for c in range(cases)
+        for m, s, t in runs
+    ]
+
+
+def test_a_named_t_test_is_made_in_the_model_and_others_are_refused(trial, results):
+    given = results(fraction(trial))
+    open_, named = (given.compare("model", test=test).contrasts[0] for test in ("", "paired t"))
+    assert open_.model == named.model == "design"
+    assert (named.p, named.difference) == (open_.p, open_.difference)
+    for wish in ({"test": "wilcoxon"}, {"interval": "bootstrap"}):
+        with pytest.raises(Invalid, match="averages of 1 and 0 over different levels of the other factors"):
+            given.compare("model", **wish)
+
+
+def test_effect_size_and_bounds_are_of_the_adjusted_difference(trial, results):
+    trials = fraction(trial)
+    trials[7] = trial(1, None, model=0, style=1, tone=0)
+    (one,) = results(trials).compare("model").contrasts
+    assert one.model == "design"
+    assert one.effect.value * one.difference.mean > 0
+    assert one.bounds.lost == 1
+    assert one.bounds.low <= one.difference.mean <= one.bounds.high
+    assert one.bounds.high - one.bounds.low < 0.2

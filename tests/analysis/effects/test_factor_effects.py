@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from scipy import stats
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
+from peira.analysis.effects.regression import CaseModel, table_of
+from peira.analysis.table.measures import measure
 from peira.errors import Invalid, Unknown
 
 
@@ -293,3 +296,84 @@ def test_a_missing_statsmodels_is_an_error_with_advice() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "pip install 'peira[stats]'" in done.stderr
+
+
+def losing(trial):
+    """38 of 48 trials; the same data as in the R code below."""
+    return [
+        trial(
+            c,
+            float((7 * c + 5 * m * m + 3 * s + 11 * c * m * s + 2 * c * s + c * c * m) % 17),
+            m=f"m{m}",
+            s=s,
+        )
+        for s in range(2)
+        for m in range(3)
+        for c in range(8)
+        if (3 * c + 2 * m + s) % 5
+    ]
+
+
+def test_marginal_means_of_an_incomplete_table_are_those_of_emmeans(trial, results):
+    """R 4.2.2, emmeans 1.8.4:
+    d <- expand.grid(case = 0:7, m = 0:2, s = 0:1)
+    d$y <- with(d, (7*case + 5*m*m + 3*s + 11*case*m*s + 2*case*s + case*case*m) %% 17)
+    d <- d[with(d, (3*case + 2*m + s) %% 5) != 0, ]
+    for (n in names(d)[1:3]) d[[n]] <- factor(d[[n]])
+    fit <- lm(y ~ case + m * s, d); emmeans(fit, "m"); emmeans(fit, "s"); pairs(emmeans(fit, "m"))"""
+    given = results(losing(trial))
+    found = {(one.factor, one.level): one.estimate.mean for one in given.effects().means}
+    expected = {"m0": 8.94324834250, "m1": 8.33345172601, "m2": 9.42698698184}
+    assert [found["m", level] for level in expected] == pytest.approx(list(expected.values()), rel=1e-10)
+    assert [found["s", level] for level in "01"] == pytest.approx([8.55670463629, 9.24575339728], rel=1e-10)
+    pairs = {(c.first, c.second): c.difference.mean for c in given.compare("m").contrasts}
+    assert pairs["m1", "m0"] == pytest.approx(-0.609796616488, rel=1e-10)
+    assert pairs["m2", "m0"] == pytest.approx(0.483738639341, rel=1e-10)
+
+
+def test_degrees_of_freedom_of_a_term_are_those_of_the_dense_formulas(trial):
+    """Pustejovsky and Tipton (2018), with cases as columns, and every unit's linear form written out."""
+    table = table_of(measure(losing(trial)))
+    found = CaseModel(table, ["m", "s"], 2).fit()
+    place = found.kept.places[0]
+    weights = found.weights(place, np.eye(2))
+
+    x = np.hstack([*(term.columns for term in found.kept.terms), np.eye(8)[table.cases]])
+    inverse = np.linalg.pinv(x.T @ x)
+    rest = np.eye(len(x)) - x @ inverse @ x.T
+    c = np.zeros((x.shape[1], 2))
+    c[place] = np.eye(2)
+    values, vectors = np.linalg.eigh(c.T @ inverse @ c)
+    c = c @ vectors / np.sqrt(values)
+    forms = []
+    for unit in range(8):
+        rows = table.units == unit
+        own, turned = np.linalg.eigh(rest[np.ix_(rows, rows)])
+        root = turned @ np.diag([v**-0.5 if v > 1e-9 else 0.0 for v in own]) @ turned.T
+        forms.append(rest[:, rows] @ root @ x[rows] @ inverse @ c)
+    total = 0.0
+    for one, other in product(forms, repeat=2):
+        inner = one.T @ other
+        total += float(np.outer(np.diag(inner), np.diag(inner)).sum() + (inner * inner.T).sum())
+    assert found.leverage.degrees(weights) == pytest.approx(6 / total, rel=1e-9)
+    assert found.leverage.degrees(weights) < 7
+
+
+def test_a_marginal_mean_stays_between_the_ends_of_the_score(trial, results):
+    """Nearly perfect, and a fifth of the trials lost: an adjusted mean and its interval do not pass 1."""
+    rng = np.random.default_rng(3)
+    trials = [
+        trial(c, float(rng.random() < (0.97 if m else 0.6)), m=m, s=s)
+        for c, m, s in product(range(12), range(2), range(2))
+        if rng.random() > 0.2
+    ]
+    for one in results(trials).effects().means:
+        assert 0 <= one.estimate.low <= one.estimate.mean <= one.estimate.high <= 1
+
+
+def test_many_units_do_not_hide_that_few_carry_an_effect(trial, results):
+    """Four of three hundred cases have more than one level: three degrees of freedom, not 299."""
+    rng = np.random.default_rng(1)
+    kept = [(c, m) for c in range(300) for m in (range(3) if c < 4 else [c % 3])]
+    (test,) = results([trial(c, rng.normal(), m=m) for c, m in kept]).effects().tests
+    assert test.df_error == pytest.approx(2)

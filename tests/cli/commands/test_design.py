@@ -108,7 +108,7 @@ def test_the_formula_and_the_noise_of_cases_are_heeded(peira, studies):
     main = peira("design", "capitals.py", "--json", "--formula", "main").document["parts"][0]["diagnosis"]
     noisy = peira("design", "capitals.py", "--json", "--case-noise", "2").document["parts"][0]["diagnosis"]
     assert (plain["formula"], main["formula"]) == ("interactions", "main")
-    assert noisy["powers"][0]["smallest"] > plain["powers"][0]["smallest"]
+    assert noisy["powers"][0]["error"] > plain["powers"][0]["error"]
 
 
 def test_what_constraints_take_is_said(peira, studies):

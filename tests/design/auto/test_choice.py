@@ -137,7 +137,7 @@ def test_every_contender_is_explained() -> None:
     lines = Auto(cases=20, effect=0.5).why(space)
     assert lines[0] == "chosen: fractional_factorial(runs = 16): 16 runs x 20 cases x 1 repeat = 320 trials"
     assert lines[1] == "it estimates A, B, C, D, E, F and G, clear of two-way interactions"
-    assert lines[2].startswith("a difference of 0.5 is seen with a chance of at least 99")
+    assert lines[2].startswith("a difference of 0.5 is seen with a chance of at least 98.9%")
     assert "not full_factorial (128 runs): 16 runs will do" in lines
     assert any(line.startswith("not plackett_burman (8 runs): A is confounded with ") for line in lines)
     assert any(line.startswith("not definitive_screening: A: is categorical") for line in lines)
@@ -198,10 +198,10 @@ def test_one_case_leaves_something_to_tell_the_noise_by() -> None:
 @settings(max_examples=15, deadline=None)
 def test_what_is_taken_estimates_what_is_asked(levels: list[int], clear: bool) -> None:
     space = Space(tuple(Dimension(f"f{n}", tuple(range(count))) for n, count in enumerate(levels)))
-    auto = Auto(clear=clear, cases=4)
+    auto = Auto(clear=clear, cases=12)
     points = list(auto.points(space, 0))
     assert auto.size(space) == len(points)
-    found = diagnose(space, points, "main", Assumed(cases=4))
+    found = diagnose(space, points, "main", Assumed(cases=12))
     assert found.unestimable == ()
     assert all(one.smallest is not None for one in found.powers)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import combinations
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peira.core.space import Dimension, Space
+from peira.core.space import Dimension, Point, Space
 from peira.design.blocks.latin_squares import GraecoLatinSquare, LatinSquare, orthogonal
 from peira.errors import Invalid
 
@@ -57,6 +58,23 @@ def test_seeds_give_other_squares_and_the_same_seed_the_same() -> None:
     made = [tuple(tuple(p.factors.values()) for p in LatinSquare().points(space, seed)) for seed in (1, 1, 2)]
     assert made[0] == made[1] != made[2]
     assert len({frozenset(one) for one in made}) == 2
+
+
+def test_every_square_of_order_four_is_reached_as_often() -> None:
+    """144 of 576 squares are like Klein's group (twelve subsquares of order two), the others are cyclic."""
+    rounds, space = 400, square(4, 3)
+    klein = sum(_subsquares(LatinSquare().points(space, seed)) == 12 for seed in range(rounds))
+    assert abs(klein - rounds / 4) < 4 * (rounds * 3 / 16) ** 0.5
+
+
+def _subsquares(points: Iterable[Point]) -> int:
+    cells = {(a, b): c for a, b, c in (tuple(point.factors.values()) for point in points)}
+    rows, columns = ({cell[i] for cell in cells} for i in (0, 1))
+    return sum(
+        cells[a, c] == cells[b, d] and cells[a, d] == cells[b, c]
+        for a, b in combinations(rows, 2)
+        for c, d in combinations(columns, 2)
+    )
 
 
 def test_factors_that_do_not_fit_are_named() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from statsmodels.stats.power import FTestAnovaPower, TTestIndPower, TTestPower
 
 from peira.core.space import Dimension, Point, Space
@@ -247,3 +248,38 @@ def test_the_intercept_has_no_power() -> None:
         Assumed(repeats=2),
     )
     assert [one.effect for one in found] == ["a"]
+
+
+def test_cases_are_the_sample_however_many_runs_there_are() -> None:
+    """16 runs on 3 cases leave two degrees of freedom: 17.9%, where the residual's 38 would promise 39%."""
+    space = Space(tuple(Dimension(name, ("off", "on")) for name in "ABCDEF"))
+    seen = design_matrix(space, FractionalFactorial(runs=16).points(space, 0))
+    found = powers(seen, parse("main", space), Assumed(effect=0.2, noise=0.4, cases=3))[0]
+    error = 0.4 * math.sqrt(4 / 48)
+    critical = stats.t.ppf(0.975, 2)
+    expected = stats.nct.sf(critical, 2, 0.2 / error) + stats.nct.cdf(-critical, 2, 0.2 / error)
+    assert (found.error_df, found.error) == (2, pytest.approx(error))
+    assert found.power == pytest.approx(expected, abs=1e-9) == pytest.approx(0.179, abs=1e-3)
+
+
+def test_several_levels_on_cases_have_the_power_of_hotellings_test() -> None:
+    space = Space((Dimension("A", ("x", "y", "z")), Dimension("B", ("off", "on"))))
+    seen = design_matrix(space, FullFactorial().points(space, 0))
+    found = powers(seen, parse("main", space), Assumed(effect=0.5, cases=12))[0]
+    assert (found.df, found.error_df) == (2, 10)
+    shifted = 0.25 / (found.error or 1.0) ** 2
+    assert found.power == pytest.approx(stats.ncf.sf(stats.f.ppf(0.95, 2, 10), 2, 10, shifted), abs=1e-9)
+
+
+@pytest.mark.parametrize(("cases", "testable"), [(2, False), (5, False), (6, True), (9, True)])
+def test_a_crossed_factor_on_few_cases_is_tested_by_flips_of_signs(cases: int, testable: bool) -> None:
+    """Of n cases the smallest p is 2 / 2^n; with six, all must have the same sign."""
+    space = Space(tuple(Dimension(name, ("off", "on")) for name in "ABC"))
+    seen = design_matrix(space, FullFactorial().points(space, 0))
+    found = powers(seen, parse("interactions", space), Assumed(effect=0.6, cases=cases))[0]
+    assert (found.smallest is not None) is testable
+    size = 0.6 / (found.error or 1.0) / math.sqrt(cases)
+    if cases == 6:
+        assert found.power == pytest.approx(stats.norm.cdf(size) ** 6, abs=0.03)
+    if not testable:
+        assert found.power == 0

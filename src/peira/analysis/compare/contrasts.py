@@ -99,7 +99,7 @@ def contrast(
         p=tested.p,
         adjusted=tested.p,
         test=tested.method,
-        effect=effect(found.data, wish.effect, wish.level),
+        effect=effect(found.data if wish.effect else found.unit_data, wish.effect, wish.level),
         better=posterior.better,
         posterior=posterior,
         more_cases=None if clear else found.more_cases(alpha),

@@ -10,26 +10,29 @@ the same question always has the same answer. `Differences.between` is the only 
 - design: the other factors are not balanced between the sides (a fractional or constrained design, lost
   trials). The levels are compared by least squares with the other factors in the model.
 
-Methods requested by name (a test, the bootstrap, paired or unpaired) use the values without adjustment.
+Methods requested by name (a test, the bootstrap, paired or unpaired) use the values without adjustment. Where
+the sides have no other condition in common these would compare averages over different conditions: t tests
+are then made in the linear model, and other tests and the bootstrap are refused.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
 
 from peira.analysis.compare import estimates as numbers
 from peira.analysis.compare.estimates import Data, difference_by
-from peira.analysis.compare.sides import CaseCell, Match, Side, match, shared
+from peira.analysis.compare.sides import CaseCell, Contexts, Match, Side, match, shared, side
 from peira.analysis.compare.tests import UNPAIRED, evidence
-from peira.analysis.effects.regression import CaseMeans, Fit, fit_difference, names_of, table_of
-from peira.analysis.table.measures import Measured
+from peira.analysis.effects.regression import CaseMeans, CaseModel, Fit, names_of, table_of
+from peira.analysis.table.measures import Measured, Observation
 from peira.errors import Invalid
+from peira.results.trials import TrialResult
 from peira.stats import student
 from peira.stats.inputs import Floats
 from peira.stats.student import Spread
@@ -40,6 +43,8 @@ Model = Literal["pairs", "groups", "design"]
 """How a difference is estimated: pairs, independent groups, or the design's linear model."""
 ORDER = 2
 """The order of the linear model: main effects and interactions of up to this many factors."""
+T_TESTS = ("paired t", "welch")
+"""Tests by name that can be made in the linear model."""
 ADJUSTED = "t, adjusted for the other factors"
 """The method name of differences adjusted in the linear model."""
 
@@ -48,7 +53,8 @@ ADJUSTED = "t, adjusted for the other factors"
 class Adjusted:
     """A difference adjusted in the design's linear model.
 
-    `spread` is None if it cannot be estimated.
+    `spread` is None if it cannot be estimated. `by_unit` are values of the units with this mean and spread:
+    each unit's own difference if all units have the same conditions.
     """
 
     mean: float
@@ -56,6 +62,7 @@ class Adjusted:
     n: int
     units: int
     rounding: float
+    by_unit: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +78,8 @@ class Difference:
     data: Data
     reach: float | None
     adjusted: Adjusted | None = None
+    refit: Callable[[tuple[float, float]], Difference] | None = None
+    """Estimates an adjusted difference again with the lost values of each side imputed as the given ends."""
 
     @property
     def model(self) -> Model:
@@ -139,6 +148,14 @@ class Difference:
         spread = self.adjusted.spread
         return None if spread is None else spread.error * self.adjusted.units**0.5
 
+    @property
+    def unit_data(self) -> Data:
+        """The values behind effect sizes: those of the sides, or of the units if these were adjusted."""
+        if self.adjusted is None:
+            return self.data
+        values, units = self.adjusted.by_unit, [("case", str(at)) for at in range(self.adjusted.units)]
+        return Data(values, np.zeros_like(values), units, units, True)
+
     def more_cases(self, alpha: float) -> int | None:
         """The number of additional units (on each side, in groups) for 80% power."""
         mean = self.estimate(1 - alpha).mean
@@ -146,6 +163,8 @@ class Difference:
 
     def filled(self, ends: tuple[float, float], level: float) -> Estimate:
         """The difference with the lost values of each side imputed as the given ends."""
+        if self.adjusted is not None and self.refit is not None:
+            return self.refit(ends).estimate(level)
         sides = (self.found.one, self.found.two)
         cells = [[side.cells[key] for key in self.found.keys] for side in sides]
         if not self.data.paired:
@@ -157,7 +176,7 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """The differences between sides on one measure; the linear model is fitted once per factor."""
+    """The differences between sides on one measure; the linear model is fitted at most twice."""
 
     measured: Measured
 
@@ -168,19 +187,19 @@ class Differences:
         return None if ends is None else ends[1] - ends[0]
 
     @cached_property
-    def _table(self) -> CaseMeans:
+    def table(self) -> CaseMeans:
         """The case means behind the linear model."""
         return table_of(self.measured)
 
     @cached_property
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
         """The factors of the design."""
         return names_of([one.trial for one in self.measured.observations])
 
     @cached_property
-    def _fits(self) -> dict[str, Fit]:
-        """The fitted linear models by factor; filled on demand."""
-        return {}
+    def model(self) -> CaseModel:
+        """The linear model of the design."""
+        return CaseModel(self.table, self.names, ORDER)
 
     def between(
         self,
@@ -201,31 +220,90 @@ class Differences:
         found = match(one, two)
         is_paired = _is_paired(found, paired, test)
         simple = Difference(found, _values(found, is_paired), self.reach)
-        requested = paired is not None or test or interval
-        if requested or not simple.known or _is_balanced(found, is_paired) or by not in self._names:
+        if not simple.known or _is_balanced(found, is_paired) or by not in self.names:
             return simple
-        return replace(simple, adjusted=self._adjusted(found, by))
+        requested = paired is not None or test or interval
+        if requested and (found.matched or paired is not None):
+            return simple
+        adjusted = self._adjusted(found, by)
+        if adjusted is not None and (interval or (test and test not in T_TESTS)):
+            raise Invalid(
+                f"{'interval' if interval else 'test'}: {interval or test} would compare averages of "
+                f"{found.one.label} and {found.two.label} over different levels of the other factors; "
+                "leave it out, and they are compared in the model of the design"
+            )
+        return replace(simple, adjusted=adjusted, refit=partial(self._refitted, one, two, by))
+
+    def _refitted(self, one: Side, two: Side, by: str, ends: tuple[float, float]) -> Difference:
+        """The difference with every lost value imputed as the end that moves it furthest.
+
+        Down if the first end is the smaller one, else up. In the linear model a value counts for or against
+        the difference by its weight, whichever level it has.
+        """
+        middle = self._imputed(lambda trial: (ends[0] + ends[1]) / 2)
+        fitted = middle.model.fit_for(by)
+        found = _contrast_weights(fitted, by, one, two)
+        if found is None:
+            return self._imputed(lambda trial: None)._again(one, two, by)
+        root, context = fitted.leverage.root, Contexts()
+        weights = fitted.kept.matrix @ (root @ (root @ fitted.weights(found[0], found[1][:, None])[:, 0]))
+        signs = {
+            (trial.case_id, context.of(trial)): weight > 0
+            for trial, weight in zip(fitted.table.trials, weights, strict=True)
+        }
+        filled = self._imputed(lambda trial: ends[0 if signs[trial.case_id, context.of(trial)] else 1])
+        return filled._again(one, two, by)
+
+    def _imputed(self, value: Callable[[TrialResult], float | None]) -> Differences:
+        """The differences with lost values imputed."""
+        seen = tuple(
+            each if each.value is not None else Observation(each.trial, value(each.trial))
+            for each in self.measured.observations
+        )
+        return Differences(replace(self.measured, observations=seen))
+
+    def _again(self, one: Side, two: Side, by: str) -> Difference:
+        """The difference of the sides with the same trials."""
+        first, second = (
+            side(each.label, [o for o in self.measured.observations if o.trial.id in each.trials], (by,))
+            for each in (one, two)
+        )
+        return self.between(first, second, by)
 
     def _adjusted(self, found: Match, by: str) -> Adjusted | None:
         """The difference in the linear model.
 
         None if it is not estimable or there are no other factors.
         """
-        if by not in self._fits:
-            self._fits[by] = fit_difference(self._table, self._names, by, ORDER)
-        fitted = self._fits[by]
-        alone = [term for term in fitted.kept.terms if len(term.factors) == 1]
-        own = next((term for term in alone if term.name == by), None)
-        codes = [_code(fitted, by, side) for side in (found.one, found.two)]
-        if own is None or len(alone) < 2 or None in codes:
+        fitted = self.model.fit_for(by)
+        chosen = _contrast_weights(fitted, by, found.one, found.two)
+        if chosen is None:
             return None
-        place = fitted.kept.places[fitted.kept.terms.index(own)]
-        coding = own.factors[0].coding
-        weights = coding[codes[0]] - coding[codes[1]]
+        place, weights = chosen
         mean = float(weights @ fitted.beta[place])
         n = len(found.one.scored) + len(found.two.scored)
         spread, units = fitted.spread(place, weights), fitted.table.groups
-        return Adjusted(round(mean, 12) if spread is None else mean, spread, n, units, fitted.rounding)
+        by_unit = np.full(units, mean)
+        if spread is not None and fitted.influence is not None:
+            by_unit = mean + fitted.influence[:, place] @ weights * (units * (units - 1)) ** 0.5
+        rounded = round(mean, 12) if spread is None else mean
+        return Adjusted(rounded, spread, n, units, fitted.rounding, by_unit)
+
+
+def _contrast_weights(fitted: Fit, by: str, one: Side, two: Side) -> tuple[slice, Floats] | None:
+    """The place of a factor's coefficients and their weights in the difference of two of its levels.
+
+    None if it is not estimable or there are no other factors.
+    """
+    alone = [term for term in fitted.kept.terms if len(term.factors) == 1]
+    own = next((term for term in alone if term.name == by), None)
+    codes = [_code(fitted, by, each) for each in (one, two)]
+    if own is None or len(alone) < 2 or None in codes:
+        return None
+    place = fitted.kept.places[fitted.kept.terms.index(own)]
+    coding = own.factors[0].coding
+    weights: Floats = coding[codes[0]] - coding[codes[1]]
+    return place, weights
 
 
 def _untested(n: int) -> TestResult:

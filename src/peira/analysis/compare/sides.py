@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import NamedTuple
 
 from peira.analysis.table.groups import Unit, check_names, groupable, key_of, label_of
 from peira.analysis.table.measures import Measured, Observation
@@ -27,15 +28,14 @@ Key = tuple[str, bytes]
 """A case id and the canonical JSON of the other factors' levels."""
 
 
-@dataclass(frozen=True)
-class CaseCell:
+class CaseCell(NamedTuple):
     """The repeats of one case under one condition: the observed values and the number lost."""
 
     unit: Unit
     values: tuple[float, ...]
     lost: int
 
-    @cached_property
+    @property
     def mean(self) -> float:
         """The mean of the observed values."""
         return sum(self.values) / len(self.values)
@@ -73,9 +73,13 @@ def side(label: str, observations: Iterable[Observation], leave: Iterable[str]) 
     context, seen = Contexts(leave), list(observations)
     by_key: dict[Key, list[Observation]] = {}
     for one in seen:
-        by_key.setdefault((one.trial.case_id, context.of(one.trial)), []).append(one)
+        key = (one.trial.case_id, context.of(one.trial))
+        if (found := by_key.get(key)) is None:
+            by_key[key] = [one]
+        else:
+            found.append(one)
     calls = frozenset(call for one in seen for call in one.trial.calls)
-    return Side(label, _cells(by_key), frozenset(one.trial.id for one in seen), calls)
+    return Side(label, _cells(by_key), frozenset([one.trial.id for one in seen]), calls)
 
 
 class Contexts:
@@ -91,9 +95,9 @@ class Contexts:
     def of(self, trial: TrialResult) -> bytes:
         """The canonical JSON of a trial's condition without the factors left out."""
         place = (id(trial.condition), trial.agent)
-        if place not in self._cache:
-            self._cache[place] = self._read(trial)
-        return self._cache[place]
+        if (found := self._cache.get(place)) is None:
+            found = self._cache[place] = self._read(trial)
+        return found
 
     def _read(self, trial: TrialResult) -> bytes:
         """Encode a trial's condition without the factors left out."""
@@ -103,17 +107,14 @@ class Contexts:
 
 def _cells(by_key: Mapping[Key, list[Observation]]) -> dict[Key, CaseCell]:
     """The cells of grouped observations."""
-    return {
-        key: CaseCell(
-            group[0].trial.unit,
-            tuple(one.value for one in group if one.value is not None),
-            sum(one.value is None for one in group),
-        )
-        for key, group in by_key.items()
-    }
+    found = {}
+    for key, group in by_key.items():
+        values = tuple([one.value for one in group if one.value is not None])
+        found[key] = CaseCell(group[0].trial.unit, values, len(group) - len(values))
+    return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Match:
     """Both sides with their common keys, whether scored or lost; `by` describes what a pair is."""
 
@@ -124,7 +125,7 @@ class Match:
     matched: bool = True
     """Whether pairs have the same other conditions; if not, these are averaged over."""
 
-    @property
+    @cached_property
     def pairs(self) -> list[Key]:
         """The keys with values on both sides."""
         return [key for key in self.keys if self.one.cells[key].values and self.two.cells[key].values]
@@ -132,8 +133,7 @@ class Match:
     @property
     def unmatched(self) -> int:
         """The number of scored cells of either side without a partner."""
-        paired = set(self.pairs)
-        return sum(key not in paired for found in (self.one, self.two) for key in found.scored)
+        return len(self.one.scored) + len(self.two.scored) - 2 * len(self.pairs)
 
 
 def match(one: Side, two: Side) -> Match:
@@ -217,12 +217,19 @@ def levels_of(measured: Measured, by: str) -> Levels:
     check_names([by], groupable(trials), {name for trial in trials for name in trial.scores})
     by_level: dict[LabelKey, list[Observation]] = {}
     shown: dict[LabelKey, str] = {}
+    known: dict[int, list[Observation]] = {}
     for one in measured.observations:
+        # Trials share their conditions: a level is read once for each.
+        place = id(one.trial.condition)
+        if by in one.trial.condition and (found := known.get(place)) is not None:
+            found.append(one)
+            continue
         label = label_of(one.trial, by)
         key = key_of(label)
         if key not in shown:
             shown[key] = layout.cell(label)
-        by_level.setdefault(key, []).append(one)
+        known[place] = by_level.setdefault(key, [])
+        known[place].append(one)
     names = unique(shown.values())
     return Levels({key: side(name, by_level[key], (by,)) for key, name in zip(by_level, names, strict=True)})
 

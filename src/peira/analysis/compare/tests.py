@@ -16,13 +16,7 @@ from peira.stats.tests import mcnemar as mcnemar_tests
 from peira.stats.tests import paired as paired_tests
 from peira.stats.tests import two_proportions as proportion_tests
 from peira.stats.tests import unpaired as unpaired_tests
-from peira.stats.values import Alternative, TestResult
-
-FEW = 9
-"""Up to this many units the exact permutation test is used.
-
-Beyond it Student's t also keeps its level, and does not lose power to ties.
-"""
+from peira.stats.values import FEW_UNITS, Alternative, TestResult
 
 Test = Callable[[Data, Alternative], TestResult]
 """Maps data and an alternative to a test result."""
@@ -41,7 +35,7 @@ def evidence(data: Data, test: str = "", alternative: Alternative = "two-sided")
 def _fitting(data: Data, alternative: Alternative) -> TestResult:
     """The test that fits the data."""
     if data.paired:
-        name = "mcnemar" if data.binary else "permutation" if data.units <= FEW else "paired t"
+        name = "mcnemar" if data.binary else "permutation" if data.units <= FEW_UNITS else "paired t"
         return TESTS[name](data, alternative)
     return TESTS["proportions" if data.binary else "welch"](data, alternative)
 

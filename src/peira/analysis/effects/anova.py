@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from peira.analysis.effects.regression import EffectTerm, Fit, fit, names_of, table_of
+from peira.analysis.effects.regression import CaseModel, EffectTerm, Fit, names_of, table_of
 from peira.analysis.table.groups import check_names
 from peira.analysis.table.measures import measure
 from peira.analysis.value import ResultValue, TextGrid
@@ -76,7 +76,7 @@ def anova(
     check_names(names, every, ())
     if not len(table.values):
         return Anova(measured.name, type, (), 0, 0.0, ("No trial has a score: nothing can be said.", *notes))
-    found = fit(table, names or every, order)
+    found = CaseModel(table, names or every, order).fit()
     squares, df = _residual_squares(found, found.kept.terms), _error_df(found)
     sources = tuple(_source(found, term, type, squares, df) for term in found.kept.terms)
     remarks = (*(() if df else ("no degrees of freedom are left for an error",)), *found.kept.aliased, *notes)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from peira.analysis.compare.difference import Differences
+from peira.analysis.compare.difference import ORDER, Differences
 from peira.analysis.compare.sides import Side, levels_of
-from peira.analysis.effects.regression import CaseMeans, CodedFactor, EffectTerm, Fit, fit, names_of, table_of
+from peira.analysis.effects.regression import CaseModel, CodedFactor, EffectTerm, Fit
 from peira.analysis.effects.variance import Variance, variance
 from peira.analysis.table.groups import check_names
 from peira.analysis.table.measures import Measured, measure
@@ -19,9 +21,10 @@ from peira.core.text import grid as layout
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats import student
-from peira.stats.inputs import Floats
+from peira.stats.inputs import Floats, sizes, totals
 from peira.stats.intervals.means import estimate
-from peira.stats.values import Estimate, within
+from peira.stats.student import Spread
+from peira.stats.values import Estimate, between, within
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class TermTest:
     term: str
     f: float | None
     df: int
-    df_error: int | None
+    df_error: float | None
     p: float | None
 
 
@@ -149,16 +152,17 @@ def effects(
     """
     _check(level, order)
     measured = measure(trials, score)
-    table = table_of(measured)
-    every = names_of([one.trial for one in measured.observations])
+    differences = Differences(measured)
+    table, every = differences.table, differences.names
     check_names(names, every, ())
     remarks = [*_remarks(measured), *notes]
     if not len(table.values):
         return Effects(measured.name, level, notes=("No trial has a score: nothing can be said.", *remarks))
-    found = fit(table, names or every, order)
-    if not found.factors:
+    whole = order == ORDER and set(names or every) == set(every)
+    model = differences.model if whole else CaseModel(table, names or every, order)
+    if not model.factors:
         return Effects(measured.name, level, notes=("No factor varies: there are no effects.", *remarks))
-    differences = Differences(measured)
+    found = model.fit()
     fitted = [_term(found, differences, term, level) for term in found.kept.terms]
     shown = tuple(one for each, _ in fitted for one in each)
     return Effects(
@@ -248,7 +252,8 @@ def _test(found: Fit, term: EffectTerm, place: slice) -> TermTest:
 
     It is computed from the deviations of all cells, so that the order of levels does not matter. Directions
     without variance and without difference (two levels that are always right) are left out; the test is
-    unknown if there is a difference in a direction without variance.
+    unknown if there is a difference in a direction without variance. Where units do not all have the same
+    rows, the degrees of freedom are fewer than the units (see `Fit.degrees`).
     """
     q = place.stop - place.start
     unknown = TermTest(term.name, None, q, None, None)
@@ -266,44 +271,82 @@ def _test(found: Fit, term: EffectTerm, place: slice) -> TermTest:
         return unknown
     from scipy.special import fdtrc
 
-    df = found.df + 1 - rank
-    f = float(((along / lengths[spread]) ** 2).sum()) * df / (rank * found.df)
-    return TermTest(term.name, f, rank, df, float(fdtrc(rank, df, f)))
+    degrees = found.leverage.degrees(found.weights(place, cells.T @ directions[spread].T))
+    df = degrees + 1 - rank
+    if df < 1:
+        return unknown
+    f = float(((along / lengths[spread]) ** 2).sum()) * df / (rank * degrees)
+    return TermTest(term.name, f, rank, int(df) if df == int(df) else df, float(fdtrc(rank, df, f)))
 
 
 def _marginals(found: Fit, level: float, ends: tuple[float, float] | None) -> Iterator[Marginal]:
-    """The marginal mean at each level, clipped to the possible range of the score."""
-    table = found.table
+    """The marginal mean at each level, within the possible range of the score."""
     for factor in found.factors:
         for code, label in enumerate(factor.levels):
-            chosen = factor.codes == code
-            units = [int(unit) for unit in table.units[chosen]]
-            mean = _marginal(table, found, factor, code, chosen, units, level)
-            if ends is not None and mean.low is not None and mean.high is not None:
-                mean = replace(mean, low=max(mean.low, ends[0]), high=min(mean.high, ends[1]))
-            yield Marginal(factor.name, label, mean)
+            mean = _marginal(found, factor, code, level)
+            yield Marginal(factor.name, label, mean if ends is None else between(mean, *ends))
 
 
-def _marginal(
-    table: CaseMeans,
-    found: Fit,
-    factor: CodedFactor,
-    code: int,
-    chosen: Floats,
-    units: list[int],
-    level: float,
-) -> Estimate:
-    """The mean at a level, with equal weight for every combination of the other factors."""
+def _marginal(found: Fit, factor: CodedFactor, code: int, level: float) -> Estimate:
+    """The mean at a level, with equal weight for every case and every combination of the other factors.
+
+    In a full table it is the mean of the values. With missing cells it is the mean that the linear model
+    expects of all cases: what is missing is not left to those cases and conditions that happen to be there.
+    """
+    table, chosen = found.table, factor.codes == code
+    terms = {term.name: place for term, place in zip(found.kept.terms, found.kept.places, strict=True)}
+    if factor.name not in terms or found.influence is None or _is_balanced(found, factor, chosen):
+        return estimate(table.values[chosen], [int(unit) for unit in table.units[chosen]], level)
+    own = found.weights(terms[factor.name], factor.coding[code][:, None])[:, 0]
+    n = int(np.count_nonzero(chosen))
+    if not found.paired:
+        own[0] = 1.0
+        mean, spread = float(own @ found.beta), found.spread(slice(0, len(own)), own)
+        if spread is None:
+            return Estimate(mean, None, None, n, "unknown")
+        return Estimate(mean, *student.around(mean, spread, level), n, "cluster-robust t")
+    mean, spread = _case_adjusted(found, own)
+    return Estimate(mean, *student.around(mean, spread, level), n, "t, adjusted for cases")
+
+
+def _is_balanced(found: Fit, factor: CodedFactor, chosen: NDArray[np.bool_]) -> bool:
+    """Whether the plain mean at a level is fair: every combination is there equally often."""
     others = [other for other in found.factors if other is not factor]
+    combinations = math.prod(len(other.levels) for other in others)
+    if found.paired:
+        return len(found.table.values) == len(sizes(found.table.cases)) * combinations * len(factor.levels)
     cells = np.zeros(int(np.count_nonzero(chosen)), dtype=np.intp)
     for other in others:
         cells = cells * len(other.levels) + other.codes[chosen]
-    values = table.values[chosen]
-    _, place, counts = np.unique(cells, return_inverse=True, return_counts=True)
-    if len(set(counts.tolist())) == 1:
-        return estimate(values, units, level)
-    weighed = values * (len(values) / (len(counts) * counts[place]))
-    return estimate(weighed, units, level)
+    counts = np.bincount(cells, minlength=combinations)
+    return bool((counts == counts[0]).all())
+
+
+def _case_adjusted(found: Fit, weights: Floats) -> tuple[float, Spread]:
+    """The mean over all cases of what the model within cases expects at `weights`, and its error.
+
+    The error has two parts, which the units share: the cases are a sample, and the coefficients that carry
+    them to the level are estimated. Degrees of freedom by Satterthwaite's method from both.
+    """
+    table = found.table
+    columns = np.hstack([term.columns for term in found.kept.terms])
+    each = sizes(table.cases)[:, None]
+    means = np.stack([totals(table.cases, column) for column in columns.T], axis=1) / each
+    levels = totals(table.cases, table.values) / each[:, 0] + (weights - means) @ found.beta
+    mean, groups = float(levels.mean()), table.groups
+    first = np.zeros(len(levels), dtype=np.intp)
+    first[table.cases] = table.units
+    sampled = totals(first, levels - mean) / len(levels) * (groups / (groups - 1)) ** 0.5
+    assert found.influence is not None
+    moved = weights - means.mean(axis=0)
+    carried = found.influence @ moved
+    error = float(np.linalg.norm(sampled + carried))
+    parts = float(sampled @ sampled), float(carried @ carried)
+    df = float(found.df)
+    if parts[1] > 0 and error > found.rounding:
+        other = parts[0] ** 2 / df + parts[1] ** 2 / found.leverage.degrees(moved[:, None])
+        df = min(df, max(1.0, sum(parts) ** 2 / other)) if other > 0 else df
+    return mean, Spread(error, df)
 
 
 def _notes(found: Fit, shown: Sequence[Effect], level: float) -> Iterator[str]:

@@ -3,8 +3,12 @@
 - linear: random intercepts for cases and for the levels of the factors in `random` (prompts, judges, models),
   by restricted maximum likelihood (statsmodels).
 - logistic: random intercepts for cases, by maximum likelihood; effects are conditional on the case.
-- marginal: generalised estimating equations with exchangeable correlation within cases and robust errors
-  (statsmodels); effects are population averages.
+- marginal: generalised estimating equations with exchangeable correlation within cases (statsmodels); effects
+  are population averages.
+
+Cases react differently to a factor, and random intercepts do not know that: errors are therefore robust,
+clustered by cases (and by every factor in `random`), with few degrees of freedom where few cases carry an
+effect. For linear models these are CR2 and Satterthwaite's. The other two offer no test with few cases.
 
 If a model cannot be fitted, the result says why and shows no effects.
 """
@@ -14,7 +18,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
+from itertools import combinations
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -25,6 +31,7 @@ from peira.analysis.effects.regression import (
     EstimableTerms,
     factors_of,
     keep,
+    leverage_of,
     names_of,
     terms_of,
 )
@@ -32,9 +39,10 @@ from peira.analysis.table.groups import check_names
 from peira.analysis.table.measures import measure
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
-from peira.stats import normal
-from peira.stats.inputs import Codes, Floats, coded, is_binary, upper
+from peira.stats import student
+from peira.stats.inputs import Codes, Floats, coded, is_binary, sizes, totals
 from peira.stats.models import random_effects as random_intercept
+from peira.stats.student import Spread
 from peira.stats.values import Estimate
 
 Kind = Literal["linear", "logistic", "marginal"]
@@ -84,7 +92,8 @@ def mixed(
     if isinstance(found, str):
         return Effects(title, level, notes=(f"No {kind} mixed model: {found}.", *notes))
     rows = tuple(_rows(kept, found, len(known), level))
-    return Effects(title, level, rows, units=groups, notes=(found.random, *kept.aliased, *notes))
+    few = found.few(groups)
+    return Effects(title, level, rows, units=groups, notes=(found.random, *few, *kept.aliased, *notes))
 
 
 def _impossible(values: Floats, factors: Sequence[CodedFactor], groups: int, kind: Kind) -> str:
@@ -115,30 +124,73 @@ def _separated(values: Floats, factors: Sequence[CodedFactor]) -> str:
     return ""
 
 
+LEAST_UNITS = 10
+"""With fewer units, the robust errors of logistic and marginal models are too small to test by."""
+
+
 @dataclass(frozen=True, eq=False)
 class MixedFit:
-    """Coefficients, their covariance, the method, and a description of the random effects."""
+    """Coefficients, the method, a description of the random effects, and how to find errors.
+
+    `spread` gives the standard error and degrees of freedom of a weighted sum of all coefficients; None if
+    there is none.
+    """
 
     beta: Floats
-    covariance: Floats
     method: str
     random: str
+    spread: Callable[[Floats], Spread | None]
+    tested: bool = True
+    """Whether there are enough units for intervals and tests."""
+
+    def few(self, groups: int) -> list[str]:
+        """The note that there are too few units for intervals and tests, if there are."""
+        if self.tested:
+            return []
+        return [f"{groups} cases are too few for intervals and tests of this model; use `effects`"]
 
 
 def _linear(values: Floats, matrix: Floats, units: Codes) -> MixedFit | str:
-    """The linear mixed model with random intercepts for cases."""
+    """The linear mixed model with random intercepts for cases; robust errors (CR2)."""
 
     def fitted() -> MixedFit:
         model = _statsmodels("regression.mixed_linear_model").MixedLM(values, matrix, groups=units)
-        found, k = model.fit(reml=True), matrix.shape[1]
+        found = model.fit(reml=True)
         spread = {"case": float(found.cov_re[0, 0]), "residual": float(found.scale)}
-        return MixedFit(found.fe_params, found.cov_params()[:k, :k], "mixed model, reml", _variances(spread))
+        if not spread["residual"] > 0:
+            raise ValueError("nothing varies beside the conditions and cases")
+        rows, response = _whitened(values, matrix, units, spread["case"] / spread["residual"])
+        leverage = leverage_of(units, rows)
+        beta = leverage.solve(rows, response)
+        influence = leverage.influence(units, rows, response - rows @ beta)
+
+        def error(weights: Floats) -> Spread | None:
+            size = float(np.linalg.norm(influence @ weights))
+            return Spread(size, leverage.degrees(weights[:, None])) if size > 0 else None
+
+        return MixedFit(beta, "mixed model, reml, robust", _variances(spread), error)
 
     return _fitted_or_reason(fitted)
 
 
+def _whitened(values: Floats, matrix: Floats, units: Codes, ratio: float) -> tuple[Floats, Floats]:
+    """The model matrix and the values, transformed to independent errors.
+
+    `ratio` is the variance of the intercepts divided by that of the errors.
+
+    From each value a part of the mean of its unit is subtracted.
+    """
+    each = sizes(units)
+    part = (1 - 1 / np.sqrt(1 + each * ratio)) / each
+    means = np.stack([totals(units, column) * part for column in matrix.T], axis=1)
+    return matrix - means[units], values - (totals(units, values) * part)[units]
+
+
 def _crossed(values: Floats, matrix: Floats, random: Sequence[CodedFactor]) -> MixedFit | str:
-    """The linear mixed model with crossed random effects, as variance components of a single group."""
+    """The linear mixed model with crossed random effects, as variance components of a single group.
+
+    Errors are clustered in every way at once (Cameron, Gelbach and Miller), never less than in any one way.
+    """
     if len(values) * sum(len(one.levels) for one in random) > MOST_CELLS:
         return "too many values for crossed random effects; compare with --across, or take fewer cases"
 
@@ -148,12 +200,47 @@ def _crossed(values: Floats, matrix: Floats, random: Sequence[CodedFactor]) -> M
         columns = [[list(one.levels)] for one in random]
         components = module.VCSpec(names, columns, [[np.eye(len(one.levels))[one.codes]] for one in random])
         model = module.MixedLM(values, matrix, groups=np.ones(len(values)), exog_vc=components)
-        found, k = model.fit(reml=True), matrix.shape[1]
+        found = model.fit(reml=True)
         spread = {**dict(zip(names, map(float, found.vcomp), strict=True)), "residual": float(found.scale)}
-        method = f"mixed model, reml, {' and '.join(names)} random"
-        return MixedFit(found.fe_params, found.cov_params()[:k, :k], method, _variances(spread))
+        method = f"mixed model, reml, {' and '.join(names)} random, robust"
+        beta = np.asarray(found.fe_params, dtype=np.float64)
+        solved = partial(_solved, random, found.vcomp, float(found.scale))
+        scores = matrix * solved((values - matrix @ beta)[:, None])
+        bread = np.linalg.inv(matrix.T @ solved(matrix))
+        error = partial(_crossed_error, scores @ bread, random, min(len(one.levels) for one in random) - 1.0)
+        return MixedFit(beta, method, _variances(spread), error)
 
     return _fitted_or_reason(fitted)
+
+
+def _solved(random: Sequence[CodedFactor], components: Floats, scale: float, matrix: Floats) -> Floats:
+    """The inverse of the covariance of the values, times a matrix (by Woodbury's identity)."""
+    kept = [(one, float(part)) for one, part in zip(random, components, strict=True) if part > 0]
+    if not kept:
+        return matrix / scale
+    places = np.hstack([np.eye(len(one.levels))[one.codes] for one, _ in kept])
+    parts = np.concatenate([np.full(len(one.levels), scale / part) for one, part in kept])
+    inner = np.linalg.solve(np.diag(parts) + places.T @ places, places.T @ matrix)
+    found: Floats = (matrix - places @ inner) / scale
+    return found
+
+
+def _crossed_error(
+    influence: Floats, random: Sequence[CodedFactor], df: float, weights: Floats
+) -> Spread | None:
+    """The error of a weighted sum, given each value's influence, clustered by all random factors at once."""
+    own, alone, variance = influence @ weights, list[float](), 0.0
+    for count in range(1, len(random) + 1):
+        for some in combinations(random, count):
+            codes = np.zeros(len(own), dtype=np.intp)
+            for one in some:
+                _, codes = np.unique(codes * len(one.levels) + one.codes, return_inverse=True)
+            groups = int(codes.max()) + 1
+            found = float((totals(codes, own) ** 2).sum()) * groups / max(1, groups - 1)
+            variance += found if count % 2 else -found
+            alone += [found] if count == 1 else []
+    error = max(variance, *alone) ** 0.5
+    return Spread(error, df) if error > 0 and df > 0 else None
 
 
 def _variances(spread: dict[str, float]) -> str:
@@ -169,7 +256,17 @@ def _logistic(values: Floats, matrix: Floats, units: Codes) -> MixedFit | str:
     if found is None:
         return "the fit did not converge"
     said = f"cases deviate by {found.deviation:.3g} on the scale of log odds"
-    return MixedFit(found.beta, found.covariance, "mixed model, adaptive quadrature", said)
+    return _by_covariance(found.beta, found.robust, "mixed model, adaptive quadrature, robust", said, units)
+
+
+def _by_covariance(beta: Floats, covariance: Floats, method: str, random: str, units: Codes) -> MixedFit:
+    """A fit with this covariance, and the units less one as degrees of freedom."""
+    groups = int(units.max()) + 1
+
+    def error(weights: Floats) -> Spread | None:
+        return Spread(float(weights @ covariance @ weights) ** 0.5, groups - 1.0)
+
+    return MixedFit(beta, method, random, error, groups >= LEAST_UNITS)
 
 
 def _marginal(values: Floats, matrix: Floats, units: Codes) -> MixedFit | str:
@@ -179,9 +276,11 @@ def _marginal(values: Floats, matrix: Floats, units: Codes) -> MixedFit | str:
         gee = _statsmodels("genmod.generalized_estimating_equations").GEE
         structure = _statsmodels("genmod.cov_struct").Exchangeable()
         family = _statsmodels("genmod.families").Binomial()
-        found = gee(values, matrix, groups=units, family=family, cov_struct=structure).fit()
+        model = gee(values, matrix, groups=units, family=family, cov_struct=structure)
+        found = model.fit(cov_type="bias_reduced")
         said = f"answers of one case correlate by {float(np.ravel(structure.dep_params)[0]):.2g}"
-        return MixedFit(found.params, found.cov_params(), "estimating equations", said)
+        covariance = np.asarray(found.cov_params(), dtype=np.float64)
+        return _by_covariance(np.asarray(found.params), covariance, "estimating equations", said, units)
 
     return _fitted_or_reason(fitted)
 
@@ -217,17 +316,21 @@ def _fitted_or_reason(fit: Callable[[], MixedFit]) -> MixedFit | str:
     trouble = [
         str(one.message) for one in caught if "onverge" in str(one.message) or "ingular" in str(one.message)
     ]
-    if trouble or not np.isfinite(found.covariance).all():
+    if trouble or not np.isfinite(found.beta).all():
         return f"the fit did not converge ({trouble[0] if trouble else 'its errors are not finite'})"
     return found
 
 
 def _rows(kept: EstimableTerms, found: MixedFit, n: int, level: float) -> Iterable[Effect]:
-    """The effects of all terms with Wald intervals."""
+    """The effects of all terms with t intervals."""
     for term, place in zip(kept.terms, kept.places, strict=True):
-        for label, weights in term.contrasts:
-            mean = float(weights @ found.beta[place])
-            error = float(weights @ found.covariance[place, place] @ weights) ** 0.5
-            half = normal.quantile(upper(level)) * error
-            shown = Estimate(mean, mean - half, mean + half, n, found.method)
-            yield Effect(term.name, label, shown, normal.p_value(mean / error, "two-sided"))
+        for label, own in term.contrasts:
+            weights = np.zeros(len(found.beta))
+            weights[place] = own
+            mean, spread = float(weights @ found.beta), found.spread(weights) if found.tested else None
+            if spread is None or not np.isfinite(spread.error):
+                yield Effect(term.name, label, Estimate(mean, None, None, n, "unknown"), None)
+                continue
+            shown = Estimate(mean, *student.around(mean, spread, level), n, found.method)
+            p = student.p_value(mean / spread.error, spread.df, "two-sided")
+            yield Effect(term.name, label, shown, p)

@@ -10,8 +10,10 @@ stays unbiased. Otherwise cases contribute between-case variation, which the err
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations, product
 
 import numpy as np
@@ -27,6 +29,8 @@ from peira.stats.student import Spread
 # Terms
 
 _ROUNDING = 1e-8
+_SINGULAR = 1e-10
+"""Squared lengths per value up to this are rounding error."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +58,11 @@ class EffectTerm:
     def name(self) -> str:
         """The names of its factors, joined by " x "."""
         return " x ".join(factor.name for factor in self.factors)
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return math.prod(len(factor.levels) - 1 for factor in self.factors)
 
     @property
     def columns(self) -> Floats:
@@ -113,16 +122,20 @@ def factors_of(trials: Sequence[TrialResult], names: Iterable[str]) -> list[Code
     found = []
     for name in names:
         seen: dict[str | bytes, int] = {}
+        known: dict[int, int] = {}
         labels: list[str] = []
-        codes = np.empty(len(trials), dtype=np.intp)
-        for row, trial in enumerate(trials):
-            label = label_of(trial, name)
-            code = seen.setdefault(key_of(label), len(seen))
-            codes[row] = code
-            if code == len(labels):
-                labels.append(cell(label))
+        codes: list[int] = []
+        for trial in trials:
+            # Trials share their conditions: a level is read once for each.
+            code = known.get(id(trial.condition)) if name in trial.condition else None
+            if code is None:
+                label = label_of(trial, name)
+                code = known[id(trial.condition)] = seen.setdefault(key_of(label), len(seen))
+                if code == len(labels):
+                    labels.append(cell(label))
+            codes.append(code)
         if len(labels) > 1:
-            found.append(CodedFactor(name, tuple(unique(labels)), codes))
+            found.append(CodedFactor(name, tuple(unique(labels)), np.array(codes, dtype=np.intp)))
     return found
 
 
@@ -141,15 +154,24 @@ class EstimableTerms:
     aliased: tuple[str, ...]
 
 
-def keep(terms: Sequence[EffectTerm], start: Floats, view: Callable[[Floats], Floats]) -> EstimableTerms:
-    """The terms that are estimable given the columns of `start`.
+def keep(
+    terms: Sequence[EffectTerm],
+    start: Floats,
+    view: Callable[[Floats], Floats],
+    unclear: Iterable[EffectTerm] = (),
+) -> EstimableTerms:
+    """The terms that are estimable given the columns of `start`, without the `unclear` ones.
 
     `view` transforms a term's columns.
     """
     matrix, kept, places, aliased = start, list[EffectTerm](), list[slice](), list[str]()
+    dropped = list(unclear)
     for term in terms:
+        if term.width >= len(start):
+            aliased.append(f"{term.name} has more combinations than there are values")
+            continue
         columns = view(term.columns)
-        if _adds(matrix, columns):
+        if term not in dropped and _adds(matrix, columns):
             places.append(slice(matrix.shape[1], matrix.shape[1] + columns.shape[1]))
             matrix = np.hstack([matrix, columns])
             kept.append(term)
@@ -160,11 +182,52 @@ def keep(terms: Sequence[EffectTerm], start: Floats, view: Callable[[Floats], Fl
 
 def _adds(matrix: Floats, columns: Floats) -> bool:
     """Whether all columns are linearly independent of each other and of the matrix."""
-    if not len(columns):
-        return False
-    basis = np.linalg.qr(matrix)[0] if matrix.shape[1] else matrix
-    rest = columns - basis @ (basis.T @ columns)
-    return bool(np.linalg.svd(rest, compute_uv=False).min() > _ROUNDING * np.sqrt(len(columns)))
+    own, crossed = columns.T @ columns, matrix.T @ columns
+    if matrix.shape[1]:
+        own = own - crossed.T @ np.linalg.solve(matrix.T @ matrix, crossed)
+    return bool(np.linalg.eigvalsh(own)[0] > _SINGULAR * len(columns))
+
+
+def unclear_terms(factors: Sequence[CodedFactor], terms: Sequence[EffectTerm]) -> list[EffectTerm]:
+    """The interactions that the conditions cannot tell apart from others and that blur lower terms.
+
+    An interaction is clear if it is estimable beside all other terms. Of those that are not, one may stand
+    for the effects that it is confounded with, but only if it is orthogonal to every main effect and every
+    clear term: otherwise which of them is in the model would be arbitrary and would change the main effects.
+    Judged by the conditions that were run, so that lost trials do not change the model.
+    """
+    several = [term for term in terms if len(term.factors) > 1]
+    if not several:
+        return []
+    rows = _distinct(factors)
+    if len(rows) == np.prod([float(len(factor.levels)) for factor in factors]):
+        return []
+    here = {one.name: CodedFactor(one.name, one.levels, rows[:, at]) for at, one in enumerate(factors)}
+    small = [term for term in terms if term.width < len(rows)]
+    columns = [EffectTerm(tuple(here[one.name] for one in term.factors)).columns for term in small]
+    every = np.hstack([np.ones((len(rows), 1)), *columns])
+    every /= np.linalg.norm(every, axis=0)
+    ends = np.cumsum([1, *(each.shape[1] for each in columns)])
+    places = {term.name: slice(a, b) for term, a, b in zip(small, ends[:-1], ends[1:], strict=True)}
+    _, lengths, directions = np.linalg.svd(every, full_matrices=False)
+    seen = (directions[lengths > _ROUNDING * lengths[0]] ** 2).sum(axis=0)
+    unsure = [t for t in several if t.name not in places or bool((seen[places[t.name]] < 1 - 1e-6).any())]
+    names = {term.name for term in unsure}
+    firm = np.hstack([every[:, :1], *(every[:, places[t.name]] for t in small if t.name not in names)])
+    return [
+        term
+        for term in unsure
+        if term.name not in places or float(np.abs(firm.T @ every[:, places[term.name]]).max()) > _ROUNDING
+    ]
+
+
+def _distinct(factors: Sequence[CodedFactor]) -> Codes:
+    """The combinations of level codes that occur, one row each."""
+    codes = np.zeros(len(factors[0].codes), dtype=np.intp)
+    for factor in factors:
+        _, codes = np.unique(codes * len(factor.levels) + factor.codes, return_inverse=True)
+    first = np.unique(codes, return_index=True)[1]
+    return np.stack([factor.codes[first] for factor in factors], axis=1)
 
 
 def _alias(
@@ -216,8 +279,10 @@ def table_of(measured: Measured) -> CaseMeans:
     for one in measured.observations:
         if one.value is not None:
             key = (one.trial.case_id, context.of(one.trial))
-            by_cell.setdefault(key, []).append(one.value)
-            first.setdefault(key, one.trial)
+            if (found := by_cell.get(key)) is None:
+                by_cell[key], first[key] = [one.value], one.trial
+            else:
+                found.append(one.value)
     trials = tuple(first.values())
     values = np.array([sum(each) / len(each) for each in by_cell.values()], dtype=np.float64)
     cases, _ = coded([trial.case_id for trial in trials], len(trials))
@@ -236,7 +301,7 @@ class Fit:
     """A least-squares fit; `paired` says that each case was its own control.
 
     `influence` has one row per unit: how far its residuals move each coefficient. Its cross product is the
-    cluster-robust covariance; keeping it unsquared lets a zero variance be detected at the scale of the
+    cluster-robust covariance (CR2); keeping it unsquared lets a zero variance be detected at the scale of the
     values. None if the residuals are only rounding error.
     """
 
@@ -245,8 +310,7 @@ class Fit:
     kept: EstimableTerms
     response: Floats
     beta: Floats
-    bread: Floats
-    reduced: Floats
+    leverage: Leverage
     influence: Floats | None
     paired: bool
 
@@ -263,112 +327,222 @@ class Fit:
     def spread(self, place: slice, weights: Floats) -> Spread | None:
         """The standard error of a weighted sum of the coefficients at `place`; None if it is 0.
 
-        The degrees of freedom are Satterthwaite's (Bell and McCaffrey) under independent errors within units:
-        the number of units minus 1 for a full table, fewer for unbalanced ones.
+        The degrees of freedom are Satterthwaite's (see `Leverage.degrees`).
         """
         if self.influence is None:
             return None
         error = float(np.linalg.norm(self.influence[:, place] @ weights))
         if error <= self.rounding:
             return None
-        every = np.zeros(len(self.beta))
-        every[place] = weights
-        return Spread(error, self._satterthwaite(every))
+        return Spread(error, self.leverage.degrees(self.weights(place, weights[:, None])))
 
-    def _satterthwaite(self, weights: Floats) -> float:
-        """Bell and McCaffrey's degrees of freedom of a weighted sum of all coefficients."""
-        units = self.table.units
-        if self.table.groups >= MANY:
-            return float(self.df)
-        own = self.reduced @ (self.bread @ weights)
-        sums = np.stack([totals(units, column * own) for column in self.kept.matrix.T], axis=1)
-        products = np.diag(totals(units, own**2)) - sums @ self.bread @ sums.T
-        return float(np.trace(products) ** 2 / (products**2).sum())
+    def weights(self, place: slice, own: Floats) -> Floats:
+        """Weights of all coefficients, given those of the coefficients at `place` (a column for each sum)."""
+        every = np.zeros((len(self.beta), own.shape[1]))
+        every[place] = own
+        return every
 
 
-def fit(table: CaseMeans, names: Sequence[str], order: int) -> Fit:
-    """Fit the model of these factors, within cases if every factor varies within cases.
+@dataclass(frozen=True, eq=False)
+class CaseModel:
+    """The linear model of a table: main effects and interactions up to `order` of the named factors.
 
-    Contains main effects and interactions up to `order`, as far as they are estimable; aliased terms are
-    listed in `kept.aliased`.
+    It is fitted within cases or between them, each at most once.
     """
-    factors = factors_of(table.trials, names)
-    terms = terms_of(factors, min(order, len(factors)))
-    paired = _within_cases(table, terms[: len(factors)]).terms == tuple(terms[: len(factors)])
-    return _fit(table, factors, terms, paired)
 
+    table: CaseMeans
+    names: Sequence[str]
+    order: int
+    _fits: dict[bool, Fit] = field(default_factory=dict)
 
-def fit_difference(table: CaseMeans, names: Sequence[str], by: str, order: int) -> Fit:
-    """Fit the model in which the levels of `by` are compared.
+    @cached_property
+    def factors(self) -> tuple[CodedFactor, ...]:
+        """The factors that vary."""
+        return tuple(factors_of(self.table.trials, self.names))
 
-    Within cases if `by` varies within cases, whether or not the other factors do.
-    """
-    factors = factors_of(table.trials, names)
-    terms = terms_of(factors, min(order, len(factors)))
-    paired = any(term.name == by for term in _within_cases(table, terms[: len(factors)]).terms)
-    return _fit(table, factors, terms, paired)
+    @cached_property
+    def terms(self) -> list[EffectTerm]:
+        """All terms, estimable or not."""
+        return terms_of(self.factors, min(self.order, len(self.factors)))
 
+    @cached_property
+    def within(self) -> tuple[str, ...]:
+        """The factors whose main effects are estimable within cases."""
+        main = self.terms[: len(self.factors)]
+        found = keep(main, np.zeros((len(self.table.values), 0)), self.table.within)
+        return tuple(term.name for term in found.terms)
 
-def _within_cases(table: CaseMeans, terms: Sequence[EffectTerm]) -> EstimableTerms:
-    """The terms that are estimable within cases."""
-    return keep(terms, np.zeros((len(table.values), 0)), table.within)
+    def fit(self) -> Fit:
+        """The fit for all factors: within cases if every factor varies within cases."""
+        return self.fitted(len(self.within) == len(self.factors))
 
+    def fit_for(self, factor: str) -> Fit:
+        """The fit in which the levels of `factor` are compared.
 
-def _fit(table: CaseMeans, factors: Sequence[CodedFactor], terms: Sequence[EffectTerm], paired: bool) -> Fit:
-    """Fit the estimable terms, within cases or between them, with cluster-robust influence."""
-    if paired:
-        kept, response = _within_cases(table, terms), table.within(table.values)
-    else:
-        start = np.ones((len(table.values), 1))
-        kept, response = keep(terms, start, lambda columns: columns), table.values
-    matrix = kept.matrix
-    beta: Floats = np.asarray(np.linalg.lstsq(matrix, response, rcond=None)[0], dtype=np.float64)
-    residuals = response - matrix @ beta
-    bread: Floats = np.asarray(np.linalg.inv(matrix.T @ matrix), dtype=np.float64)
-    known = table.groups > 1 and matrix.shape[1] > 0
-    reduced = reduced_columns(table.units, matrix, bread) if known else matrix
-    spread = known and not is_rounding(float(np.abs(residuals).max()), table.values)
-    influence = _influence(table.units, reduced, residuals, bread) if spread else None
-    return Fit(table, tuple(factors), kept, response, beta, bread, reduced, influence, paired)
+        Within cases if it varies within cases, whether or not the other factors do.
+        """
+        return self.fitted(factor in self.within)
+
+    def fitted(self, paired: bool) -> Fit:
+        """The fit within cases if `paired`, else between them."""
+        if paired not in self._fits:
+            self._fits[paired] = self._fit(paired)
+        return self._fits[paired]
+
+    def _fit(self, paired: bool) -> Fit:
+        """Fit the estimable terms, with cluster-robust influence; aliased terms are in `kept.aliased`."""
+        table, unclear = self.table, unclear_terms(self.factors, self.terms)
+        if paired:
+            start = np.zeros((len(table.values), 0))
+            kept, response = keep(self.terms, start, table.within, unclear), table.within(table.values)
+        else:
+            start = np.ones((len(table.values), 1))
+            kept, response = keep(self.terms, start, lambda columns: columns, unclear), table.values
+        matrix = kept.matrix
+        leverage = leverage_of(table.units, matrix)
+        beta = leverage.solve(matrix, response)
+        residuals = response - matrix @ beta
+        known = table.groups > 1 and matrix.shape[1] > 0
+        spread = known and not is_rounding(float(np.abs(residuals).max()), table.values)
+        influence = leverage.influence(table.units, matrix, residuals) if spread else None
+        return Fit(table, self.factors, kept, response, beta, leverage, influence, paired)
 
 
 # Cluster-robust covariance
 
-MANY = 200
-"""From this many units on, the correction for a unit's leverage is negligible."""
+MOST_ENTRIES = 20_000_000
+"""The number of entries of units' cross products that are held; beyond, units are taken to be alike."""
 
 
-def cluster_covariance(units: Codes, matrix: Floats, residuals: Floats, bread: Floats) -> Floats:
-    """The bias-reduced cluster-robust covariance of coefficients (CR2).
-
-    `bread` is the inverse of X'X.
-    """
-    influence = _influence(units, reduced_columns(units, matrix, bread), residuals, bread)
+def cluster_covariance(units: Codes, matrix: Floats, residuals: Floats) -> Floats:
+    """The bias-reduced cluster-robust covariance of coefficients (CR2)."""
+    influence = leverage_of(units, matrix).influence(units, matrix, residuals)
     found: Floats = influence.T @ influence
     return found
 
 
-def reduced_columns(units: Codes, matrix: Floats, bread: Floats) -> Floats:
-    """The columns adjusted for leverage: each unit's rows times (I - its leverage)^(-1/2).
+@dataclass(frozen=True, eq=False)
+class Leverage:
+    """How far each unit of evidence determines the fit.
 
-    With many units the common factor G/(G-1) is used instead, which is exact for a full table.
+    With `root` = (X'X)^(-1/2) and Z = X root, a unit's K = Z'Z is its share of the information, and
+    (I - K)^(-1/2) undoes how its residuals are shrunk by its own leverage (CR2). Units with equal K are kept
+    once: `codes` says which K each unit has.
     """
-    groups = int(units.max()) + 1
-    if groups >= MANY:
-        many: Floats = matrix * (groups / (groups - 1)) ** 0.5
-        return many
-    found = np.empty_like(matrix)
-    for group in range(groups):
-        rows = units == group
-        own = matrix[rows]
-        values, vectors = np.linalg.eigh(np.eye(len(own)) - own @ bread @ own.T)
-        root = np.where(values > _RELATIVE_ROUNDING, np.maximum(values, _RELATIVE_ROUNDING) ** -0.5, 0.0)
-        found[rows] = vectors @ (root[:, None] * (vectors.T @ own))
+
+    root: Floats
+    codes: Codes
+    products: Floats
+    """The different K."""
+    adjustments: Floats
+    """(I - K)^(-1/2) of each."""
+
+    @cached_property
+    def counts(self) -> Floats:
+        """The number of units with each K."""
+        return np.bincount(self.codes, minlength=len(self.products)).astype(np.float64)
+
+    def solve(self, matrix: Floats, response: Floats) -> Floats:
+        """The least-squares coefficients; the second step removes the rounding error of the first."""
+        beta = self.root @ (self.root @ (matrix.T @ response))
+        beta = beta + self.root @ (self.root @ (matrix.T @ (response - matrix @ beta)))
+        return np.asarray(beta, dtype=np.float64)
+
+    def influence(self, units: Codes, matrix: Floats, residuals: Floats) -> Floats:
+        """The contribution of each unit to each coefficient."""
+        scores = np.stack([totals(units, column * residuals) for column in matrix.T], axis=1) @ self.root
+        if len(self.products) == 1:
+            alike: Floats = scores @ self.adjustments[0] @ self.root
+            return alike
+        order = np.argsort(self.codes, kind="stable")
+        ends = np.searchsorted(self.codes[order], np.arange(len(self.products) + 1))
+        found = np.empty_like(scores)
+        for code, adjustment in enumerate(self.adjustments):
+            these = order[ends[code] : ends[code + 1]]
+            found[these] = scores[these] @ adjustment
+        moved: Floats = found @ self.root
+        return moved
+
+    def degrees(self, weights: Floats) -> float:
+        """The degrees of freedom of the robust covariance of weighted sums of coefficients (columns).
+
+        The number of units minus 1 if all units are alike. Otherwise fewer: those of the Wishart distribution
+        with the same mean and total variance, if errors are independent (Pustejovsky and Tipton's HTZ); for a
+        single sum these are Bell and McCaffrey's.
+        """
+        most = float(len(self.codes) - 1)
+        if len(self.products) == 1:
+            return most
+        # The sums in the scale of the root, standardised to have the unit matrix as covariance.
+        values, vectors = np.linalg.eigh(weights.T @ self.root @ self.root @ weights)
+        columns = self.root @ weights @ (vectors / np.sqrt(values))
+        adjusted = self.adjustments @ columns
+        sums = self.products @ adjusted
+        own = np.einsum("uks,ukt->ust", adjusted, sums)
+        q = int(columns.shape[1])
+        varies = _variation(self.counts, own, sums)
+        return min(most, q * (q + 1) / varies)
+
+
+def _variation(counts: Floats, own: Floats, sums: Floats) -> float:
+    """The sum of the variances of all elements of a standardised robust covariance.
+
+    Element (s, t) is the sum over units i of u_si u_ti, products of two linear forms of the errors. The
+    covariance of u_si and u_tj is [i = j] `own`_i[s, t] - `sums`_i[:, s]' `sums`_j[:, t]; units of the same
+    kind are counted.
+    """
+    diagonal = np.einsum("uss->us", own)
+    lengths = np.einsum("uks,uks->us", sums, sums)
+    inner = np.einsum("uks,ukt->ust", sums, sums)
+    weighted = counts[:, None] * diagonal
+    total = float((weighted.T @ diagonal).sum() - 2 * (weighted.T @ lengths).sum())
+    total += float((counts[:, None, None] * (own * own - 2 * own * inner)).sum())
+    for s in range(sums.shape[2]):
+        for t in range(sums.shape[2]):
+            crossed = (counts[:, None] * sums[:, :, s]).T @ sums[:, :, t]
+            total += float((crossed**2).sum() + (crossed * crossed.T).sum())
+    return total
+
+
+def leverage_of(units: Codes, matrix: Floats) -> Leverage:
+    """The leverage of each unit in a model matrix of full rank."""
+    groups, k = int(units.max()) + 1, matrix.shape[1]
+    values, vectors = np.linalg.eigh(matrix.T @ matrix)
+    root = (vectors / np.sqrt(values)) @ vectors.T
+    scaled = matrix @ root
+    order = np.argsort(units, kind="stable")
+    starts = np.searchsorted(units[order], np.arange(groups))
+    codes = np.empty(groups, dtype=np.intp)
+    known: dict[bytes, int] = {}
+    products: list[Floats] = []
+    step = max(1, MOST_ENTRIES // (4 * max(1, k * k)))
+    for first in range(0, groups, step):
+        last = starts[first + step] if first + step < groups else len(order)
+        some = starts[first : first + step]
+        found = _cross_products(scaled[order[some[0] : last]], some - some[0])
+        for at, (one, key) in enumerate(zip(found, np.round(found, 9) + 0.0, strict=True)):
+            code = codes[first + at] = known.setdefault(key.tobytes(), len(known))
+            if code == len(products):
+                products.append(one)
+        if len(products) * k * k > MOST_ENTRIES:
+            codes[:], products = 0, [np.eye(k) / groups]
+            break
+    every = np.stack(products)
+    return Leverage(root, codes, every, np.stack([_inverse_root(one) for one in every]))
+
+
+def _cross_products(rows: Floats, starts: Codes) -> Floats:
+    """Z'Z of consecutive rows, from each start to the next."""
+    k = rows.shape[1]
+    found = np.empty((len(starts), k, k))
+    for column in range(k):
+        found[:, column, :] = np.add.reduceat(rows * rows[:, [column]], starts, axis=0)
     return found
 
 
-def _influence(units: Codes, reduced: Floats, residuals: Floats, bread: Floats) -> Floats:
-    """The contribution of each unit to each coefficient."""
-    scores = np.stack([totals(units, column * residuals) for column in reduced.T], axis=1)
-    found: Floats = scores @ bread
+def _inverse_root(product: Floats) -> Floats:
+    """(I - K)^(-1/2), without the directions that the unit determines alone."""
+    values, vectors = np.linalg.eigh(np.eye(len(product)) - product)
+    root = np.where(values > _RELATIVE_ROUNDING, np.maximum(values, _RELATIVE_ROUNDING) ** -0.5, 0.0)
+    found: Floats = (vectors * root) @ vectors.T
     return found

@@ -297,7 +297,7 @@ def errors(rows: SurfaceData, matrix: Floats, solution: Solution, width: int) ->
         how = "the surface leaves nothing over: no error can be given"
         return SurfaceFit(solution.beta[:width], None, 0.0, how, tiny)
     if groups > columns:
-        found = cluster_covariance(rows.units, matrix, solution.residuals, solution.bread)
+        found = cluster_covariance(rows.units, matrix, solution.residuals)
         return SurfaceFit(
             solution.beta[:width],
             found[:width, :width],

@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 
 from peira.core.contracts import DesignMethod
 from peira.core.space import Point, Space
+from peira.core.text.words import counted
 from peira.design.algebra.finite_fields import kernel
 from peira.design.diagnose.aliasing import against, effect, effects
 from peira.design.diagnose.design_matrix import DesignMatrix, design_matrix, pairs_of
-from peira.design.diagnose.effect_power import Assumed, EffectPower, error_df, power_of, worth
+from peira.design.diagnose.effect_power import Assumed, EffectPower, error_model, power_of, worth
 from peira.design.diagnose.efficiency import fit, region
 from peira.design.diagnose.sentences import listed, spoken
 from peira.design.dimensions import values_of
@@ -304,15 +305,18 @@ def _weakest(found: DesignMatrix, need: Requirement, times: int) -> EffectPower:
     """The wanted effect with the least power when every run is replicated `times` times."""
     each = [times * own for own in found.times]
     made = fit(found, need.model, worth(each, need.assumed))
-    left = error_df(made.rank, sum(each), len(each), need.assumed)
-    powers = [power_of(made, term, need.space, left, need.assumed) for term in need.wanted]
+    error = error_model(found, made.rank, each, need.assumed)
+    powers = [power_of(made, term, need.space, error, need.assumed) for term in need.wanted]
     return max(powers, key=lambda one: math.inf if one.smallest is None else one.smallest)
 
 
 def _enough(weakest: EffectPower, need: Requirement) -> bool:
-    """Whether the power suffices; with no effect size stated, whether the effect can be tested at all."""
+    """Whether the power suffices; with no effect size stated, whether the effect can be tested at all.
+
+    Where cases are too few for that, no number of runs would help: it need only be estimated.
+    """
     if need.assumed.effect is None:
-        return weakest.smallest is not None
+        return weakest.smallest is not None or need.assumed.cases > 1
     return (weakest.power or 0.0) >= need.assumed.power
 
 
@@ -324,7 +328,9 @@ def unaffordable(need: Requirement, runs: int) -> str:
 def _power_message(weakest: EffectPower, contender: CandidateDesign, need: Requirement) -> str:
     """Why the power of the weakest effect is too low."""
     if weakest.smallest is None or need.assumed.effect is None:
-        return "nothing is left to tell the noise by"
+        few = need.assumed.cases > 1 and weakest.error is not None
+        cases = counted(need.assumed.cases, "case")
+        return f"{cases} are too few to test it" if few else "nothing is left to tell the noise by"
     chance = f"{100 * (weakest.power or 0.0):.3g}%"
     often = ", and not with enough however often it is replicated" if contender.repeatable else ""
     what = f"{need.assumed.effect:g} in {spoken(weakest.effect)}"

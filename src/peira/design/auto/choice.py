@@ -124,7 +124,9 @@ def explanation(taken: Assessment, others: Sequence[Assessment], need: Requireme
         f"chosen: {taken.contender}: {amount} = {need.cost(taken.runs):,} trials",
         f"it estimates {listed(term.label for term in need.wanted)}{_assumption_text(need)}",
     ]
-    if taken.weakest is not None and a.effect is not None:
+    if taken.weakest is not None and taken.weakest.smallest is None:
+        lines.append(f"{a.cases} cases are too few to test anything at alpha {a.alpha:g}: add cases")
+    elif taken.weakest is not None and a.effect is not None:
         chance = f"{100 * (taken.weakest.power or 0.0):.3g}%"
         lines.append(
             f"a difference of {a.effect:g} is seen with a chance of at least {chance} "

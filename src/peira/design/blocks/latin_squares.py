@@ -5,6 +5,10 @@ factor can be taken as rows, columns or treatments: all pairs of factors are bal
 of each other only if there are no interactions. Constraints are not applied: excluded runs stay in the plan,
 and are not run.
 
+Every Latin square of an order is about equally likely: a random walk over all of them (Jacobson and
+Matthews), then random rows, columns and levels. Of Graeco-Latin squares the class of one is sampled: all that
+come from it by exchanging levels, and the parts that the factors play.
+
 Orthogonal squares come from finite fields and their products: all orders not congruent to 2 modulo 4. Among
 those, orders 2 and 6 do not exist, and 10 is Parker's construction from differences modulo 7.
 """
@@ -27,7 +31,7 @@ Runs = tuple[tuple[int, ...], ...]
 
 
 class LatinSquare:
-    """Three factors of n levels each in n^2 runs; levels are assigned in random order."""
+    """Three factors of n levels each in n^2 runs: a random square, with levels in random order."""
 
     name = "latin_square"
     factors: ClassVar[int] = 3
@@ -39,8 +43,8 @@ class LatinSquare:
 
     def points(self, space: Space, seed: int) -> Iterator[Point]:
         """The runs of the square, with the levels of every factor permuted at random."""
-        runs = self._runs(self._order(space))
-        return self._points(space, runs, Random(f"{self.name} {seed}"))
+        random = Random(f"{self.name} {seed}")
+        return self._points(space, self._runs(self._order(space), random), random)
 
     def _points(self, space: Space, runs: Runs, random: Random) -> Iterator[Point]:
         """The runs, with the levels of every factor permuted at random."""
@@ -67,9 +71,9 @@ class LatinSquare:
         """Problems with the order of the square."""
         yield from ()
 
-    def _runs(self, order: int) -> Runs:
+    def _runs(self, order: int, random: Random) -> Runs:
         """The level indices of every run."""
-        return tuple((i, j, (i + j) % order) for i, j in product(range(order), repeat=2))
+        return random_square(order, random)
 
 
 class GraecoLatinSquare(LatinSquare):
@@ -86,8 +90,55 @@ class GraecoLatinSquare(LatinSquare):
             near = " or ".join(str(n) for n in (order - 1, order + 1) if orthogonal(n))
             yield f"{self.name}: {why} for {order} levels; give {near} to each factor"
 
-    def _runs(self, order: int) -> Runs:
-        return orthogonal(order) or ()
+    def _runs(self, order: int, random: Random) -> Runs:
+        parts = random.sample(range(self.factors), self.factors)
+        return tuple(tuple(run[part] for part in parts) for run in orthogonal(order) or ())
+
+
+MOST_STEPS = 20_000
+"""Maximum number of steps of the random walk over Latin squares."""
+
+
+def random_square(order: int, random: Random) -> Runs:
+    """A Latin square from a random walk over all squares of the order (Jacobson and Matthews, 1996).
+
+    Rows, columns and symbols are treated alike, as a cube of 0s and 1s whose lines sum to 1. A step moves
+    between squares, or through improper ones that have a single -1. Seen at its proper squares only, and that
+    is where steps are counted, the walk comes to every Latin square equally often.
+    """
+    cube = {(i, j, (i + j) % order): 1 for i, j in product(range(order), repeat=2)}
+    improper: tuple[int, int, int] | None = None
+    steps = min(2 * order**3, MOST_STEPS) if order > 1 else 0
+    while steps > 0:
+        improper = _step(cube, order, improper, random)
+        steps -= improper is None
+    return tuple(sorted(cube))
+
+
+def _step(
+    cube: dict[tuple[int, int, int], int], order: int, improper: tuple[int, int, int] | None, random: Random
+) -> tuple[int, int, int] | None:
+    """One move of the walk, in place; returns the cell with -1 if the square is improper now."""
+    if improper is None:
+        while (cell := tuple(random.randrange(order) for _ in range(3))) in cube:
+            pass
+        x, y, z = cell
+    else:
+        x, y, z = improper
+    # The cells with 1 in the lines through this cell: one each, or two if the cell holds -1.
+    a = random.choice([i for i in range(order) if cube.get((i, y, z)) == 1])
+    b = random.choice([j for j in range(order) if cube.get((x, j, z)) == 1])
+    c = random.choice([k for k in range(order) if cube.get((x, y, k)) == 1])
+    for at, change in (
+        ((x, y, z), 1), ((x, b, c), 1), ((a, y, c), 1), ((a, b, z), 1),
+        ((a, y, z), -1), ((x, b, z), -1), ((x, y, c), -1), ((a, b, c), -1),
+    ):  # fmt: skip
+        value = cube.get(at, 0) + change
+        if value:
+            cube[at] = value
+        else:
+            cube.pop(at, None)
+    return (a, b, c) if cube.get((a, b, c)) == -1 else None
 
 
 @cache

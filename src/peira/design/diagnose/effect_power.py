@@ -1,18 +1,22 @@
 """Power of a design for each effect, and the minimum detectable effect.
 
 The size of an effect is the largest difference that its term alone makes between any two of its levels (for
-an interaction: between any two combinations). It is tested with an F test against the model's residual; for a
-term with several parameters the least favourable effect of that size is assumed, so the stated power is a
-lower bound.
+an interaction: between any two combinations). For a term with several parameters the least favourable effect
+of that size is assumed, so the stated power is a lower bound.
 
 Each run is made on every case, `repeats` times; case difficulty cancels out, because runs are compared within
 cases. `noise` is the standard deviation of a trial around the mean of its case and run. `case_noise` is the
 standard deviation of the case-by-run interaction: it is reduced by more cases, not by repeats.
+
+The error is the one that `effects`, `compare` and the hypotheses use later (`ErrorModel`): cases are the
+sample, so that c cases leave c - 1 degrees of freedom, however many runs and repeats there are. One case says
+nothing about others; its effects are tested against the residual, as `anova` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -23,6 +27,7 @@ from peira.design.diagnose.design_matrix import DesignMatrix, contrasts
 from peira.design.diagnose.efficiency import ModelInformation, fit
 from peira.design.dimensions import count_problems, is_number, numeric, require
 from peira.design.model import INTERCEPT, Term, expand, width
+from peira.stats.values import FEW_UNITS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +50,7 @@ class Assumed(msgspec.Struct, frozen=True):
     case_noise: float = 0.0
     """The standard deviation of the case-by-run interaction."""
     alpha: float = 0.05
-    """The significance level of the F test."""
+    """The significance level of the tests."""
     power: float = 0.8
     """The power at which the minimum detectable effect is computed."""
     cases: int = 1
@@ -81,7 +86,7 @@ class EffectPower(msgspec.Struct, frozen=True):
     df: int
     """The degrees of freedom of the term."""
     error_df: int
-    """The residual degrees of freedom."""
+    """The degrees of freedom of the error (see `ErrorModel`)."""
     error: float | None = None
     """The standard error of its least precise difference; None if inestimable."""
     power: float | None = None
@@ -90,11 +95,50 @@ class EffectPower(msgspec.Struct, frozen=True):
     """The minimum detectable effect at the assumed power."""
 
 
+@dataclass(frozen=True)
+class ErrorModel:
+    """What an effect is tested against: the model of error that the analysis has.
+
+    - cases: each case gives one value of the effect, and the mean of these is tested by Student's t, for
+      several parameters by Hotelling's T-squared.
+    - flips: for up to `FEW_UNITS` cases and a factor of two levels that is crossed with all others, by every
+      flip of the cases' signs.
+    - residual: for one case; and for surfaces over ranges with no more cases than parameters.
+    """
+
+    cases: int
+    residual: int | None = None
+    """The residual degrees of freedom, if these are used."""
+    crossed: frozenset[str] = frozenset()
+    """The factors whose levels meet the same combinations of the others."""
+
+    def degrees(self, wide: int) -> int:
+        """The degrees of freedom of the error of a term with `wide` parameters."""
+        return self.cases - wide if self.residual is None else self.residual
+
+    def by_flips(self, term: Term, wide: int) -> bool:
+        """Whether the term is tested by flips of signs."""
+        few = self.residual is None and self.cases <= FEW_UNITS
+        return few and wide == 1 and len(term.factors) == 1 and term.factors[0] in self.crossed
+
+    def chance(self, term: Term, wide: int, shifted: float, alpha: float) -> float:
+        """The power for a term at this noncentrality."""
+        if self.by_flips(term, wide):
+            return flip_chance(shifted, self.cases, alpha)
+        return chance(shifted, wide, self.degrees(wide), alpha)
+
+    def shift(self, term: Term, wide: int, alpha: float, power: float) -> float | None:
+        """The noncentrality at which the power is reached; None if it is never."""
+        if self.by_flips(term, wide):
+            return flip_shift(self.cases, alpha, power)
+        return shift(wide, self.degrees(wide), alpha, power)
+
+
 def powers(design: DesignMatrix, terms: Sequence[Term], assumed: Assumed) -> tuple[EffectPower, ...]:
     """The power for each term of the model except the intercept."""
     made = fit(design, terms, worth(design.times, assumed))
-    left = error_df(made.rank, design.runs, len(design.rows), assumed)
-    return tuple(power_of(made, term, design.space, left, assumed) for term in terms if term != INTERCEPT)
+    error = error_model(design, made.rank, design.times, assumed)
+    return tuple(power_of(made, term, design.space, error, assumed) for term in terms if term != INTERCEPT)
 
 
 def worth(times: Sequence[int], assumed: Assumed) -> Matrix:
@@ -106,29 +150,69 @@ def worth(times: Sequence[int], assumed: Assumed) -> Matrix:
     return found
 
 
-def error_df(rank: int, runs: int, different: int, assumed: Assumed) -> int:
-    """Residual degrees of freedom, after the parameters and the case effects are estimated.
+def error_model(design: DesignMatrix, rank: int, times: Sequence[int], assumed: Assumed) -> ErrorModel:
+    """The error of a model of this rank in which run i is made times[i] times."""
+    residual = _residual(rank, sum(times), len(times), design.space, assumed)
+    few = residual is None and assumed.cases <= FEW_UNITS
+    return ErrorModel(assumed.cases, residual, _crossed(design) if few else frozenset())
+
+
+def full_error_model(space: Space, rank: int, runs: int, assumed: Assumed) -> ErrorModel:
+    """The error of a model of this rank in a full factorial, in which every factor is crossed with all."""
+    crossed = frozenset(d.name for d in space.dimensions if not numeric(d))
+    return ErrorModel(assumed.cases, _residual(rank, runs, runs, space, assumed), crossed)
+
+
+def _residual(rank: int, runs: int, different: int, space: Space, assumed: Assumed) -> int | None:
+    """Residual degrees of freedom, after the parameters and the case effects; None if cases are the sample.
 
     With case noise, repeats contribute none, because they carry no information about it.
     """
+    surface = any(d.ranged for d in space.dimensions)
+    if assumed.cases > (rank if surface else 1):
+        return None
     each = different if assumed.case_noise else runs * assumed.repeats
-    return each * assumed.cases - rank - (assumed.cases - 1)
+    return max(0, each * assumed.cases - rank - (assumed.cases - 1))
 
 
-def power_of(made: ModelInformation, term: Term, space: Space, left: int, assumed: Assumed) -> EffectPower:
-    """The power for one term, given `left` residual degrees of freedom."""
+def _crossed(design: DesignMatrix) -> frozenset[str]:
+    """The factors of two levels that meet the same combinations of the other factors at both."""
+    import numpy as np
+
+    codes = {
+        d.name: np.unique(design.columns[d.name], axis=0, return_inverse=True)[1].reshape(-1)
+        for d in design.space.dimensions
+    }
+    found = set()
+    for d in design.space.dimensions:
+        own = codes[d.name]
+        if numeric(d) or int(own.max()) != 1:
+            continue
+        others = [codes[other] for other in codes if other != d.name] or [np.zeros_like(own)]
+        rows = np.stack(others, axis=1)
+        one, two = ({tuple(row) for row in rows[own == level].tolist()} for level in (0, 1))
+        if one == two:
+            found.add(d.name)
+    return frozenset(found)
+
+
+def power_of(
+    made: ModelInformation, term: Term, space: Space, error: ErrorModel, assumed: Assumed
+) -> EffectPower:
+    """The power for one term, given the model of error."""
     wide = width(term, space)
+    left = error.degrees(wide)
     if not made.estimable(term):
         return EffectPower(term.label, wide, max(left, 0))
     variance = least_certain(made.of(term), term, space)
     known = left >= 1
-    reach = shift(wide, left, assumed.alpha, assumed.power) if known else None
+    reach = error.shift(term, wide, assumed.alpha, assumed.power) if known else None
     return EffectPower(
         effect=term.label,
         df=wide,
         error_df=max(left, 0),
         error=variance**0.5,
-        power=chance(assumed.effect**2 / variance, wide, left, assumed.alpha)
+        power=error.chance(term, wide, assumed.effect**2 / variance, assumed.alpha)
         if known and assumed.effect is not None
         else None,
         smallest=(reach * variance) ** 0.5 if reach is not None else None,
@@ -184,6 +268,38 @@ def shift(df: int, left: int, alpha: float, power: float) -> float:
 
 TINY = 1e-12
 """The smallest number of an assumption; squares of smaller ones, and levels beyond, are lost in rounding."""
+
+
+FLIPPED = 4000
+"""Number of simulated studies behind the power of flips of signs."""
+
+
+def flip_chance(shifted: float, cases: int, alpha: float) -> float:
+    """The power of the exact test by flips of signs, for normal values of the cases; simulated."""
+    import numpy as np
+
+    if alpha * 2**cases < 2:
+        return 0.0
+    values = np.random.default_rng(cases).standard_normal((FLIPPED, cases)) + (shifted / cases) ** 0.5
+    signs = 1 - 2 * ((np.arange(2 ** (cases - 1))[:, None] >> np.arange(cases)) & 1)
+    sums = np.abs(values @ signs.T)
+    extreme = (sums >= np.abs(values.sum(axis=1))[:, None] * (1 - 1e-12)).mean(axis=1)
+    return float((extreme <= alpha).mean())
+
+
+@cache
+def flip_shift(cases: int, alpha: float, power: float) -> float | None:
+    """The noncentrality at which flips of signs reach this power; None if so few cases never do."""
+    if alpha * 2**cases < 2:
+        return None
+    high = 1.0
+    while flip_chance(high, cases, alpha) < power:
+        high *= 2
+    low = high / 2 if high > 1 else 0.0
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (low, middle) if flip_chance(middle, cases, alpha) >= power else (middle, high)
+    return high
 
 
 def _above(name: str, value: object) -> Iterator[str]:

@@ -16,7 +16,7 @@ from peira.design.diagnose.aliasing import Clarity
 from peira.design.diagnose.balance import Balance, Coverage, PairBalance
 from peira.design.diagnose.design_matrix import columns, narrowed, two_way
 from peira.design.diagnose.diagnosis import MOST_UNASKED, Diagnosis, terms_of, usual
-from peira.design.diagnose.effect_power import Assumed, error_df, power_of, worth
+from peira.design.diagnose.effect_power import Assumed, full_error_model, power_of, worth
 from peira.design.diagnose.efficiency import ModelInformation, efficiency, spans
 from peira.design.diagnose.regular_fraction import Regular
 from peira.design.dimensions import label
@@ -48,7 +48,7 @@ def diagnose_full_factorial(
     terms = terms_of(text, varying)
     each = ModelInformation(size * _moments(varying, levels, terms), spans(varying, terms))
     whole = ModelInformation(float(worth([1], assumptions)[0]) * each.information, each.spans)
-    left = error_df(each.rank, size, size, assumptions)
+    error = full_error_model(varying, each.rank, size, assumptions)
     return Diagnosis(
         factors=varying.names,
         fixed=tuple(name for name in space.names if name not in varying.names),
@@ -72,7 +72,7 @@ def diagnose_full_factorial(
         efficiency=efficiency(each, size, varying),
         coverage=Coverage(None if any(d.ranged for d in varying.dimensions) else 1.0, None, None),
         powers=tuple(
-            power_of(whole, term, varying, left, assumptions) for term in terms if term != INTERCEPT
+            power_of(whole, term, varying, error, assumptions) for term in terms if term != INTERCEPT
         ),
         assumed=assumptions,
     )

@@ -181,7 +181,9 @@ def _power(d: Diagnosis) -> Iterator[str]:
     found = [one for one in d.powers if one.smallest is not None]
     if not found:
         if any(one.error is not None for one in d.powers):
-            yield "nothing is left to tell the noise by, so no effect can be tested: add cases or repeats"
+            few = f"{d.assumed.cases} cases are too few to test anything at alpha {d.assumed.alpha:g}"
+            none = "nothing is left to tell the noise by, so no effect can be tested: add cases or repeats"
+            yield f"{few}: add cases" if d.assumed.cases > 1 else none
         return
     a = d.assumed
     least, most = (f"{pick(one.smallest or 0.0 for one in found):.3g}" for pick in (min, max))

@@ -29,11 +29,16 @@ _STEP = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class LogisticFit:
-    """Log-odds coefficients, their covariance, and the standard deviation of the random intercepts."""
+    """Log-odds coefficients, their covariance, and the standard deviation of the random intercepts.
+
+    `robust` is the covariance that stays valid if groups also differ in their effects: from the groups' own
+    contributions to the score (sandwich), times G/(G-1).
+    """
 
     beta: Floats
     covariance: Floats
     deviation: float
+    robust: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +71,10 @@ class _Counts:
 
         `parameters` are the coefficients and the log standard deviation.
         """
+        return float(self.by_group(parameters).sum())
+
+    def by_group(self, parameters: Floats) -> Floats:
+        """The contribution of each group to the marginal log likelihood."""
         beta, deviation = parameters[:-1], math.exp(float(parameters[-1]))
         level, width = self.level(beta, deviation)
         nodes, weights = np.polynomial.hermite.hermgauss(NODES)
@@ -77,8 +86,8 @@ class _Counts:
             log_density = totals(self.groups, self.yes * eta - self.n * np.logaddexp(0, eta))
             found[k] = log_density - at**2 / (2 * deviation**2) + node**2 + math.log(weights[k])
         most = found.max(axis=0)
-        each = most + np.log(np.exp(found - most).sum(axis=0)) + np.log(width / deviation)
-        return float(each.sum()) - level.size * math.log(math.pi) / 2
+        each: Floats = most + np.log(np.exp(found - most).sum(axis=0)) + np.log(width / deviation)
+        return each - math.log(math.pi) / 2
 
 
 def logistic(values: Floats, matrix: Floats, groups: Codes) -> LogisticFit | None:
@@ -101,8 +110,22 @@ def logistic(values: Floats, matrix: Floats, groups: Codes) -> LogisticFit | Non
     if float(np.linalg.eigvalsh(curve)[0]) <= 0:
         return None
     covariance = np.asarray(np.linalg.inv(curve), dtype=np.float64)
-    k = matrix.shape[1]
-    return LogisticFit(at[:-1], covariance[:k, :k], math.exp(float(at[-1])) if free == at.size else 0.0)
+    k, size = matrix.shape[1], int(counts.groups.max()) + 1
+    scores = _scores(counts, at, free)
+    robust = covariance @ (scores.T @ scores) @ covariance * (size / (size - 1))
+    deviation = math.exp(float(at[-1])) if free == at.size else 0.0
+    return LogisticFit(at[:-1], covariance[:k, :k], deviation, robust[:k, :k])
+
+
+def _scores(counts: _Counts, at: Floats, free: int) -> Floats:
+    """The derivatives of each group's log likelihood, by central differences."""
+    steps = _STEP * np.maximum(1.0, np.abs(at))
+    found = []
+    for place in range(free):
+        change = np.zeros_like(at)
+        change[place] = steps[place]
+        found.append((counts.by_group(at + change) - counts.by_group(at - change)) / (2 * steps[place]))
+    return np.stack(found, axis=1)
 
 
 def _count_rows(values: Floats, matrix: Floats, groups: Codes) -> _Counts:

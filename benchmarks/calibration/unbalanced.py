@@ -1,0 +1,224 @@
+"""Calibration where analysis meets design: unbalanced designs, lost trials, and forecasts of power."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from itertools import product
+
+import numpy as np
+from cells import Bounds, Cell, Rng, covered, rejected
+
+from peira.analysis.compare.contrasts import compare_levels
+from peira.analysis.compare.hypotheses import decide
+from peira.analysis.effects.factor_effects import effects
+from peira.analysis.effects.mixed_models import mixed
+from peira.core.contracts import DesignMethod
+from peira.core.log.events import State
+from peira.core.space import Dimension, Point, Space
+from peira.design.auto.choice import Auto
+from peira.design.diagnose.design_matrix import design_matrix
+from peira.design.diagnose.effect_power import Assumed, powers
+from peira.design.factorial.fractional import FractionalFactorial
+from peira.design.factorial.full import FullFactorial
+from peira.design.model import parse
+from peira.design.optimal import DOptimal
+from peira.design.screening import PlackettBurman
+from peira.results.aims import Aims
+from peira.results.trials import Score, TrialResult
+from peira.spec.aims import Hypothesis
+
+Run = Mapping[str, object]
+Test = Callable[[Sequence[TrialResult]], float | None]
+
+
+def two_level(factors: int) -> Space:
+    return Space(tuple(Dimension("ABCDEFGH"[n], ("off", "on")) for n in range(factors)))
+
+
+def runs_of(design: DesignMethod, space: Space, leave: int = 0) -> tuple[Run, ...]:
+    """The runs of a design, without the first `leave` of them."""
+    return tuple(point.factors for point in design.points(space, 0))[leave:]
+
+
+@cache
+def designs() -> dict[str, tuple[Run, ...]]:
+    """Designs whose other factors are not balanced between the levels of A."""
+    five = two_level(5)
+    asked = {"aims": ["A"], "effect": 0.2, "noise": 0.4, "power": 0.9, "cases": 10, "trials": 300}
+    three = Space((*two_level(2).dimensions, Dimension("C", ("x", "y", "z"))))
+    crossed = runs_of(FullFactorial(), three)
+    kept = tuple(run for run in crossed if not (run["A"] == "on" and run["C"] == "z"))
+    return {
+        "7-run D-optimal, 5 factors": runs_of(DOptimal(runs=7, formula="main"), five),
+        "half fraction of 5, 3 runs left out": runs_of(FractionalFactorial(runs=16), five, 3),
+        "quarter fraction of 5, 1 run left out": runs_of(FractionalFactorial(runs=8), five, 1),
+        "12-run Plackett-Burman, 6 factors": runs_of(PlackettBurman(runs=12), two_level(6)),
+        "2 x 2 x 3 under a constraint": kept,
+        "the docs' auto": runs_of(Auto(**asked), five),
+    }
+
+
+def levels(quick: bool) -> Iterator[Cell]:
+    """A factor without effect, beside others that have one: how often it is called a difference."""
+    rounds = 60 if quick else 400
+    found = product(designs(), (10,) if quick else (10, 30), TESTS)
+    for seed, (where, cases, method) in enumerate(found):
+        draw = partial(null_factor, designs()[where], cases, TESTS[method])
+        yield Cell(method, f"{where}, {cases} cases", "rejection", *rejected(draw, rounds, seed), rounds)
+
+
+def null_factor(runs: Sequence[Run], cases: int, test: Test, rng: Rng) -> float | None:
+    """The p-value for A, which has no effect; the other factors have, and cases react differently."""
+    return test(study(runs, cases, {name: 1.0 for name in runs[0] if name != "A"}, rng, reaction=0.3))
+
+
+def study(
+    runs: Sequence[Run],
+    cases: int,
+    sizes: Mapping[str, float],
+    rng: Rng,
+    noise: float = 1.0,
+    reaction: float = 0.0,
+    repeats: int = 1,
+) -> list[TrialResult]:
+    """A study of these runs on every case; the second level of each factor adds its size."""
+    first = {name: next(iter(runs))[name] for name in runs[0]}
+    own = rng.normal(size=cases)
+    reacts = {name: rng.normal(0, reaction, cases) for name in first}
+    return [
+        trial(
+            case,
+            own[case]
+            + sum((sizes.get(n, 0.0) + reacts[n][case]) * (run[n] != first[n]) for n in run)
+            + noise * rng.normal(),
+            run,
+            repeat,
+        )
+        for case in range(cases)
+        for run in runs
+        for repeat in range(repeats)
+    ]
+
+
+def trial(case: int, value: float, run: Run, repeat: int = 0) -> TrialResult:
+    score = {"score": Score("score", State.succeeded, float(value))}
+    key = f"{case} {sorted(run.items(), key=str)} {repeat}"
+    return TrialResult(
+        id=key,
+        agent="a",
+        case_id=str(case),
+        state=State.succeeded,
+        condition=run,
+        scores=score,
+        repeat=repeat,
+    )
+
+
+def by_compare(trials: Sequence[TrialResult]) -> float | None:
+    return compare_levels(trials, "A").contrasts[0].p
+
+
+def by_hypothesis(trials: Sequence[TrialResult]) -> float | None:
+    return decide(trials, Aims(hypotheses=(Hypothesis("A helps", factor="A"),))).found[0].p
+
+
+def by_effects(trials: Sequence[TrialResult]) -> float | None:
+    return next((test.p for test in effects(trials).tests if test.term == "A"), None)
+
+
+TESTS: dict[str, Test] = {"compare": by_compare, "hypothesis": by_hypothesis, "effects": by_effects}
+
+
+def lost(quick: bool) -> Iterator[Cell]:
+    """Terms without effect where trials are lost at random, or levels have different numbers of cases."""
+    rounds = 60 if quick else 600
+    for seed, (method, where, draw) in enumerate(_incomplete()):
+        yield Cell(method, where, "rejection", *rejected(draw, rounds, seed), rounds)
+    for seed, (cases, share) in enumerate(((12, 0.3), (30, 0.3), (30, 0.5))):
+        where = f"3 levels x 2, {cases} cases, {share:.0%} lost"
+        chance = covered(partial(marginal, cases, share), 0.0, rounds, seed)
+        yield Cell("marginal mean", where, "coverage", chance, 0.95, rounds)
+
+
+def _incomplete() -> Iterator[tuple[str, str, Callable[[Rng], float | None]]]:
+    """Method, situation, and how to draw a p-value under the null hypothesis."""
+    for cases, share in ((12, 0.2), (12, 0.35), (12, 0.5), (30, 0.3)):
+        for term in ("m", "s", "m x s"):
+            where = f"{term} in 3 levels x 2, {cases} cases, {share:.0%} lost"
+            yield "effects", where, partial(with_losses, cases, share, term)
+    yield "effects", "3 levels, 4 of 30 cases complete", partial(few_complete, 3)
+    yield "effects", "2 levels, 4 of 30 cases complete", partial(few_complete, 2)
+    for sizes in ((5, 20), (4, 4, 30), (5, 10, 40), (3, 3, 3, 30)):
+        yield "effects", f"levels with {sizes} cases", partial(uneven, sizes)
+    for cases in (6, 12, 30):
+        yield "linear mixed model", f"{cases} cases that react differently", partial(reacting, cases)
+
+
+def with_losses(cases: int, share: float, term: str, rng: Rng) -> float | None:
+    return next((test.p for test in effects(_losing(cases, share, rng)).tests if test.term == term), None)
+
+
+def marginal(cases: int, share: float, rng: Rng) -> Bounds:
+    found = effects(_losing(cases, share, rng)).means
+    return (found[0].estimate.low, found[0].estimate.high) if found else (None, None)
+
+
+def _losing(cases: int, share: float, rng: Rng) -> list[TrialResult]:
+    own, reacts = rng.normal(size=cases), rng.normal(0, 0.5, (cases, 3))
+    return [
+        trial(c, own[c] + reacts[c, m] + rng.normal(), {"m": f"m{m}", "s": f"s{s}"})
+        for c, m, s in product(range(cases), range(3), range(2))
+        if rng.random() >= share
+    ]
+
+
+def few_complete(levels: int, rng: Rng) -> float | None:
+    own = rng.normal(size=30)
+    kept = [(c, m) for c in range(30) for m in (range(levels) if c < 4 else [c % levels])]
+    found = effects([trial(c, own[c] + rng.normal(), {"m": f"m{m}"}) for c, m in kept])
+    return found.tests[0].p
+
+
+def uneven(sizes: Sequence[int], rng: Rng) -> float | None:
+    levels = [f"m{m}" for m, size in enumerate(sizes) for _ in range(size)]
+    return effects([trial(c, rng.normal(), {"m": m}) for c, m in enumerate(levels)]).tests[0].p
+
+
+def reacting(cases: int, rng: Rng) -> float | None:
+    """A mixed model of single trials: each case has its own effect of A, whose mean is 0."""
+    runs = runs_of(FullFactorial(), two_level(2))
+    found = mixed(study(runs, cases, {"B": 1.0}, rng, reaction=0.7, repeats=2))
+    return next((one.p for one in found.effects if one.term == "A"), None)
+
+
+def forecasts(quick: bool) -> Iterator[Cell]:
+    """How often a difference is found, beside the chance that the design promises for it."""
+    rounds = 100 if quick else 600
+    for seed, (label, runs, formula, assumed) in enumerate(_forecasts()):
+        if quick and seed not in (0, 4, 5, 10):
+            continue
+        names = tuple(runs[0])
+        space = Space(tuple(Dimension(n, tuple(dict.fromkeys(run[n] for run in runs))) for n in names))
+        promised = powers(design_matrix(space, map(Point, runs)), parse(formula, space), assumed)[0].power
+        rng = np.random.default_rng(seed)
+        sizes = {"A": assumed.effect or 0.0}
+        shape = partial(study, runs, assumed.cases, sizes, rng, assumed.noise, repeats=assumed.repeats)
+        seen = [by_effects(shape()) for _ in range(rounds)]
+        chance = sum(p is not None and p <= 0.05 for p in seen) / rounds
+        where = f"{label} x {assumed.cases} cases x {assumed.repeats}, {assumed.effect:g}"
+        yield Cell("effects", where, "power", chance, promised or 0.0, rounds)
+
+
+def _forecasts() -> Iterator[tuple[str, tuple[Run, ...], str, Assumed]]:
+    """Design, its runs and formula, and what is assumed of the trials."""
+    fraction, full = (
+        runs_of(FractionalFactorial(runs=16), two_level(6)),
+        runs_of(FullFactorial(), two_level(3)),
+    )
+    for cases, repeats, effect in ((3, 1, 0.2), (3, 1, 0.6), (8, 1, 0.3), (20, 1, 0.1)):
+        yield "16 of 64 runs", fraction, "main", Assumed(effect, 0.4, cases=cases, repeats=repeats)
+    for cases, repeats, effect in ((2, 2, 0.5), (6, 2, 0.4), (8, 1, 0.5), (12, 2, 0.25), (30, 1, 0.2)):
+        yield "8 runs", full, "interactions", Assumed(effect, 0.4, cases=cases, repeats=repeats)
+    yield "7-run D-optimal", designs()["7-run D-optimal, 5 factors"], "main", Assumed(0.4, 0.4, cases=10)
+    yield "the docs' auto", designs()["the docs' auto"], "interactions", Assumed(0.2, 0.4, cases=10)
