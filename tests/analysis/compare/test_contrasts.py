@@ -47,8 +47,8 @@ def test_graded_scores_are_compared_by_a_paired_t(trial, results):
     assert found.better == pytest.approx(1 - reference.pvalue / 2)
 
 
-def test_few_cases_are_compared_by_every_flip_of_signs(trial, results):
-    one, two = [0.1, 0.5, 0.7, 0.9, 0.3, 0.2], [0.4, 0.6, 0.9, 0.95, 0.8, 0.1]
+def test_few_cases_of_an_unbounded_measure_are_compared_by_every_flip_of_signs(trial, results):
+    one, two = [1.1, 5.5, 0.7, 0.9, 6.3, 0.2], [1.4, 5.6, 0.9, 0.95, 6.8, 0.1]
     found = only(results(sides(trial, one, two)).compare("model"))
     exact = stats.permutation_test(
         (np.array(two), np.array(one)),
@@ -205,7 +205,9 @@ def test_how_many_more_cases_it_would_take(trial, results):
         ([0.3], [0.5], "cannot be told apart"),
         ([1] * 9, [1] * 9, "cannot be told apart"),
         ([0.5] * 9, [0.5] * 9, "cannot be told apart"),
-        ([0.4] * 30, [0.5] * 30, "Nothing can be said"),
+        ([0.4] * 30, [0.5] * 30, "cannot be told apart"),
+        ([0.2] * 30, [0.5] * 30, "b scores higher than a"),
+        ([7.0] * 30, [7.5] * 30, "b scores higher than a"),
         ([True] * 9, [False] * 9, "lower than a"),
         ([None] * 3, [None] * 3, "cannot be compared"),
         ([1, 0, 1], [None] * 3, "cannot be compared"),
@@ -215,7 +217,9 @@ def test_how_many_more_cases_it_would_take(trial, results):
         "one case",
         "all right",
         "all equal",
+        "a small difference without spread",
         "no spread",
+        "no spread, unbounded",
         "separated",
         "all failed",
         "one failed",

@@ -65,6 +65,10 @@ class Column:
     tracked: bool = False
 
 
+REMARKS = ("(few)", "(skewed)")
+"""How the name of an interval method ends that may be too narrow: then every row names its method."""
+
+
 def _scored(row: TableRow) -> bool:
     """Whether the row has a score."""
     return row.score is not None
@@ -115,7 +119,13 @@ COLUMNS = (
     _count("exhausted", "exhausted", place=7),
     _count("cancelled", "cancelled", place=8),
     _count("in_doubt", "in doubt", place=9),
-    Column("method"),
+    Column(
+        "method",
+        ColumnView("interval", lambda row: row.method or "-"),
+        ColumnView("interval", lambda row: row.method or "-"),
+        place=7,
+        needs=lambda row: row.method.endswith(REMARKS),
+    ),
 )
 """All columns; rows, JSON, exports and trackers derive from this list."""
 STATISTICS = tuple(column.name for column in COLUMNS)

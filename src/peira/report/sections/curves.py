@@ -13,6 +13,7 @@ from peira.report.labels import ConditionLabels
 from peira.report.value import Bin, Convergence, ConvergenceStep, HeatMap, PlotPoint
 from peira.results.trials import TrialResult
 from peira.stats.inputs import Floats
+from peira.stats.intervals.bounded import scale_of
 from peira.stats.intervals.means import estimate
 from peira.stats.sequential.confidence_sequence import ConfidenceSequence
 
@@ -91,8 +92,9 @@ def _sequential_steps(
 
 def _pointwise_steps(values: Sequence[float], level: float) -> Iterator[ConvergenceStep]:
     """The running mean with pointwise intervals."""
+    limits = scale_of(values)
     for mark in _marks(len(values)):
-        found = estimate(values[:mark], list(range(mark)), level)
+        found = estimate(values[:mark], list(range(mark)), level, limits)
         yield ConvergenceStep(mark, found.mean, found.low, found.high)
 
 
