@@ -25,6 +25,7 @@ from peira.report.sections.spending import spending
 from peira.report.sections.threats import ThreatEvidence, threats
 from peira.report.value import Convergence, PlotPoint, Report, ReportedCondition, Scored
 from peira.results.trials import TrialResult, end_counts, end_word
+from peira.stats.values import remark_of
 
 MOST_CONDITIONS = 60
 """The largest number of conditions that are listed."""
@@ -146,7 +147,7 @@ def _conditions(
     for row in table.body if table.by == labels.by else ():
         label = labels.named([cell(value) for value in row.labels])
         point = PlotPoint("", row.mean, row.low, row.high)
-        means.setdefault(label, []).append((row.score or "", spread(point)))
+        means.setdefault(label, []).append((row.score or "", f"{spread(point)}{remark_of(row.method)}"))
     some = list(counts.items())[:MOST_CONDITIONS]
     return tuple(
         ReportedCondition(label, n, failed, tuple(means.get(label, ()))) for label, (n, failed) in some

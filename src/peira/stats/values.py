@@ -13,6 +13,15 @@ Alternative = Literal["two-sided", "greater", "less"]
 ALTERNATIVES = ("two-sided", "greater", "less")
 
 
+REMARKS = ("few", "skewed")
+"""What the name of a method says in parentheses if its interval may be too narrow."""
+
+
+def remark_of(method: str) -> str:
+    """The remark of an interval method, with a space before it: " (few)", " (skewed)" or nothing."""
+    return next((f" ({remark})" for remark in REMARKS if method.endswith(f"({remark})")), "")
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A mean of `n` values with its confidence interval; bounds are None where they are unknown."""

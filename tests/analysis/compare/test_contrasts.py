@@ -325,3 +325,26 @@ def test_agents_that_take_different_factors_are_paired_by_case(trial, results):
     found = only(results(trials).compare("agent"))
     assert (found.first, found.second, found.n) == ("direct", "planner", 9)
     assert found.pairing == "case, averaged over the other factors"
+
+
+def test_what_lost_trials_could_overturn_is_said_first(trial, results):
+    """Failures that depend on the answer: b seems better only because its wrong answers are lost."""
+    rng = np.random.default_rng(1)
+    trials = []
+    for c in range(400):
+        right = {m: rng.random() < 0.6 for m in "ab"}
+        trials.append(trial(c, right["a"], model="a"))
+        trials.append(trial(c, right["b"] if right["b"] or rng.random() < 0.5 else None, model="b"))
+    found = results(trials).compare("model")
+    contrast = found.contrasts[0]
+    assert contrast.clear(0.05)
+    assert contrast.overturnable
+    assert found.sentence.startswith(
+        f"{contrast.bounds.lost} lost trials could overturn this: b scores higher"
+    )
+    assert json.loads(found.to_json())["contrasts"][0]["overturnable"] is True
+
+
+def test_without_lost_trials_nothing_is_overturned(trial, results):
+    found = only(results(sides(trial, [True] * 9, [False] * 9)).compare("model"))
+    assert not found.overturnable

@@ -148,6 +148,10 @@ class Difference:
         return numbers.more_cases(self.data, mean, self.deviation, alpha)
 
     def filled(self, ends: tuple[float, float], level: float) -> Estimate:
+        """The estimate with the lost values of each side imputed as the given ends."""
+        return self.imputed(ends).estimate(level)
+
+    def imputed(self, ends: tuple[float, float]) -> Difference:
         """The difference with the lost values of each side imputed as the given ends."""
         sides = (self.found.one, self.found.two)
         cells = [[side.cells[key] for key in self.found.keys] for side in sides]
@@ -155,7 +159,7 @@ class Difference:
             cells = [list(side.cells.values()) for side in sides]
         values = [np.array([c.filled(end) for c in group]) for group, end in zip(cells, ends, strict=True)]
         data = _data(cells, values, self.data.paired, self.data.limits)
-        return within(numbers.difference(data, level), self.reach)
+        return Difference(self.found, data, self.reach)
 
 
 @dataclass(frozen=True, eq=False)

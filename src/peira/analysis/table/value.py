@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from peira.analysis.value import ResultValue, TextGrid
 from peira.core.ids import Json
 from peira.core.text import grid as layout
+from peira.stats.values import remark_of
 
 
 @dataclass(frozen=True)
@@ -65,18 +66,14 @@ class Column:
     tracked: bool = False
 
 
-REMARKS = ("(few)", "(skewed)")
-"""How the name of an interval method ends that may be too narrow: then every row names its method."""
-
-
 def _scored(row: TableRow) -> bool:
     """Whether the row has a score."""
     return row.score is not None
 
 
 def _mean(row: TableRow) -> str:
-    """The mean with its interval, as text."""
-    return layout.interval(row.mean, row.low, row.high)
+    """The mean with its interval as text, marked if the interval may be too narrow."""
+    return f"{layout.interval(row.mean, row.low, row.high)}{remark_of(row.method)}"
 
 
 def _count(name: str, heading: str, place: int, always: bool = False) -> Column:
@@ -119,13 +116,7 @@ COLUMNS = (
     _count("exhausted", "exhausted", place=7),
     _count("cancelled", "cancelled", place=8),
     _count("in_doubt", "in doubt", place=9),
-    Column(
-        "method",
-        ColumnView("interval", lambda row: row.method or "-"),
-        ColumnView("interval", lambda row: row.method or "-"),
-        place=7,
-        needs=lambda row: row.method.endswith(REMARKS),
-    ),
+    Column("method"),
 )
 """All columns; rows, JSON, exports and trackers derive from this list."""
 STATISTICS = tuple(column.name for column in COLUMNS)

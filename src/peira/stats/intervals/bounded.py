@@ -33,7 +33,7 @@ SMALLEST_P = 1e-12
 _DISTINCT = 512  # more distinct values than this are put into the cells of a grid
 _FEW, _NEAR = 256, 6.0  # distinct values, and standard deviations from the mean, up to which it is exact
 _STEP = 0.05  # of the trapezoidal rule on the logarithmic scale
-_NODES = np.exp(np.arange(-28.0, 28.0, _STEP))
+_NODES = np.exp(np.arange(-24.0, 14.0, _STEP))
 
 
 def scale_of(values: Iterable[float]) -> tuple[float, float] | None:
@@ -161,8 +161,11 @@ class BoundedSample:
 def _below(values: Floats, weights: Floats, counts: Floats, null: float) -> float:
     """P(sum of gamma variables with these counts, times weight (value - null), is at most 0)."""
     scales = weights * (values - null)
-    moving = scales != 0
-    scales, counts = scales[moving], counts[moving]
+    largest = float(np.abs(scales).max())
+    moving = np.abs(scales) > 1e-12 * largest
+    if not moving.any():
+        return 1.0
+    scales, counts = scales[moving] / largest, counts[moving]
     if not (scales > 0).any():
         return 1.0
     if not (scales < 0).any():
