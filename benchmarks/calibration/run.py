@@ -19,6 +19,7 @@ import others
 import page
 import shares
 import stopping
+import verdicts
 from cells import Cell, table
 
 SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
@@ -36,6 +37,11 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
     "Racing": stopping.racing,
     "The rest": others.rest,
     "Designed studies": designed.rest,
+    "Bounded scores": verdicts.bounded,
+    "Gates": verdicts.gates,
+    "Planned looks at skewed differences": verdicts.looks,
+    "Small slices": verdicts.small_slices,
+    "Lost trials": verdicts.lost,
 }
 
 
@@ -47,17 +53,17 @@ def main() -> None:
     args = parser.parse_args()
     if args.quick and args.write:
         parser.error("--write: what is kept is the whole grid; leave out --quick")
-    verdicts: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for title, section in SECTIONS.items():
         if args.only in (None, title):
             began = time.process_time()
             cells = list(section(args.quick))
-            verdicts.update(cell.verdict for cell in cells)
+            counts.update(cell.verdict for cell in cells)
             took = f"{time.process_time() - began:.0f}"
             print(f"\n## {title} ({took} s)\n\n{table(cells)}", flush=True)
             if args.write:
                 page.write(args.write, {title: (took, table(cells))}, list(SECTIONS))
-    print("\n" + ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common()))
+    print("\n" + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
 
 
 if __name__ == "__main__":

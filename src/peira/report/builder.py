@@ -62,6 +62,7 @@ def build(
     bill = results.cost
     drifted = tuple(drift(results.trials))
     known, snapshot = results.background, _snapshot(results)
+    lost = failures(results, every, measured, labels, level)
     return Report(
         study=results.study,
         title=str(snapshot.get("title") or results.study),
@@ -70,18 +71,18 @@ def build(
         when=stamp(known.run.finished or known.run.planned)[:19].replace("T", " ") + " UTC" if known else "",
         level=level,
         question=question(results, snapshot, scores, by),
-        answer=answer(results, findings, scores),
+        answer=answer(results, findings, scores, lost.curves),
         declared=bool(findings),
         facts=tuple(_facts(bill, every, query)),
         findings=findings,
         scores=scores,
         spending=spending(results, every, bill),
-        lost=failures(results, every, measured, labels, level),
+        lost=lost,
         deviations=known.standing if known else (),
         drift=drifted,
         methods=methods(results, every, findings, scores, level),
         versions=versions(known),
-        threats=threats(ThreatEvidence(results, every, findings, scores, drifted)),
+        threats=threats(ThreatEvidence(results, every, findings, scores, drifted, lost.curves)),
         conditions=_conditions(every, table, labels),
         conditions_left=max(0, query.conditions - MOST_CONDITIONS),
         trials=trial_example(results, picked, labels),

@@ -56,6 +56,18 @@ def within(found: Estimate, reach: float | None) -> Estimate:
     return Estimate(mean, low, high, found.n, found.method)
 
 
+def clipped(found: Estimate, limits: tuple[float, float] | None) -> Estimate:
+    """Clip a mean and its interval to the limits of the score; None as `limits` does nothing."""
+    if limits is None:
+        return found
+    mean, low, high = (
+        None if end is None else min(max(end, limits[0]), limits[1])
+        for end in (found.mean, found.low, found.high)
+    )
+    assert mean is not None
+    return Estimate(mean, low, high, found.n, found.method)
+
+
 @dataclass(frozen=True)
 class Interval:
     """An estimate other than a mean (effect size, ratio, quantile) with its interval.

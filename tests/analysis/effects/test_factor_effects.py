@@ -266,4 +266,4 @@ def test_the_variance_of_conditions_is_shared_out_to_factors(trial, results):
     assert factors["model x prompt"] < 0.01
     assert found.repeat == pytest.approx(0.25, rel=0.1)
     assert sum(found.shares.values()) == pytest.approx(1)
-    assert found.sources.startswith("variance: model 49%, case 48%")
+    assert found.sources.startswith("variance, estimated: model 49%, case 48%")

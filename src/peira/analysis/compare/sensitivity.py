@@ -52,6 +52,11 @@ class Sensitivity(ResultValue):
     points: tuple[SensitivityPoint, ...]
 
     @property
+    def overturnable(self) -> bool:
+        """Whether the difference is clear, and lost trials could make it unclear."""
+        return self.clear and self.tipping is not None
+
+    @property
     def sentence(self) -> str:
         """How different the lost trials would have to be to overturn the difference."""
         what, lost = f"{self.first} - {self.second} in {self.score}", counted(self.lost, "lost trial")
