@@ -52,7 +52,7 @@ def mean_of(shares: tuple[float, ...]) -> float:
 
 def bounded(quick: bool) -> Iterator[Cell]:
     """Intervals of a mean, and comparisons of a skewed with a tight judge of the same mean."""
-    rounds = 150 if quick else 1000
+    rounds = 100 if quick else 600
     yield from bounded_means(rounds)
     for seed, name in enumerate(("mostly 5, rarely 1", "long tail", "nearly always 5")):
         for n in SIZES:
@@ -61,13 +61,18 @@ def bounded(quick: bool) -> Iterator[Cell]:
         yield compared_cell("mostly 5, rarely 1", n, False, rounds // 5, 8)
 
 
-def bounded_means(rounds: int, sizes: tuple[int, ...] = SIZES) -> Iterator[Cell]:
+def judged_cell(name: str, n: int, rounds: int, seed: int) -> Cell:
+    """The coverage of the mean of a judge's grades."""
+    draw = partial(graded, shares=JUDGES[name], n=n)
+    return _mean_cell(f"n {n}, {name}", draw, mean_of(JUDGES[name]), LIMITS, rounds, seed)
+
+
+def bounded_means(rounds: int) -> Iterator[Cell]:
     """Coverage of the mean of judges' grades, of scores with rare failures, and of uniform ones."""
-    for seed, (name, shares) in enumerate(JUDGES.items()):
-        for n in sizes:
-            draw = partial(graded, shares=shares, n=n)
-            yield _mean_cell(f"n {n}, {name}", draw, mean_of(shares), LIMITS, rounds, seed)
-    for n in sizes:
+    for seed, name in enumerate(JUDGES):
+        for n in SIZES:
+            yield judged_cell(name, n, rounds, seed)
+    for n in SIZES:
         yield _mean_cell(f"n {n}, 3% are 0, the rest near 0.9", partial(_rare, n), 0.873, (0, 1), rounds, 9)
         yield _mean_cell(f"n {n}, uniform", partial(_uniform, n), 0.5, (0, 1), rounds, 10)
 

@@ -79,10 +79,10 @@ def test_designed_studies():
 
 @pytest.mark.parametrize("judge", ["mostly 5, rarely 1", "nearly always 5"])
 def test_skewed_judges_are_covered_and_compared_without_false_alarms(judge):
-    means = [cell for cell in verdicts.bounded_means(100, sizes=(12, 30)) if judge in cell.situation]
+    means = [verdicts.judged_cell(judge, n, 100, 1) for n in (12, 30)]
     assert not broken(means)
-    assert any(float(cell.note.removeprefix("t: ")) < 0.9 for cell in means)
-    assert not broken([verdicts.compared_cell(judge, n, True, 150, 3) for n in (12, 30)])
+    assert any(float(cell.note.removeprefix("t: ")) < 0.92 for cell in means)
+    assert not broken([verdicts.compared_cell(judge, 12, True, 100, 3)])
 
 
 def test_skewed_judges_do_not_pass_gates_at_their_mean():

@@ -11,6 +11,7 @@ from statsmodels.stats.power import TTestIndPower, TTestPower
 from peira.stats.power import (
     cases_needed,
     design_effect,
+    deviation_interval,
     error_bars_cases,
     mcnemar_cases,
     mcnemar_power,
@@ -64,6 +65,11 @@ def test_sample_sizes_as_r_has_them():
 )
 def test_power_is_a_number_between_alpha_and_1(design, n, difference, alpha):
     assert alpha - 1e-9 <= power(design(1.0), n, difference, alpha) <= 1
+
+
+def test_the_interval_of_a_deviation():
+    # R: 2 * sqrt(9 / qchisq(c(.975, .025), 9))
+    assert deviation_interval(2.0, 9) == pytest.approx((1.375670413, 3.651220365), rel=1e-8)
 
 
 def test_cohens_table():

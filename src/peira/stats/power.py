@@ -75,6 +75,14 @@ def repeated(
     return DifferenceVariance(math.sqrt(between + (within + second) / repeats), 1, inflation)
 
 
+def deviation_interval(deviation: float, df: float, level: float = 0.95) -> tuple[float, float]:
+    """The confidence interval of a standard deviation with these degrees of freedom, for normal values."""
+    from scipy.special import chdtri
+
+    tail = (1 - level) / 2
+    return deviation * math.sqrt(df / chdtri(df, tail)), deviation * math.sqrt(df / chdtri(df, 1 - tail))
+
+
 def design_effect(size: float, correlation: float) -> float:
     """The factor by which clusters of `size` with this correlation inflate the variance of a mean."""
     if size < 1 or not -1 <= correlation <= 1 or 1 + (size - 1) * correlation <= 0:

@@ -108,8 +108,9 @@ def test_values_outside_the_limits_are_refused():
 
 def test_t_is_used_where_it_is_as_good():
     rng = np.random.default_rng(5)
-    even, tight = rng.random(400), rng.beta(30, 3, 12)
-    assert estimate(even, range(400), limits=(0, 1)).method == "t"
-    assert estimate(tight, range(12), limits=(0, 1)).method == "bounded"
+    even, few, near = rng.random(60), rng.beta(30, 3, 12), rng.uniform(0.88, 0.92, 60)
+    assert estimate(even, range(60), limits=(0, 1)).method == "t"
+    assert estimate(few, range(12), limits=(0, 1)).method == "bounded"
+    assert estimate(near, range(60), limits=(0, 1)).method == "bounded"
     assert estimate([0.9] * 12, range(12), limits=(0, 1)).method == "bounded"
     assert estimate([0.9] * 12, range(12)).method == "unknown"

@@ -22,7 +22,7 @@ from peira.core.text.words import counted
 from peira.stats.inputs import Floats
 from peira.stats.values import Estimate, within
 
-STEPS = 11
+STEPS = 6
 """The number of points of the curve."""
 
 

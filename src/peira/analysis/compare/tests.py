@@ -1,9 +1,9 @@
 """The tests that a comparison can use, by the names in analysis plans and commands.
 
 Without a name the data choose: McNemar's test for paired 0/1 values of unrelated cases; for scores within
-limits the test without assumptions about their shape, unless Student's t is as good; for other measures the
-exact sign-flip permutation test for few units of evidence, and Student's t on the units otherwise. Unpaired
-sides get the test of two proportions, the hybrid of bounds, or Welch's.
+limits the test without assumptions about their shape where Student's t cannot be trusted; for other measures
+the exact sign-flip permutation test for few units of evidence, and Student's t on the units otherwise.
+Unpaired sides get the test of two proportions, the hybrid of bounds, or Welch's.
 """
 
 from __future__ import annotations

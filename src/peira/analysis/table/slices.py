@@ -119,7 +119,8 @@ def _pooled(samples: Sequence[_Sample], level: float, limits: Limits | None) -> 
         own = [estimate(one.values, one.labels, level, limits) for one in samples]
         alone = tuple(Pooled(one.mean, one.low, one.high, 1.0) for one in own)
         return Pooling(alone, float(np.mean(means)), None)
-    found = pool(means, errors, level, len(samples) - 1)
+    # A slice's variance rests on its own units and on the other slices.
+    found = pool(means, errors, level, [one.units + len(samples) - 2 for one in samples])
     return (
         found if limits is None else replace(found, slices=tuple(_clipped(s, limits) for s in found.slices))
     )

@@ -22,7 +22,7 @@ from peira.stats.inputs import Codes, Floats, coded, flat, is_binary, is_roundin
 from peira.stats.intervals.bounded import bounded_mean
 from peira.stats.intervals.proportions import Clusters, exact, wilson
 from peira.stats.student import Spread, around
-from peira.stats.values import Estimate
+from peira.stats.values import Estimate, remark_of
 
 # Cluster-robust standard errors
 
@@ -143,8 +143,8 @@ def clustered(values: ArrayLike, clusters: Iterable[Hashable], level: float = 0.
 
 Limits = tuple[float, float]
 """The least and the greatest possible value of a score."""
-SAME_WIDTH = 1.05
-"""Student's t is used for bounded scores if the interval without assumptions is at most this much wider."""
+MUCH_WIDER = 2.0
+"""Student's t is not used for bounded scores if the interval without assumptions is wider by this factor."""
 
 
 def estimate(
@@ -173,27 +173,29 @@ def estimate(
 def fitted(data: Floats, codes: Codes, groups: int, level: float, limits: Limits | None) -> Estimate:
     """The interval of a mean that is not a proportion: Student's t, or without assumptions within limits.
 
-    Arguments are those of `graded`. With `limits`, t is used only where it suffices (`t_suffices`).
+    Arguments are those of `graded`. With `limits`, t is used only where it suffices (`t_suffices`). Unknown with
+    a single cluster.
     """
-    if limits is None or t_suffices(data, codes, groups, limits):
+    if limits is None or groups < 2 or t_suffices(data, codes, groups, limits):
         return graded(data, codes, groups, level)
     return bounded_mean(data, codes.tolist() if groups < data.size else None, limits, level)
 
 
 def t_suffices(data: Floats, codes: Codes, groups: int, limits: Limits) -> bool:
-    """Whether t is as good as the interval that makes no assumption about the shape within the limits.
+    """Whether Student's t can be trusted with values within these limits.
 
-    It is if the latter is not much wider: so many values, or such wide ones, that rare values which were not
-    seen could hardly move the mean. Judged at the level 0.95 whatever the level asked for, so that intervals
-    are nested.
+    It cannot if the values are few or skewed (its own remark), or if the interval that makes no assumption
+    about their shape is much wider: then values that were not seen, as far from the others as the limits
+    permit, could move the mean by more than t allows for. Judged at the level 0.95 whatever the level asked
+    for, so that intervals are nested.
     """
     student = graded(data, codes, groups, 0.95)
-    if student.low is None or student.high is None:
+    if student.low is None or student.high is None or remark_of(student.method):
         return False
     free = bounded_mean(data, codes.tolist() if groups < data.size else None, limits, 0.95)
     if free.low is None or free.high is None:
         return False
-    return 1 <= (free.high - free.low) / (student.high - student.low) <= SAME_WIDTH
+    return free.high - free.low <= MUCH_WIDER * (student.high - student.low)
 
 
 def graded(data: Floats, codes: Codes, groups: int, level: float) -> Estimate:

@@ -181,12 +181,15 @@ def steady_errors(variances: Sequence[float], units: Sequence[int]) -> list[floa
 
 
 def pool(
-    means: Sequence[float], errors: Sequence[float], level: float = 0.95, df: float | None = None
+    means: Sequence[float],
+    errors: Sequence[float],
+    level: float = 0.95,
+    df: Sequence[float] | None = None,
 ) -> Pooling:
     """Partial pooling of slice means with standard errors.
 
-    Flat priors on overall mean and deviation. `df` are the degrees of freedom of the intervals: the number of
-    slices minus 1 if the errors are estimates; None takes them for known.
+    Flat priors on overall mean and deviation. `df` are the degrees of freedom of each slice's interval if the
+    errors are estimates; None takes these for known.
 
     A standard error of 0 (a slice without variation) is treated as unknown and replaced by the largest of the
     others. With fewer than three slices, or no known standard error, the between-slice deviation cannot be
@@ -195,14 +198,16 @@ def pool(
     values, errs = flat(means), flat(errors)
     if values.size != errs.size or bool((errs < 0).any()):
         raise ValueError("need one standard error of at least 0 for each mean")
-    z = normal.quantile(upper(level)) if df is None else student.quantile(df, upper(level))
+    z = np.full(values.size, normal.quantile(upper(level)))
+    if df is not None:
+        z = np.array([student.quantile(one, upper(level)) for one in df])
     known = errs > 0
     if values.size < 3 or not known.any():
         return _unpooled(values, errs, z)
     return _integrated(values, np.where(known, errs, errs.max()) ** 2, z)
 
 
-def _integrated(values: Floats, variances: Floats, z: float) -> Pooling:
+def _integrated(values: Floats, variances: Floats, z: Floats) -> Pooling:
     """Posterior means over a grid of deviations (rows), for each slice (columns)."""
     angles = (np.arange(_NODES) + 0.5) / _NODES * math.pi / 2
     deviations = math.sqrt(float(variances.mean() + values.var())) * np.tan(angles)
@@ -230,10 +235,10 @@ def _median(points: Floats, shares: Floats) -> float:
     return float(np.interp(0.5, np.cumsum(shares) - shares / 2, points))
 
 
-def _unpooled(values: Floats, errs: Floats, z: float) -> Pooling:
+def _unpooled(values: Floats, errs: Floats, z: Floats) -> Pooling:
     """Every slice with its own mean and interval: no pooling."""
     slices = (
-        Pooled(float(m), float(m - z * e) if e else None, float(m + z * e) if e else None, 1.0)
-        for m, e in zip(values, errs, strict=True)
+        Pooled(float(m), float(m - q * e) if e else None, float(m + q * e) if e else None, 1.0)
+        for m, e, q in zip(values, errs, z, strict=True)
     )
     return Pooling(tuple(slices), float(values.mean()), None)
