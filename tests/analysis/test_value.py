@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 import peira.analysis
-from peira.analysis.effects.split_plots import Strata, StratumError, StratumRow
-from peira.analysis.gates import Bound, judge
-from peira.analysis.power import PowerQuestion, plan_from
 from peira.analysis.compare.difference import Differences
 from peira.analysis.compare.sensitivity import sensitivity
 from peira.analysis.compare.sides import choose_pairs, levels_of
+from peira.analysis.effects.split_plots import Strata, StratumError, StratumRow
+from peira.analysis.gates import Bound, judge
+from peira.analysis.power import PowerQuestion, plan_from
 from peira.analysis.ranking.tournament import Standings, StandingsRow
 from peira.analysis.results import Results
 from peira.analysis.table.measures import measure

@@ -113,3 +113,29 @@ def test_random_failures_leave_the_order(answers):
     assert board.sentence.startswith(
         f"{sum(e.lost for e in board.entries):,} lost trials could overturn this"
     )
+
+
+def test_grades_from_1_to_5_are_reported_with_their_lost_trials():
+    rng = np.random.default_rng(4)
+    trials = [
+        TrialResult(
+            id=f"{case} {model}",
+            agent="answer",
+            case_id=str(case),
+            condition={"model": model},
+            state=State.failed if case < 3 and model == "a" else State.succeeded,
+            scores={
+                "grade": Score("grade", State.succeeded, float(rng.integers(1, 6) if model == "a" else 5))
+            },
+        )
+        for case in range(20)
+        for model in "ab"
+    ]
+    found = build(
+        Results(lambda: iter(trials), run_id="f" * 64, study="s", status="completed", counts={}), trials=0
+    )
+    assert found.convergence.always
+    assert -4 <= found.convergence.steps[-1].low
+    assert (
+        "no longer clear" in found.lost.curves[0].sentence or "stays clear" in found.lost.curves[0].sentence
+    )

@@ -64,9 +64,9 @@ class Sensitivity(ResultValue):
             return f"{what} is not clear, with or without the {lost}."
         if self.tipping is None:
             return f"{what} stays clear whatever the {lost} would have scored."
-        how = "worse" if self.points[0].difference.mean > 0 else "better"
+        one, two = ("lower", "higher") if self.points[0].difference.mean > 0 else ("higher", "lower")
         return (
-            f"{what} is no longer clear if the {lost} were {how} for {self.first}, and the opposite for "
+            f"{what} is no longer clear if the {lost} scored {one} with {self.first}, and {two} with "
             f"{self.second}, by {self.tipping:.2g} than trials alike that ended."
         )
 

@@ -29,7 +29,7 @@ from peira.core.text.words import counted
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats.inputs import Codes, Floats, coded
-from peira.stats.intervals.means import Limits, bounds, estimate
+from peira.stats.intervals.means import Limits, bounds, estimate, graded
 from peira.stats.tests.multiplicity import holm, letters, rank_intervals
 from peira.stats.values import Estimate, remark_of
 
@@ -199,8 +199,9 @@ def _means(seen: Sequence[Seen], axis: str) -> list[float | None]:
 
 def _interval(seen: Seen, axis: str, level: float) -> Estimate:
     """The mean of an axis with its interval, by units of evidence; the axis is known for every trial."""
-    known = [(_read(one, axis), one.trial.unit) for one in seen if one.value is not None]
-    return estimate([value or 0.0 for value, _ in known], [unit for _, unit in known], level)
+    known = [one for one in seen if one.value is not None]
+    data = np.array([_read(one, axis) or 0.0 for one in known], dtype=np.float64)
+    return graded(data, *coded([one.trial.unit for one in known], data.size), level)
 
 
 def _read(one: Observation, axis: str) -> float | None:

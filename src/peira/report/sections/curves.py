@@ -28,7 +28,7 @@ def convergence(
 ) -> Convergence | None:
     """The running mean by case, or the running difference between two levels of a factor.
 
-    None with fewer than three cases. The intervals are a confidence sequence for scores between 0 and 1, else
+    None with fewer than three cases. The intervals are a confidence sequence for scores within limits, else
     pointwise.
     """
     places = _places(results)
@@ -36,7 +36,9 @@ def convergence(
     if len(values) < FEWEST:
         return None
     label = f"{levels[1]} - {levels[0]}" if factor else measured.name
-    bounds = ((-1.0, 1.0) if factor else (0.0, 1.0)) if measured.ends else None
+    bounds = measured.ends
+    if bounds is not None and factor:
+        bounds = (bounds[0] - bounds[1], bounds[1] - bounds[0])
     steps = _sequential_steps(values, bounds, level) if bounds else _pointwise_steps(values, level)
     return Convergence(label, tuple(steps), bounds is not None, bool(places))
 

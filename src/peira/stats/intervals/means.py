@@ -173,8 +173,8 @@ def estimate(
 def fitted(data: Floats, codes: Codes, groups: int, level: float, limits: Limits | None) -> Estimate:
     """The interval of a mean that is not a proportion: Student's t, or without assumptions within limits.
 
-    Arguments are those of `graded`. With `limits`, t is used only where it suffices (`t_suffices`). Unknown with
-    a single cluster.
+    Arguments are those of `graded`. With `limits`, t is used only where it suffices (`t_suffices`). Unknown
+    with a single cluster.
     """
     if limits is None or groups < 2 or t_suffices(data, codes, groups, limits):
         return graded(data, codes, groups, level)
