@@ -20,6 +20,7 @@ import page
 import shares
 import stopping
 import unbalanced
+import verdicts
 from cells import Cell, table
 
 SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
@@ -40,6 +41,11 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
     "Levels in the model of the design": unbalanced.levels,
     "Lost trials, and different cases for each level": unbalanced.lost,
     "Forecasts of power": unbalanced.forecasts,
+    "Bounded scores": verdicts.bounded,
+    "Gates": verdicts.gates,
+    "Planned looks at skewed differences": verdicts.looks,
+    "Small slices": verdicts.small_slices,
+    "Lost trials": verdicts.lost,
 }
 
 
@@ -51,17 +57,17 @@ def main() -> None:
     args = parser.parse_args()
     if args.quick and args.write:
         parser.error("--write: what is kept is the whole grid; leave out --quick")
-    verdicts: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for title, section in SECTIONS.items():
         if args.only in (None, title):
             began = time.process_time()
             cells = list(section(args.quick))
-            verdicts.update(cell.verdict for cell in cells)
+            counts.update(cell.verdict for cell in cells)
             took = f"{time.process_time() - began:.0f}"
             print(f"\n## {title} ({took} s)\n\n{table(cells)}", flush=True)
             if args.write:
                 page.write(args.write, {title: (took, table(cells))}, list(SECTIONS))
-    print("\n" + ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common()))
+    print("\n" + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
 
 
 if __name__ == "__main__":

@@ -83,12 +83,30 @@ def right(trial, n, of, lost=0):
 
 
 def test_a_gate_asks_for_the_bound_not_the_mean(trial):
-    good = judge(right(trial, 95, 100), [Bound("match", 0.9, "min"), Bound("match", 0.99, "max")])
+    good = judge(right(trial, 95, 100), [Bound("match", 0.89, "min"), Bound("match", 0.99, "max")])
     assert [check.met for check in good.checks] == [True, True]
-    # 95 of 100 lie above 0.897 with 95% confidence: 19 of 20 lie above 0.784.
+    # 95 of 100 lie above 0.8977 with 95% confidence: 19 of 20 lie above 0.784.
+    # R: binom.test(95, 100, alternative = "greater")$conf.int
+    close = judge(right(trial, 95, 100), [Bound("match", 0.9, "min")])
+    assert "above 0.8977 with 95% confidence" in str(close)
+    assert not close.met
     small = judge(right(trial, 19, 20), [Bound("match", 0.9, "min")])
     assert not small.met
     assert "the mean is 0.95, above 0.7" in str(small)
+
+
+def test_twelve_of_twelve_do_not_show_four_fifths(trial):
+    # R: binom.test(12, 12, alternative = "greater")$conf.int
+    found = judge(right(trial, 12, 12), [Bound("match", 0.8, "min")])
+    assert not found.met
+    assert "above 0.7791 with 95% confidence" in str(found)
+    repeats = [trial(c, 1, repeat=r) for c in range(12) for r in range(5)]
+    assert "above 0.7791" in str(judge(repeats, [Bound("match", 0.8, "min")]))
+
+
+def test_time_and_cost_have_no_exact_bound_and_the_gate_says_so(trial):
+    seconds = [trial(c, 1, took=1.0 + 30 * (c == 0) + c / 100) for c in range(40)]
+    assert "skewed: Student's t may promise too much" in str(judge(seconds, [Bound("took", 9, "max")]))
 
 
 def test_lost_trials_are_the_worst(trial):

@@ -14,11 +14,15 @@ from typing import Any
 import pytest
 
 import peira.analysis
+from peira.analysis.compare.difference import Differences
+from peira.analysis.compare.sensitivity import sensitivity
+from peira.analysis.compare.sides import choose_pairs, levels_of
 from peira.analysis.effects.split_plots import Strata, StratumError, StratumRow
 from peira.analysis.gates import Bound, judge
 from peira.analysis.power import PowerQuestion, plan_from
 from peira.analysis.ranking.tournament import Standings, StandingsRow
 from peira.analysis.results import Results
+from peira.analysis.table.measures import measure
 from peira.analysis.table.value import COLUMNS, STATISTICS, TRACKED, Table, TableRow
 from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
@@ -70,6 +74,15 @@ STANDINGS = Standings(
     ("4 games <each>",),
 )
 
+
+def _curve(results: Results) -> ResultValue:
+    measured = measure(results.trials)
+    (pair,) = choose_pairs(levels_of(measured, "model"))
+    found = sensitivity(Differences(measured).between(*pair, "model"), "match")
+    assert found is not None
+    return found
+
+
 EXAMPLES: dict[str, Callable[[Results], ResultValue]] = {
     "Agreement": lambda results: results.agreement("human"),
     "Anova": lambda results: results.anova(),
@@ -86,6 +99,7 @@ EXAMPLES: dict[str, Callable[[Results], ResultValue]] = {
     "Quantiles": lambda results: results.quantiles("took", "model"),
     "Ratios": lambda results: results.ratio("cost", "match", "model"),
     "Reliability": lambda results: results.reliability("model"),
+    "Sensitivity": lambda results: _curve(results),
     "Slices": lambda results: results.slices(),
     "Standings": lambda results: STANDINGS,
     "Strata": lambda results: Strata("match", (StratumRow("plots", ODD, 1, 2.0, 3.0, 4.0, 0.5),), (WITHIN,)),

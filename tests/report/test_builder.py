@@ -119,7 +119,7 @@ DEGENERATE: dict[str, tuple[Callable[[Make], list[Any]], str]] = {
     ),
     "no spread": (
         lambda t: [t(n, {"match": 0.5 * (m == "a")}, model=m) for n in range(12) for m in "ab"],
-        "match cannot be judged, as too little varies, for b rather than a (model): -0.50 [unknown].",
+        "match changes by -0.50 [-0.63, -0.10] with b rather than a (model).",
     ),
     "three levels": (
         lambda t: [t(n, {"match": (n + ord(m)) % 3 == 0}, model=m) for n in range(30) for m in "abc"],

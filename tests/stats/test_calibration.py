@@ -17,6 +17,7 @@ import others
 import page
 import shares
 import unbalanced
+import verdicts
 from cells import Cell, enumerated, narrowest, rejected
 
 
@@ -76,6 +77,35 @@ def test_everything_else():
 
 def test_designed_studies():
     assert not broken(list(designed.rest(quick=True)))
+
+
+@pytest.mark.parametrize("judge", ["mostly 5, rarely 1", "nearly always 5"])
+def test_skewed_judges_are_covered_and_compared_without_false_alarms(judge):
+    means = [verdicts.judged_cell(judge, n, 100, 1) for n in (12, 30)]
+    assert not broken(means)
+    assert any(float(cell.note.removeprefix("t: ")) < 0.92 for cell in means)
+    assert not broken([verdicts.compared_cell(judge, 12, True, 100, 3)])
+
+
+def test_skewed_judges_do_not_pass_gates_at_their_mean():
+    cells = [verdicts.gate_cell(name, shares, 12, 100, 2) for name, shares in verdicts.JUDGES.items()]
+    assert not broken(cells)
+    assert any(float(cell.note.removeprefix("t: ")) > 0.1 for cell in cells)
+
+
+def test_planned_looks_at_skewed_differences():
+    draw = verdicts.DIFFERENCES["-0.95 in 5%, else +0.05"]
+    assert verdicts.crossed(draw, 50, "pocock", 40, 1) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 40)
+
+
+def test_small_slices():
+    assert not broken(list(verdicts.small_slices(quick=True)))
+
+
+def test_lost_trials_that_depend_on_the_answer():
+    cells = list(verdicts.lost(quick=True))
+    assert not broken(cells)
+    assert any(float(cell.note.rpartition(" ")[2]) > 0.2 for cell in cells if cell.note)
 
 
 def test_the_page_keeps_what_is_not_run_again(tmp_path):

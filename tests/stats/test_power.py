@@ -11,6 +11,7 @@ from statsmodels.stats.power import TTestIndPower, TTestPower
 from peira.stats.power import (
     cases_needed,
     design_effect,
+    deviation_interval,
     error_bars_cases,
     mcnemar_cases,
     mcnemar_power,
@@ -31,6 +32,44 @@ from peira.stats.tests.mcnemar import mcnemar
 def test_power_agrees_with_statsmodels(effect, n):
     assert power(paired(1.0), n, effect) == pytest.approx(TTestPower().power(effect, n, 0.05), abs=1e-9)
     assert power(unpaired(1.0), n, effect) == pytest.approx(TTestIndPower().power(effect, n, 0.05), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("design", "n", "difference", "alpha", "known"),
+    [
+        (paired, 8, 2.5, 0.01, 0.9958189744),
+        (paired, 9, 2.5, 0.01, 0.99925677),
+        (unpaired, 5, 4, 0.001, 0.81745038),
+        (paired, 4, 8, 0.01, 0.99988743),
+        (paired, 100, 3, 0.05, 1.0),
+    ],
+)
+def test_power_as_r_has_it(design, n, difference, alpha, known):
+    # R: power.t.test(n = 8, delta = 2.5, sd = 1, sig.level = .01, type = "paired", strict = TRUE)$power
+    # (type = "two.sample" for the unpaired one)
+    assert power(design(1.0), n, difference, alpha) == pytest.approx(known, abs=1e-8)
+
+
+def test_sample_sizes_as_r_has_them():
+    # R: power.t.test(delta = 2.5, sd = 1, sig.level = .01, power = .8, type = "paired", strict = TRUE)$n
+    assert cases_needed(paired(1.0), 2.5, 0.01) == 6
+    # R: power.t.test(delta = 6, sd = 1, sig.level = .01, power = .9, type = "paired", strict = TRUE)$n: 3.439
+    assert cases_needed(paired(1.0), 6, 0.01, 0.9) == 4
+
+
+@given(
+    st.sampled_from([paired, unpaired]),
+    st.integers(2, 2000),
+    st.floats(0.001, 100),
+    st.floats(0.0001, 0.4),
+)
+def test_power_is_a_number_between_alpha_and_1(design, n, difference, alpha):
+    assert alpha - 1e-9 <= power(design(1.0), n, difference, alpha) <= 1
+
+
+def test_the_interval_of_a_deviation():
+    # R: 2 * sqrt(9 / qchisq(c(.975, .025), 9))
+    assert deviation_interval(2.0, 9) == pytest.approx((1.375670413, 3.651220365), rel=1e-8)
 
 
 def test_cohens_table():

@@ -1,7 +1,8 @@
 """Gates for continuous integration: passed only if the results show it with confidence.
 
-Each requirement is tested one-sided at 1 - level. Trials that failed or did not finish count as the worst
-possible score if scores lie between 0 and 1; with any other score a gate fails while trials are missing.
+Each requirement is tested one-sided at 1 - level, with a bound that is exact for scores from 0 to 1 and for
+grades from 1 to 5, whatever their distribution. Trials that failed or did not finish count as the worst
+possible score; with a measure that has no worst value a gate fails while trials are missing.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from typing import Any, Literal
 from xml.etree import ElementTree
 
 from peira.analysis.compare.contrasts import ComparisonOptions, compare_runs
+from peira.analysis.compare.sides import match, side
 from peira.analysis.table.measures import TAKEN, Measured, measure
 from peira.analysis.value import ResultValue
 from peira.core.ids import short
 from peira.results.trials import TrialResult
-from peira.stats.intervals.means import bounds, estimate
+from peira.stats.intervals.bounded import BoundedSample
+from peira.stats.intervals.means import estimate
 
 
 @dataclass(frozen=True)
@@ -109,35 +112,55 @@ def _bound(measured: Measured, demand: Bound, level: float) -> GateCheck:
     """Check the confidence bound of a mean against a limit."""
     sign = ">=" if demand.kind == "min" else "<="
     title = f"{demand.score} {sign} {demand.limit:g}"
-    mean, end, lost = _end(measured, demand, 2 * level - 1)
-    if mean is None:
+    end = _end(measured, demand, level)
+    if end.mean is None:
         return GateCheck(title, False, "no trial has a score")
-    if end is None:
-        why = f"{lost} trials have no score" if lost else "the interval is unknown"
-        return GateCheck(title, False, f"the mean is {mean:.4g}, and {why}")
-    met = end >= demand.limit if demand.kind == "min" else end <= demand.limit
-    counted = f", counting {lost} lost {'trial' if lost == 1 else 'trials'} as worst" if lost else ""
-    side = "above" if demand.kind == "min" else "below"
-    return GateCheck(
-        title, met, f"the mean is {mean:.4g}, {side} {end:.4g} with {level:.0%} confidence{counted}"
+    if end.bound is None:
+        why = f"{end.lost} trials have no score" if end.lost else "the interval is unknown"
+        return GateCheck(title, False, f"the mean is {end.mean:.4g}, and {why}")
+    met = end.bound >= demand.limit if demand.kind == "min" else end.bound <= demand.limit
+    counted = (
+        f", counting {end.lost} lost {'trial' if end.lost == 1 else 'trials'} as worst" if end.lost else ""
     )
+    side = "above" if demand.kind == "min" else "below"
+    reason = f"the mean is {end.mean:.4g}, {side} {end.bound:.4g} with {level:.0%} confidence"
+    return GateCheck(title, met, f"{reason}{counted}{end.doubt}")
 
 
-def _end(measured: Measured, demand: Bound, level: float) -> tuple[float | None, float | None, int]:
-    """The mean, the relevant confidence bound (None if unknown), and the number of lost trials."""
+@dataclass(frozen=True)
+class _End:
+    """The mean, its one-sided confidence bound (None if unknown), lost trials, and doubts about the bound."""
+
+    mean: float | None
+    bound: float | None
+    lost: int
+    doubt: str = ""
+
+
+def _end(measured: Measured, demand: Bound, level: float) -> _End:
+    """The confidence bound of a mean on the side of the demand.
+
+    For scores within limits it is exact at any number of cases and any shape of the scores (`BoundedSample`;
+    for yes/no answers of single trials Clopper and Pearson's), with lost trials at the worst value. Time and
+    cost have Student's t, and no bound if trials are lost.
+    """
     known = [one for one in measured.observations if one.value is not None]
     lost = [one.trial.unit for one in measured.observations if one.value is None]
-    if not known:
-        return None, None, len(lost)
     values = [one.value for one in known if one.value is not None]
     units = [one.trial.unit for one in known]
-    found = estimate(values, units, level)
-    if not lost:
-        return found.mean, found.low if demand.kind == "min" else found.high, 0
-    if measured.ends is None:
-        return found.mean, None, len(lost)
-    filled = bounds(values, units, lost, *measured.ends, level=level)
-    return found.mean, filled.lowest if demand.kind == "min" else filled.highest, len(lost)
+    if not known:
+        return _End(None, None, len(lost))
+    mean, least = sum(values) / len(values), demand.kind == "min"
+    if measured.ends is not None:
+        worst = measured.ends[0] if least else measured.ends[1]
+        sample = BoundedSample.of([*values, *(worst for _ in lost)], [*units, *lost], measured.ends)
+        return _End(mean, sample.low(1 - level) if least else sample.high(1 - level), len(lost))
+    if lost:
+        return _End(mean, None, len(lost))
+    found = estimate(values, units, 2 * level - 1)
+    doubt = next((f"; the values are {why}" for why in ("few", "skewed") if f"({why})" in found.method), "")
+    doubt = f"{doubt}: Student's t may promise too much" if doubt else ""
+    return _End(mean, found.low if least else found.high, 0, doubt)
 
 
 def _same(one: Sequence[TrialResult], two: Sequence[TrialResult]) -> bool:
@@ -158,15 +181,39 @@ def _no_worse(trials: Sequence[TrialResult], demand: NoWorse, level: float) -> G
         return GateCheck(title, False, f"the runs cannot be compared: {found.pairing}")
     if found.difference.mean == 0 and _same(trials, demand.trials):
         return GateCheck(title, True, "these are the same trials, with the same scores")
-    if found.not_worse.p is None:
+    bounds = _difference_bounds(sides, demand.score, level) or (
+        found.not_worse.interval.low,
+        None if found.bounds is None else found.bounds.lowest,
+    )
+    if bounds[0] is None:
         return GateCheck(title, False, "the differences show no spread, so their interval is unknown")
-    low = found.not_worse.interval.low
     what = "it is lower by" if less else "it is higher by"
-    reason = f"{what} {found.difference.mean:.4g}, above {low:.4g} with {level:.0%} confidence"
-    met = found.not_worse.answer == "within"
+    reason = f"{what} {found.difference.mean:.4g}, above {bounds[0]:.4g} with {level:.0%} confidence"
+    met = bounds[0] > -demand.margin
     if found.bounds is None:
         return GateCheck(title, met, reason)
-    worst = found.bounds.lowest
-    held = met and worst is not None and worst > -demand.margin
-    shown = "unknown" if worst is None else f"{worst:.4g}"
+    held = met and bounds[1] is not None and bounds[1] > -demand.margin
+    shown = "unknown" if bounds[1] is None else f"{bounds[1]:.4g}"
     return GateCheck(title, held, f"{reason}; with {found.bounds.lost} lost at worst its bound is {shown}")
+
+
+def _difference_bounds(
+    sides: Sequence[Sequence[TrialResult]], score: str, level: float
+) -> tuple[float, float] | None:
+    """The exact one-sided lower bound of the difference, without lost trials and with these at worst.
+
+    None if the runs are not paired, or the score has no limits.
+    """
+    measured = measure([trial for trials in sides for trial in trials], score)
+    one, two = (side("", measure(trials, measured.name).observations, ()) for trials in sides)
+    found = match(one, two)
+    if measured.ends is None or not found.pairs:
+        return None
+    least, most = measured.ends
+    limits = (least - most, most - least)
+    units = [found.one.cells[key].unit for key in found.pairs]
+    complete = [found.one.cells[key].mean - found.two.cells[key].mean for key in found.pairs]
+    every = [found.one.cells[key].unit for key in found.keys]
+    worst = [found.one.cells[key].filled(least) - found.two.cells[key].filled(most) for key in found.keys]
+    samples = BoundedSample.of(complete, units, limits), BoundedSample.of(worst, every, limits)
+    return samples[0].low(1 - level), samples[1].low(1 - level)

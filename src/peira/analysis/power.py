@@ -8,7 +8,7 @@ evaluated.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from peira.analysis.compare.difference import Differences
 from peira.analysis.compare.sides import Match, Side, choose_pairs, levels_of
@@ -28,7 +28,9 @@ class Power:
 
     `deviation` is the standard deviation of a case's difference between the sides; `needed` the number of
     cases to detect `difference` with the wanted power; `power` the power with `cases` cases; `smallest` the
-    smallest difference they detect. None where it is unknown or no number of cases suffices.
+    smallest difference they detect. None where it is unknown or no number of cases suffices. From a run all
+    of these are estimates: `fewest` and `most` are the cases needed at the ends of the 95% interval of the
+    deviation.
     """
 
     label: str
@@ -40,6 +42,8 @@ class Power:
     needed: int | None = None
     smallest: float | None = None
     note: str = ""
+    fewest: int | None = None
+    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ class Planning(ResultValue):
             return f"{row.label}: {row.note}."
         parts = []
         if row.needed is not None and row.difference is not None:
-            parts.append(f"a difference of {abs(row.difference):.3g} needs {row.needed:,} cases")
+            span = "" if row.fewest is None or row.most is None else f" ({row.fewest:,} to {row.most:,})"
+            parts.append(f"a difference of {abs(row.difference):.3g} needs {row.needed:,} cases{span}")
         if row.needed is not None and row.cases is not None and row.needed > row.cases:
             parts.append(f"you would need {row.needed - row.cases:,} more")
         if row.smallest is not None:
@@ -70,8 +75,10 @@ class Planning(ResultValue):
 
     @property
     def remarks(self) -> list[str]:
-        """The significance level."""
-        return [f"two-sided at alpha {self.alpha:g}"]
+        """The significance level, and what the numbers from a run are."""
+        estimated = any(row.fewest is not None for row in self.rows)
+        ends = ["estimates; in parentheses, for the 95% interval of the deviation"] if estimated else []
+        return [f"two-sided at alpha {self.alpha:g}", *ends]
 
     def grids(self) -> list[TextGrid]:
         """One row per comparison."""
@@ -176,7 +183,14 @@ def _from(differences: Differences, one: Side, two: Side, by: str, question: Pow
         return Power(label, note="the differences show no spread")
     seen = mean if abs(mean) > 1e-12 else None
     difference = question.difference if question.difference is not None else seen
-    return _row(label, numbers.paired(deviation), difference, question.cases or found.units, question)
+    row = _row(label, numbers.paired(deviation), difference, question.cases or found.units, question)
+    if difference is None:
+        return row
+    ends = [
+        numbers.cases_needed(numbers.paired(end), difference, question.alpha, question.wanted)
+        for end in numbers.deviation_interval(deviation, found.units - 1)
+    ]
+    return replace(row, fewest=ends[0], most=ends[1])
 
 
 def _repeated(found: Match) -> tuple[float, float, float] | None:

@@ -10,7 +10,10 @@ from peira.core.registry import Registry
 
 FORMS = ("html", "json", "md", "pdf", "tex")
 """The report formats, by file suffix."""
-PLOTS = ("calibration", "cases", "convergence", "forest", "half-normal", "interaction", "pareto")
+PLOTS = (
+    *("calibration", "cases", "convergence", "forest"),
+    *("half-normal", "interaction", "pareto", "sensitivity"),
+)
 """The plots."""
 
 

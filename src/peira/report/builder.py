@@ -25,6 +25,7 @@ from peira.report.sections.spending import spending
 from peira.report.sections.threats import ThreatEvidence, threats
 from peira.report.value import Convergence, PlotPoint, Report, ReportedCondition, Scored
 from peira.results.trials import TrialResult, end_counts, end_word
+from peira.stats.values import remark_of
 
 MOST_CONDITIONS = 60
 """The largest number of conditions that are listed."""
@@ -61,6 +62,7 @@ def build(
     bill = results.cost
     drifted = tuple(drift(results.trials))
     known, snapshot = results.background, _snapshot(results)
+    lost = failures(results, every, measured, labels, level)
     return Report(
         study=results.study,
         title=str(snapshot.get("title") or results.study),
@@ -69,18 +71,18 @@ def build(
         when=stamp(known.run.finished or known.run.planned)[:19].replace("T", " ") + " UTC" if known else "",
         level=level,
         question=question(results, snapshot, scores, by),
-        answer=answer(results, findings, scores),
+        answer=answer(results, findings, scores, lost.curves),
         declared=bool(findings),
         facts=tuple(_facts(bill, every, query)),
         findings=findings,
         scores=scores,
         spending=spending(results, every, bill),
-        lost=failures(results, every, measured, labels, level),
+        lost=lost,
         deviations=known.standing if known else (),
         drift=drifted,
         methods=methods(results, every, findings, scores, level),
         versions=versions(known),
-        threats=threats(ThreatEvidence(results, every, findings, scores, drifted)),
+        threats=threats(ThreatEvidence(results, every, findings, scores, drifted, lost.curves)),
         conditions=_conditions(every, table, labels),
         conditions_left=max(0, query.conditions - MOST_CONDITIONS),
         trials=trial_example(results, picked, labels),
@@ -146,7 +148,7 @@ def _conditions(
     for row in table.body if table.by == labels.by else ():
         label = labels.named([cell(value) for value in row.labels])
         point = PlotPoint("", row.mean, row.low, row.high)
-        means.setdefault(label, []).append((row.score or "", spread(point)))
+        means.setdefault(label, []).append((row.score or "", f"{spread(point)}{remark_of(row.method)}"))
     some = list(counts.items())[:MOST_CONDITIONS]
     return tuple(
         ReportedCondition(label, n, failed, tuple(means.get(label, ()))) for label, (n, failed) in some

@@ -11,12 +11,15 @@ from peira.core.text.grid import cell
 from peira.core.text.words import lasting
 from peira.report.value import PlotPoint
 from peira.results.trials import TrialResult
-from peira.stats.values import Estimate
+from peira.stats.values import Estimate, remark_of
 
 
 def spread(found: Estimate | PlotPoint | None) -> str:
-    """A mean with its interval, as text."""
-    return "-" if found is None else layout.interval(found.mean, found.low, found.high)
+    """A mean with its interval as text, marked if the interval may be too narrow."""
+    if found is None:
+        return "-"
+    remark = remark_of(found.method) if isinstance(found, Estimate) else ""
+    return f"{layout.interval(found.mean, found.low, found.high)}{remark}"
 
 
 def change(found: Estimate | PlotPoint | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from peira.analysis.compare.hypotheses import Finding
+from peira.analysis.compare.sensitivity import Sensitivity
 from peira.analysis.effects.factor_effects import Effects
 from peira.analysis.ranking.leaderboard import Leaderboard
 from peira.analysis.table.value import Table
@@ -95,11 +96,15 @@ class FailureKind:
 
 @dataclass(frozen=True)
 class Failures:
-    """What failed or did not finish; `bounds` are worst-case bounds of the means."""
+    """What failed or did not finish; `bounds` are worst-case bounds of the means.
+
+    `curves` say for each difference how different the lost trials would have to be to overturn it.
+    """
 
     sentence: str
     kinds: tuple[FailureKind, ...]
     bounds: tuple[str, ...]
+    curves: tuple[Sensitivity, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,14 @@ def repeated(
     return DifferenceVariance(math.sqrt(between + (within + second) / repeats), 1, inflation)
 
 
+def deviation_interval(deviation: float, df: float, level: float = 0.95) -> tuple[float, float]:
+    """The confidence interval of a standard deviation with these degrees of freedom, for normal values."""
+    from scipy.special import chdtri
+
+    tail = (1 - level) / 2
+    return deviation * math.sqrt(df / chdtri(df, tail)), deviation * math.sqrt(df / chdtri(df, 1 - tail))
+
+
 def design_effect(size: float, correlation: float) -> float:
     """The factor by which clusters of `size` with this correlation inflate the variance of a mean."""
     if size < 1 or not -1 <= correlation <= 1 or 1 + (size - 1) * correlation <= 0:
@@ -171,12 +179,27 @@ def fewest(enough: Callable[[int], bool], least: int = 2, most: int = _MOST) -> 
 
 def _t_power(shift: float, df: float, alpha: float) -> float:
     """The power of a two-sided t test with this noncentrality and degrees of freedom."""
-    from scipy.special import nctdtr, stdtrit
+    from scipy.special import stdtrit
 
     critical = float(stdtrit(df, 1 - alpha / 2))
-    # Beyond 8 the opposite tail is below 1e-15, and scipy may return NaN for it.
-    opposite = float(nctdtr(df, shift, -critical)) if shift < 8 else 0.0
-    return 1 - float(nctdtr(df, shift, critical)) + opposite
+    return min(1.0, 1 - _noncentral_t(df, shift, critical) + _noncentral_t(df, shift, -critical))
+
+
+def _noncentral_t(df: float, shift: float, at: float) -> float:
+    """The distribution function of noncentral t, also where scipy's series returns NaN.
+
+    There it is integrated: the normal distribution of the mean, given the chi-distributed standard deviation.
+    """
+    from scipy.integrate import quad
+    from scipy.special import nctdtr, ndtr
+    from scipy.stats import chi
+
+    found = float(nctdtr(df, shift, at))
+    if not math.isnan(found):
+        return found
+    ends = chi.ppf((1e-14, 1 - 1e-14), df)
+    scale = at / math.sqrt(df)
+    return float(quad(lambda s: ndtr(scale * s - shift) * chi.pdf(s, df), *ends, epsabs=1e-13, limit=200)[0])
 
 
 def _check(alpha: float, wanted: float = 0.5) -> None:

@@ -18,6 +18,15 @@ Beyond it Student's t also keeps its level, and does not lose power to ties.
 """
 
 
+REMARKS = ("few", "skewed")
+"""What the name of a method says in parentheses if its interval may be too narrow."""
+
+
+def remark_of(method: str) -> str:
+    """The remark of an interval method, with a space before it: " (few)", " (skewed)" or nothing."""
+    return next((f" ({remark})" for remark in REMARKS if method.endswith(f"({remark})")), "")
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A mean of `n` values with its confidence interval; bounds are None where they are unknown."""
@@ -53,6 +62,18 @@ def between(found: Estimate, least: float, most: float) -> Estimate:
     low, high = max(found.low, least), min(found.high, most)
     if low >= high:
         low, high = least, most
+    return Estimate(mean, low, high, found.n, found.method)
+
+
+def clipped(found: Estimate, limits: tuple[float, float] | None) -> Estimate:
+    """Clip a mean and its interval to the limits of the score; None as `limits` does nothing."""
+    if limits is None:
+        return found
+    mean, low, high = (
+        None if end is None else min(max(end, limits[0]), limits[1])
+        for end in (found.mean, found.low, found.high)
+    )
+    assert mean is not None
     return Estimate(mean, low, high, found.n, found.method)
 
 

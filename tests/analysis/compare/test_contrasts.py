@@ -47,8 +47,8 @@ def test_graded_scores_are_compared_by_a_paired_t(trial, results):
     assert found.better == pytest.approx(1 - reference.pvalue / 2)
 
 
-def test_few_cases_are_compared_by_every_flip_of_signs(trial, results):
-    one, two = [0.1, 0.5, 0.7, 0.9, 0.3, 0.2], [0.4, 0.6, 0.9, 0.95, 0.8, 0.1]
+def test_few_cases_of_an_unbounded_measure_are_compared_by_every_flip_of_signs(trial, results):
+    one, two = [1.1, 5.5, 0.7, 0.9, 6.3, 0.2], [1.4, 5.6, 0.9, 0.95, 6.8, 0.1]
     found = only(results(sides(trial, one, two)).compare("model"))
     exact = stats.permutation_test(
         (np.array(two), np.array(one)),
@@ -205,7 +205,9 @@ def test_how_many_more_cases_it_would_take(trial, results):
         ([0.3], [0.5], "cannot be told apart"),
         ([1] * 9, [1] * 9, "cannot be told apart"),
         ([0.5] * 9, [0.5] * 9, "cannot be told apart"),
-        ([0.4] * 30, [0.5] * 30, "Nothing can be said"),
+        ([0.4] * 30, [0.5] * 30, "cannot be told apart"),
+        ([0.2] * 30, [0.5] * 30, "b scores higher than a"),
+        ([7.0] * 30, [7.5] * 30, "b scores higher than a"),
         ([True] * 9, [False] * 9, "lower than a"),
         ([None] * 3, [None] * 3, "cannot be compared"),
         ([1, 0, 1], [None] * 3, "cannot be compared"),
@@ -215,7 +217,9 @@ def test_how_many_more_cases_it_would_take(trial, results):
         "one case",
         "all right",
         "all equal",
+        "a small difference without spread",
         "no spread",
+        "no spread, unbounded",
         "separated",
         "all failed",
         "one failed",
@@ -321,3 +325,26 @@ def test_agents_that_take_different_factors_are_paired_by_case(trial, results):
     found = only(results(trials).compare("agent"))
     assert (found.first, found.second, found.n) == ("direct", "planner", 9)
     assert found.pairing == "case, averaged over the other factors"
+
+
+def test_what_lost_trials_could_overturn_is_said_first(trial, results):
+    """Failures that depend on the answer: b seems better only because its wrong answers are lost."""
+    rng = np.random.default_rng(1)
+    trials = []
+    for c in range(400):
+        right = {m: rng.random() < 0.6 for m in "ab"}
+        trials.append(trial(c, right["a"], model="a"))
+        trials.append(trial(c, right["b"] if right["b"] or rng.random() < 0.5 else None, model="b"))
+    found = results(trials).compare("model")
+    contrast = found.contrasts[0]
+    assert contrast.clear(0.05)
+    assert contrast.overturnable
+    assert found.sentence.startswith(
+        f"{contrast.bounds.lost} lost trials could overturn this: b scores higher"
+    )
+    assert json.loads(found.to_json())["contrasts"][0]["overturnable"] is True
+
+
+def test_without_lost_trials_nothing_is_overturned(trial, results):
+    found = only(results(sides(trial, [True] * 9, [False] * 9)).compare("model"))
+    assert not found.overturnable

@@ -153,11 +153,10 @@ def test_perfect_separation_has_no_finite_odds(trial, results):
     ("values", "sentence"),
     [
         ({}, "nothing can be said"),
-        ({(c, m): 0.5 * (m == "a") for c in range(12) for m in "ab"}, "nothing can be said"),
         ({(c, m): None for c in range(5) for m in "ab"}, "No trial has a score"),
         ({(c, "a"): 1 for c in range(5)}, "No factor varies"),
     ],
-    ids=["nothing", "zero variance", "all failed", "one level"],
+    ids=["nothing", "all failed", "one level"],
 )
 def test_degenerate_results_say_so(trial, results, values, sentence):
     found = results([trial(c, value, model=m) for (c, m), value in values.items()]).effects()
@@ -178,7 +177,16 @@ def test_yes_and_no_that_never_vary_are_judged_as_comparisons_judge_them(trial, 
 
 def test_equal_scores_show_no_difference_and_no_made_up_certainty(trial, results):
     one = results([trial(c, 0.5, model=m) for c in range(5) for m in "ab"]).effects().effects[0]
-    assert (one.estimate.mean, one.estimate.low, one.p) == (0, None, 1)
+    assert (one.estimate.mean, one.p) == (0, 1)
+    assert one.estimate.low == pytest.approx(-(1 - 0.025 ** (1 / 5)))
+
+
+@pytest.mark.parametrize(("high", "p"), [(0.5, 0.0154), (7.5, 2**-11)])
+def test_a_difference_without_spread_is_a_difference(trial, results, high, p):
+    one = (
+        results([trial(c, high * (m == "a"), model=m) for c in range(12) for m in "ab"]).effects().effects[0]
+    )
+    assert (one.estimate.mean, one.p) == (-high, pytest.approx(p, rel=0.01))
 
 
 def test_more_cases_or_more_repeats(trial, results):
@@ -263,7 +271,7 @@ def test_the_variance_of_conditions_is_shared_out_to_factors(trial, results):
     assert factors["model x prompt"] < 0.01
     assert found.repeat == pytest.approx(0.25, rel=0.1)
     assert sum(found.shares.values()) == pytest.approx(1)
-    assert found.sources.startswith("variance: model 49%, case 48%")
+    assert found.sources.startswith("variance, estimated: model 49%, case 48%")
 
 
 def test_repeats_that_agree_are_repeats(trial, results) -> None:

@@ -116,3 +116,73 @@ def test_ranks_hold_the_place_and_letters_agree_with_them(columns):
     for one in entries:
         apart = sum(not set(one.letters) & set(other.letters) for other in entries)
         assert apart == len(entries) - 1 - (one.worst - one.best)
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_a_difference_without_spread_is_a_difference(trial, results, repeats):
+    trials = [trial(c, m == "b", repeat=r, model=m) for c in range(200) for m in "ab" for r in range(repeats)]
+    found = results(trials).leaderboard()
+    assert found.sentence == "b is best on match."
+    assert [(e.best, e.worst, e.letters) for e in found.entries] == [(1, 1, "a"), (2, 2, "b")]
+
+
+def lossy(trial, n=10, cases=100, lost=0.2):
+    """Models of increasing strength, with failures at random: of 100 cases all ten share about ten."""
+    rng = np.random.default_rng(5)
+    hard = rng.normal(size=cases)
+    return [
+        trial(
+            c, None if rng.random() < lost else rng.random() < 1 / (1 + np.exp(hard[c] - 0.35 * m)), model=m
+        )
+        for m in range(n)
+        for c in range(cases)
+    ]
+
+
+def test_each_pair_is_compared_on_the_cases_that_it_shares(trial, results):
+    found = results(lossy(trial)).leaderboard()
+    first, last = found.entries[0], found.entries[-1]
+    assert not set(first.letters) & set(last.letters)
+    assert first.worst < 10
+    assert last.best > 1
+    for place, entry in enumerate(found.entries, 1):
+        assert entry.best <= place <= entry.worst
+    # Holm over the 45 pairs, each on its own cases, as compare has it.
+    pairs = results(lossy(trial)).compare("model", correction="holm").contrasts
+    apart = {frozenset((c.first, c.second)) for c in pairs if c.adjusted <= 0.05}
+    letters = {e.label: set(e.letters) for e in found.entries}
+    assert apart == {
+        frozenset((a, b)) for a in letters for b in letters if a < b and not letters[a] & letters[b]
+    }
+
+
+def test_the_order_follows_common_cases_and_not_the_means(trial, results):
+    """a fails on the 60 hard cases: its mean is the highest, and b is better on every other case."""
+    rng = np.random.default_rng(2)
+    trials = [trial(c, None if c < 60 else rng.random() < 0.7, model="a") for c in range(100)]
+    trials += [trial(c, rng.random() < (0.1 if c < 60 else 0.97), model="b") for c in range(100)]
+    found = results(trials).leaderboard()
+    means = {e.label: e.mean.mean for e in found.entries}
+    assert means["a"] > means["b"]
+    assert [e.label for e in found.entries] == ["b", "a"]
+    assert any("in the order of their differences on common cases" in note for note in found.notes)
+    a = found.entries[1]
+    assert (a.lowest, a.highest) == (pytest.approx(0.2, abs=0.1), pytest.approx(0.97, abs=0.05))
+    assert (a.best_possible, a.worst_possible) == (1, 2)
+    assert found.sentence.startswith("60 lost trials could overturn this: b is best on match")
+    assert "with lost trials" in str(found)
+
+
+def test_what_no_lost_trial_can_overturn_is_said_without_doubt(trial, results):
+    trials = [trial(c, None if c < 2 else m == "b", model=m) for c in range(100) for m in "ab"]
+    found = results(trials).leaderboard()
+    assert found.sentence == "b is best on match."
+    assert [(e.best_possible, e.worst_possible) for e in found.entries] == [(1, 1), (2, 2)]
+
+
+def test_cost_and_time_have_intervals(trial, results):
+    rng = np.random.default_rng(0)
+    made = [trial(c, m == "a", model=m, took=float(rng.uniform(1, 3))) for c in range(20) for m in "ab"]
+    entry = results(made).leaderboard().entries[0]
+    assert entry.took_interval.low < entry.took < entry.took_interval.high
+    assert " [" in results(made).leaderboard().grids()[0].rows[0][6]

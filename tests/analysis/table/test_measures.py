@@ -69,9 +69,12 @@ def test_texts_alone_have_no_mean(trial):
         measure([trial(1, 0, scores=scored(w="y"))])
 
 
-def test_only_scores_within_0_and_1_have_ends(trial):
+def test_scores_from_0_to_1_and_grades_from_1_to_5_have_ends(trial):
     assert measure([trial(1, 1), trial(2, 0.5)]).ends == (0, 1)
-    assert measure([trial(1, 1), trial(2, 3)]).ends is None
+    assert measure([trial(1, 1), trial(2, 3)]).ends == (1, 5)
+    assert measure([trial(1, 1), trial(2, 3.5)]).ends is None
+    assert measure([trial(1, 1), trial(2, 6)]).ends is None
+    assert measure([trial(1, 1, metrics={"steps": 3.0})], "steps").ends is None
     assert measure([trial(1, 1, took=0.5)], "took").ends is None
     assert measure([trial(1, None)]).ends is None
 

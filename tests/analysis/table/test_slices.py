@@ -35,3 +35,18 @@ def test_nothing_scored_says_so(trial, results):
     assert "nothing can be said" in str(results([trial(1, None)]).slices())
     with pytest.raises(Unknown, match="slice"):
         results([trial(1, 1)]).slices("slcie")
+
+
+def test_equal_scores_in_a_tiny_slice_are_no_certainty(trial, results):
+    rng = np.random.default_rng(4)
+    trials = [trial(f"{s} {c}", rng.integers(0, 5) / 4, slice=s) for s in "abcdefgh" for c in range(3)]
+    trials += [trial(f"same {c}", 1.0, slice="same") for c in range(2)]
+    found = {one.label: one for one in results(trials).slices().slices}
+    same = found["same"].pooled
+    assert same.high - same.low > 0.2
+    assert all(0 <= one.pooled.low < one.pooled.high <= 1 for one in found.values())
+
+
+def test_two_slices_have_intervals_of_their_own(trial, results):
+    found = results([trial(c, 0.9, slice="a" if c < 3 else "b") for c in range(6)]).slices()
+    assert [one.pooled.low for one in found.slices] == pytest.approx([0.9 * (0.025 ** (1 / 3))] * 2, rel=0.01)

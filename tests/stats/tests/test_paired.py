@@ -9,7 +9,14 @@ from statsmodels.stats.descriptivestats import sign_test as their_sign_test
 
 from peira.stats.intervals.means import spread
 from peira.stats.tests.mcnemar import tango
-from peira.stats.tests.paired import difference, paired_permutation, paired_t, sign_test, wilcoxon
+from peira.stats.tests.paired import (
+    difference,
+    paired_bounded,
+    paired_permutation,
+    paired_t,
+    sign_test,
+    wilcoxon,
+)
 
 # Student's sleep data, as in R: data(sleep)
 FIRST = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
@@ -100,13 +107,30 @@ def test_yes_and_no_in_clusters_stays_in_range_and_never_closes():
 
 @pytest.mark.parametrize(
     ("one", "two", "labels", "p"),
-    [([0.5], [0.2], None, None), ([1, 2, 3], [0, 1, 2], None, None), ([1, 2, 3], [1, 2, 3], None, 1.0),
+    [([0.5], [0.2], None, None), ([1, 2, 3], [0, 1, 2], None, 0.25), ([1, 2, 3], [1, 2, 3], None, 1.0),
      ([0.1, 0.9], [0.3, 0.4], "aa", None)],
 )  # fmt: skip
-def test_without_spread_nothing_is_claimed(one, two, labels, p):
+def test_without_spread_there_is_no_t_interval_and_signs_are_flipped(one, two, labels, p):
     assert paired_t(one, two, labels).p == p
     found = difference(one, two, labels)
     assert (found.low, found.high, found.method) == (None, None, "unknown")
+
+
+@pytest.mark.parametrize(("alternative", "p"), [("two-sided", 2**-199), ("less", 2**-200), ("greater", 1)])
+def test_equal_differences_are_evidence(alternative, p):
+    found = paired_t([2.0] * 200, [7.0] * 200, None, alternative)
+    assert (found.p, found.method) == (p, "sign-flip permutation, equal differences")
+
+
+def test_scores_within_limits_are_tested_in_agreement_with_their_interval():
+    rng = np.random.default_rng(3)
+    for n in (3, 8, 20):
+        one, two = rng.beta(8, 2, n), rng.beta(5, 5, n)
+        p = paired_bounded(one, two, (0, 1)).p
+        for level in (1 - p - 1e-4, 1 - p + 1e-4):
+            found = difference(one, two, None, level, (0, 1))
+            assert found.method == "bounded"
+            assert found.excludes_zero == (level < 1 - p)
 
 
 def test_ranks_and_signs_without_differences():

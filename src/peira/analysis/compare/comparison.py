@@ -9,9 +9,10 @@ from typing import Any
 from peira.analysis.compare.difference import Model
 from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
+from peira.core.text.words import counted
 from peira.stats.tests.bayes import Posterior
 from peira.stats.tests.equivalence import Equivalence
-from peira.stats.values import Estimate, Interval
+from peira.stats.values import Estimate, Interval, remark_of
 
 HOW: dict[Model, str] = {"pairs": "paired by", "groups": "not paired:", "design": "compared by"}
 """The words before `Contrast.pairing`, by the model of the difference."""
@@ -73,6 +74,20 @@ class Contrast(ResultValue):
         """Whether the adjusted p-value is at most alpha."""
         return self.adjusted is not None and self.adjusted <= alpha
 
+    @property
+    def overturnable(self) -> bool:
+        """Whether lost trials could reverse the sign of the difference, or make it unclear.
+
+        They could if the worst-case bounds, with their sampling error, do not lie on the side of the
+        difference, or the score has no known worst and best value. False without lost trials.
+        """
+        if self.bounds is None or self.difference is None:
+            return False
+        least, most = self.bounds.lowest, self.bounds.highest
+        return not (
+            least is not None and least > 0 if self.difference.mean > 0 else most is not None and most < 0
+        )
+
     def grids(self) -> list[TextGrid]:
         """A table with this contrast as its only row."""
         header = ["sides", "difference [interval]", "p", "effect", "P(first higher)", "n"]
@@ -89,7 +104,9 @@ class Contrast(ResultValue):
         size = layout.interval(effect.value, effect.low, effect.high) if effect else "-"
         return [
             f"{self.first} - {self.second}",
-            layout.interval(found.mean, found.low, found.high) if found else "-",
+            f"{layout.interval(found.mean, found.low, found.high)}{remark_of(found.method)}"
+            if found
+            else "-",
             probability_text(self.adjusted),
             f"{effect.method} {size}" if effect and effect.value is not None else "-",
             probability_text(self.better),
@@ -100,8 +117,9 @@ class Contrast(ResultValue):
 def contrast_sentence(contrast: Contrast, score: str, alpha: float, margin: float | None) -> str:
     """One sentence about a difference: which side is higher, or that it is not clear.
 
-    `alpha` decides about clarity by the adjusted p-value; with a `margin` the sentence adds the result of the
-    equivalence or non-inferiority test. An unclear difference comes with the number of further cases needed.
+    `alpha` decides about clarity by the adjusted p-value; with a `margin` the sentence adds the result of
+    the equivalence or non-inferiority test. A difference that lost trials could overturn is said to be so
+    first. An unclear one comes with the estimated number of further cases needed.
     """
     a, b, found = contrast.first, contrast.second, contrast.difference
     if found is None:
@@ -111,8 +129,10 @@ def contrast_sentence(contrast: Contrast, score: str, alpha: float, margin: floa
     if contrast.adjusted is None:
         return f"Nothing can be said about {a} and {b} on {score} with confidence: {rest}."
     if contrast.clear(alpha):
-        how = "higher" if found.mean > 0 else "lower"
-        return f"{a} scores {how} than {b} on {score}: {rest}."
+        how, first = "higher" if found.mean > 0 else "lower", ""
+        if contrast.overturnable and contrast.bounds is not None:
+            first = f"{counted(contrast.bounds.lost, 'lost trial')} could overturn this: "
+        return f"{first}{a} scores {how} than {b} on {score}: {rest}."
     return f"{a} and {b} cannot be told apart on {score}: {rest}{_needed(contrast)}."
 
 
@@ -140,7 +160,8 @@ def _needed(contrast: Contrast) -> str:
     """How many more cases the difference needs, as text."""
     if not contrast.more_cases:
         return ""
-    return f"; you would need about {contrast.more_cases:,} more {contrast.unit}s to tell these apart"
+    more = f"about {contrast.more_cases:,} more {contrast.unit}s"
+    return f"; you would need {more} to tell these apart (an estimate, from this difference and its spread)"
 
 
 probability_text = layout.probability
@@ -187,7 +208,8 @@ class ComparisonTable(ResultValue):
         """The JSON document: by, score, level, correction, margin, contrasts, sentence, notes."""
         document = {name: getattr(self, name) for name in ("by", "score", "level", "correction", "margin")}
         document["contrasts"] = [
-            {**asdict(contrast), "clear": contrast.clear(self.alpha)} for contrast in self.contrasts
+            {**asdict(contrast), "clear": contrast.clear(self.alpha), "overturnable": contrast.overturnable}
+            for contrast in self.contrasts
         ]
         return {**document, "sentence": self.sentence, "notes": list(self.remarks)}
 

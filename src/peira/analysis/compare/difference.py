@@ -4,7 +4,9 @@ Comparisons, effects, hypotheses, reports, leaderboards, gates and power analysi
 the same question always has the same answer. `Differences.between` is the only place that chooses the model:
 
 - pairs: both sides have the same cases under the same other conditions. Differences are taken case by case
-  (Tango and McNemar for 0/1 scores, the sign-flip permutation test for few units, Student's t otherwise).
+  (Tango and McNemar for 0/1 scores; for other scores within limits Gaffke's bound and its test, unless
+  Student's t is as good; for unbounded measures the sign-flip permutation test for few units, Student's t
+  otherwise).
 - groups: the sides have no case in common, and the same distribution of the other conditions. Newcombe, or
   Welch.
 - design: the other factors are not balanced between the sides (a fractional or constrained design, lost
@@ -35,6 +37,7 @@ from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats import student
 from peira.stats.inputs import Floats
+from peira.stats.intervals.means import Limits
 from peira.stats.student import Spread
 from peira.stats.tests.bayes import Posterior, from_t
 from peira.stats.values import Alternative, Estimate, TestResult, within
@@ -162,16 +165,20 @@ class Difference:
         return numbers.more_cases(self.data, mean, self.deviation, alpha)
 
     def filled(self, ends: tuple[float, float], level: float) -> Estimate:
+        """The estimate with the lost values of each side imputed as the given ends."""
+        return self.imputed(ends).estimate(level)
+
+    def imputed(self, ends: tuple[float, float]) -> Difference:
         """The difference with the lost values of each side imputed as the given ends."""
         if self.adjusted is not None and self.refit is not None:
-            return self.refit(ends).estimate(level)
+            return self.refit(ends)
         sides = (self.found.one, self.found.two)
         cells = [[side.cells[key] for key in self.found.keys] for side in sides]
         if not self.data.paired:
             cells = [list(side.cells.values()) for side in sides]
         values = [np.array([c.filled(end) for c in group]) for group, end in zip(cells, ends, strict=True)]
-        data = _data(cells, values, self.data.paired)
-        return within(numbers.difference(data, level), self.reach)
+        data = _data(cells, values, self.data.paired, self.data.limits)
+        return Difference(self.found, data, self.reach)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +226,7 @@ class Differences:
         """
         found = match(one, two)
         is_paired = _is_paired(found, paired, test)
-        simple = Difference(found, _values(found, is_paired), self.reach)
+        simple = Difference(found, _values(found, is_paired, self.measured.ends), self.reach)
         if not simple.known or _is_balanced(found, is_paired) or by not in self.names:
             return simple
         requested = paired is not None or test or interval
@@ -344,17 +351,19 @@ def _is_balanced(found: Match, paired: bool) -> bool:
     return all(one[each] * two.total() == two[each] * one.total() for each in {*one, *two})
 
 
-def _values(found: Match, paired: bool) -> Data:
+def _values(found: Match, paired: bool, limits: Limits | None) -> Data:
     """The case means of the pairs, or of both groups."""
     if paired:
         cells = [[side.cells[key] for key in found.pairs] for side in (found.one, found.two)]
     else:
         cells = [list(side.scored.values()) for side in (found.one, found.two)]
     values = [np.array([cell.mean for cell in group], dtype=np.float64) for group in cells]
-    return _data(cells, values, paired)
+    return _data(cells, values, paired, limits)
 
 
-def _data(cells: Sequence[Sequence[CaseCell]], values: Sequence[Floats], paired: bool) -> Data:
+def _data(
+    cells: Sequence[Sequence[CaseCell]], values: Sequence[Floats], paired: bool, limits: Limits | None
+) -> Data:
     """The values of both sides with the units of their cells."""
     units = [[cell.unit for cell in group] for group in cells]
-    return Data(values[0], values[1], units[0], units[1], paired)
+    return Data(values[0], values[1], units[0], units[1], paired, limits)

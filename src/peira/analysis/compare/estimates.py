@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from peira.analysis.table.intervals import with_interval
 from peira.errors import Invalid
 from peira.stats import power
 from peira.stats.inputs import Floats, coded, is_binary, sizes, totals
+from peira.stats.intervals.means import Limits
 from peira.stats.intervals.resampling import bootstrap, bootstrap_mean
 from peira.stats.tests import bayes
 from peira.stats.tests import paired as pairwise
@@ -26,13 +28,26 @@ from peira.stats.values import Estimate
 
 @dataclass(frozen=True)
 class Data:
-    """The values of two sides, each with its unit of evidence; paired sides are in one order."""
+    """The values of two sides, each with its unit of evidence; paired sides are in one order.
+
+    `limits` are the least and the greatest possible score, None if it has none.
+    """
 
     one: Floats
     two: Floats
     units_one: Sequence[Unit]
     units_two: Sequence[Unit]
     paired: bool
+    limits: Limits | None = None
+
+    @cached_property
+    def needs_bounds(self) -> bool:
+        """Whether Student's t does not do: the interval within the limits is used, and its test."""
+        if self.binary or self.limits is None:
+            return False
+        if self.paired:
+            return not pairwise.is_t_enough(self.one, self.two, self.limits, self.clusters)
+        return not apart.is_welch_enough(self.one, self.two, self.limits, self.clusters, self.clusters_two)
 
     @property
     def binary(self) -> bool:
@@ -87,17 +102,23 @@ def _means(values: Floats, units: Sequence[Unit]) -> Floats:
 
 
 def difference(data: Data, level: float) -> Estimate:
+    """The difference with the interval that fits the data."""
+    limits = data.limits if data.needs_bounds else None
     if data.paired:
-        return pairwise.difference(data.one, data.two, data.clusters, level)
-    return apart.unpaired_difference(data.one, data.two, data.clusters, data.clusters_two, level)
+        return pairwise.difference(data.one, data.two, data.clusters, level, limits)
+    return apart.unpaired_difference(data.one, data.two, data.clusters, data.clusters_two, level, limits)
 
 
 def posterior(data: Data, margin: float | None, level: float) -> Posterior:
+    """The posterior of the difference, with the margin as region of practical equivalence."""
     rope = (-(margin or 0.0), margin or 0.0)
     if data.binary and data.paired:
         return bayes.matched(*data.wins, data.one.size, rope, level)
     if data.binary:
         return bayes.proportions(*data.counts, rope, level)
+    if data.paired and data.needs_bounds and data.limits is not None:
+        reach = data.limits[1] - data.limits[0]
+        return bayes.within_limits(data.one - data.two, data.clusters, (-reach, reach), rope, level)
     if data.paired:
         return bayes.paired_means(data.one, data.two, data.clusters, rope, level)
     return bayes.unpaired_means(*data.by_unit(), rope, level)

@@ -60,10 +60,24 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """The verdict and its reason, as one sentence."""
+        """The verdict and its reason, as one sentence; if lost trials could overturn it, that comes first."""
         said = ", ".join(filter(None, (self.statement, self.claim)))
         detail = f" ({said})" if said else ""
-        return f"{self.hypothesis}{detail} is {self.verdict}: {self._why()}."
+        return f"{self.doubt}{self.hypothesis}{detail} is {self.verdict}: {self._why()}."
+
+    @property
+    def doubt(self) -> str:
+        """That lost trials could overturn the verdict, to be said before it; empty if they could not.
+
+        A verdict in a direction needs every contrast, one of a difference any that is clear.
+        """
+        clear = [one for one in self.contrasts if one.clear(self.alpha)] or self.contrasts
+        weak = [one for one in clear if one.overturnable]
+        needed = len(clear) if self.opposite is None else 1
+        if self.verdict == "undecided" or not weak or len(weak) < needed:
+            return ""
+        lost = max(one.bounds.lost for one in weak if one.bounds is not None)
+        return f"{counted(lost, 'lost trial')} could overturn this: "
 
     def _why(self) -> str:
         """The p-value, or the reason why there is none."""

@@ -1,8 +1,9 @@
 """The tests that a comparison can use, by the names in analysis plans and commands.
 
-Without a name the data choose: McNemar's test for paired 0/1 values of unrelated cases, the exact sign-flip
-permutation test for few units of evidence, Student's t on the units otherwise; unpaired sides get the test of
-two proportions or Welch's.
+Without a name the data choose: McNemar's test for paired 0/1 values of unrelated cases; for scores within
+limits the test without assumptions about their shape where Student's t cannot be trusted; for other measures
+the exact sign-flip permutation test for few units of evidence, and Student's t on the units otherwise.
+Unpaired sides get the test of two proportions, the hybrid of bounds, or Welch's.
 """
 
 from __future__ import annotations
@@ -33,11 +34,24 @@ def evidence(data: Data, test: str = "", alternative: Alternative = "two-sided")
 
 
 def _fitting(data: Data, alternative: Alternative) -> TestResult:
-    """The test that fits the data."""
+    """The test that fits the data, in agreement with the interval of `estimates.difference`."""
+    if data.needs_bounds:
+        return _bounded(data, alternative)
     if data.paired:
         name = "mcnemar" if data.binary else "permutation" if data.units <= FEW_UNITS else "paired t"
         return TESTS[name](data, alternative)
     return TESTS["proportions" if data.binary else "welch"](data, alternative)
+
+
+def _bounded(data: Data, alternative: Alternative) -> TestResult:
+    """The test without assumptions about the shape, for scores within limits."""
+    if data.limits is None:
+        raise Invalid("test: bounded needs scores between 0 and 1, or grades from 1 to 5")
+    if data.paired:
+        return paired_tests.paired_bounded(data.one, data.two, data.limits, data.clusters, alternative)
+    return unpaired_tests.unpaired_bounded(
+        data.one, data.two, data.limits, data.clusters, data.clusters_two, alternative
+    )
 
 
 def _mcnemar(data: Data, alternative: Alternative) -> TestResult:

@@ -49,7 +49,11 @@ class Variance(ResultValue):
     def sources(self) -> str:
         """The shares as text, largest first; empty if unknown."""
         found = self._largest()
-        return f"variance: {', '.join(f'{name} {share:.0%}' for name, share in found)}" if found else ""
+        return (
+            f"variance, estimated: {', '.join(f'{name} {share:.0%}' for name, share in found)}"
+            if found
+            else ""
+        )
 
     def _largest(self) -> list[tuple[str, float]]:
         """The sources and their shares, largest first."""
@@ -58,7 +62,7 @@ class Variance(ResultValue):
     def grids(self) -> list[TextGrid]:
         """The shares of the sources."""
         rows = [[name, f"{share:.0%}"] for name, share in self._largest()]
-        return [TextGrid(["source", "share of the variance"], rows)] if rows else []
+        return [TextGrid(["source", "share of the variance (estimate)"], rows)] if rows else []
 
     @property
     def sentence(self) -> str:

@@ -121,7 +121,7 @@ def _share(
     name: str, values: Sequence[float], units: Sequence[Unit], level: float, neutral: float, note: str = ""
 ) -> Bias:
     """A share with its interval, as a bias."""
-    found = estimate(values, units, level)
+    found = estimate(values, units, level, (0.0, 1.0))
     return Bias(
         name, Interval(found.mean, found.low, found.high, found.n, found.method), neutral, found.n, note
     )

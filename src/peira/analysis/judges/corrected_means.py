@@ -19,9 +19,10 @@ from peira.core.ids import Json
 from peira.core.registry import nearest
 from peira.core.text import grid as layout
 from peira.errors import Invalid
+from peira.stats.intervals.bounded import scale_of
 from peira.stats.intervals.means import estimate
 from peira.stats.intervals.prediction_powered import prediction_powered, rogan_gladen
-from peira.stats.values import Estimate
+from peira.stats.values import Estimate, clipped
 
 METHODS = ("prediction-powered", "rogan-gladen")
 """The correction methods."""
@@ -121,12 +122,12 @@ def _row(by: Sequence[str], rated: Sequence[Rating], rates: Rates | None, level:
     """The corrected mean of one group."""
     labels = tuple(label_of(rated[0].trial, name) for name in by)
     units = [one.unit for one in rated]
-    judged = estimate([float(one.judged) for one in rated], units, level)
     both = [one for one in rated if one.label is not None]
-    people = (
-        estimate([float(one.label or 0) for one in both], [one.unit for one in both], level) if both else None
-    )
+    scores, answers = [float(one.judged) for one in rated], [float(one.label or 0) for one in both]
+    judged = estimate(scores, units, level, scale_of(scores))
+    people = estimate(answers, [one.unit for one in both], level, scale_of(answers)) if both else None
     better = _by_rates(rated, rates, level) if rates else _powered(rated, both, level)
+    better = None if better is None else clipped(better, scale_of([*scores, *answers]))
     return CorrectedMean(labels, judged, people, better, len(set(units)), len({one.unit for one in both}))
 
 
@@ -138,7 +139,7 @@ def _powered(rated: Sequence[Rating], both: Sequence[Rating], level: float) -> E
     truth, same = _means(both, people=True), _means(both)
     rest = _means([one for one in rated if one.unit not in known])
     if not rest:  # everything is labelled: the people's mean needs no correction
-        return estimate(truth, range(len(truth)), level)
+        return estimate(truth, range(len(truth)), level, scale_of(truth))
     return prediction_powered(truth, same, rest, level=level)
 
 

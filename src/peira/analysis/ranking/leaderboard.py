@@ -1,7 +1,9 @@
 """Leaderboards: means and ranks with intervals, letter displays, and the Pareto front of cost.
 
-Entries are compared in pairs on their common cases, as one family adjusted by Holm's method, so that all
-statements about the order hold simultaneously at the level.
+Entries are compared in pairs, each on the cases that these two share, as one family adjusted by Holm's
+method, so that all statements about the order hold simultaneously at the level. The order follows these
+differences, not the means, which may be over different cases. Lost trials are in neither; what they could
+change is shown as bounds of the means, and as the ranks that hold whatever the lost trials would have been.
 
 For the Pareto front, units of evidence are resampled (the same for every entry): the share of resamples in
 which an entry is on the front is the probability shown.
@@ -11,23 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from functools import cached_property
+from itertools import combinations, pairwise
 
 import numpy as np
 
-from peira.analysis.compare.difference import Differences
+from peira.analysis.compare.difference import Difference, Differences
 from peira.analysis.compare.sides import LabelKey, Side, side, unique
 from peira.analysis.table.groups import check_names, groupable, key_of, label_of
 from peira.analysis.table.measures import Measured, Observation, measure
 from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
 from peira.core.text.grid import cell
+from peira.core.text.words import counted
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats.inputs import Codes, Floats, coded
-from peira.stats.intervals.means import estimate
+from peira.stats.intervals.means import Limits, bounds, estimate, graded
 from peira.stats.tests.multiplicity import holm, letters, rank_intervals
-from peira.stats.values import Estimate
+from peira.stats.values import Estimate, remark_of
 
 # Results
 
@@ -36,8 +40,10 @@ from peira.stats.values import Estimate
 class LeaderboardEntry:
     """One entry; `best` to `worst` is its rank interval, entries that share a letter do not differ.
 
-    `cost` (US dollars) and `took` (seconds) are means over trials, None if unknown. `on_front` is the
-    probability of being on the Pareto front of score, cost and time.
+    `best_possible` to `worst_possible` is the rank interval that holds whatever the lost trials would have
+    been; `lowest` and `highest` are the confidence bounds of the mean with these at worst and at best, None
+    if the score has no known worst and best. `cost` (US dollars) and `took` (seconds) are means over trials,
+    None if unknown. `on_front` is the probability of being on the Pareto front of score, cost and time.
     """
 
     label: str
@@ -50,11 +56,17 @@ class LeaderboardEntry:
     cost: float | None = None
     took: float | None = None
     on_front: float | None = None
+    cost_interval: Estimate | None = None
+    took_interval: Estimate | None = None
+    lowest: float | None = None
+    highest: float | None = None
+    best_possible: int | None = None
+    worst_possible: int | None = None
 
 
 @dataclass(frozen=True)
 class Leaderboard(ResultValue):
-    """Entries, best first, then those without a score.
+    """Entries, best first by their differences, then those without a score.
 
     `wins[i][j]` counts the cases that i won against j.
     """
@@ -70,13 +82,19 @@ class Leaderboard(ResultValue):
 
     @property
     def sentence(self) -> str:
-        """Which entry is best, or from which others the first cannot be distinguished."""
+        """Which entry is best, or from which others the first cannot be distinguished.
+
+        If the lost trials could overturn it, that is said first.
+        """
         ranked = [entry for entry in self.entries if entry.mean is not None]
         if not ranked:
             return "No entry has a score: nothing can be said."
         first = ranked[0]
         if len(ranked) == 1 or first.worst is None:
             return f"{first.label} has the best mean on {self.score}; who is best cannot be told."
+        if first.worst == 1 and first.worst_possible not in (None, 1):
+            lost = counted(sum(entry.lost for entry in ranked), "lost trial")
+            return f"{lost} could overturn this: {first.label} is best on {self.score}, of what did not fail."
         if first.worst == 1:
             return f"{first.label} is best on {self.score}."
         rivals = [e.label for e in ranked if set(e.letters) & set(first.letters) and e is not first]
@@ -86,7 +104,16 @@ class Leaderboard(ResultValue):
         """One row per entry."""
         header = ["rank", ", ".join(self.by) or "entry", f"{self.score} [{100 * self.level:g}% interval]"]
         header += ["group", "n", "cost", "seconds", "P(on front)"]
-        return [TextGrid(header, [_cells(entry) for entry in self.entries])]
+        rows = [_cells(entry) for entry in self.entries]
+        if self.has_bounds:
+            header += ["with lost trials", "rank then"]
+            rows = [[*row, *lost_cells(entry)] for row, entry in zip(rows, self.entries, strict=True)]
+        return [TextGrid(header, rows)]
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether trials were lost, so that the bounds of means and ranks are shown."""
+        return any(entry.lost and entry.best is not None for entry in self.entries)
 
     def win_matrix(self) -> str:
         """The table of wins (rows against columns) by number of cases."""
@@ -100,14 +127,28 @@ class Leaderboard(ResultValue):
 
 def _cells(entry: LeaderboardEntry) -> list[str]:
     """The cells of an entry's row."""
-    mean = layout.interval(entry.mean.mean, entry.mean.low, entry.mean.high) if entry.mean else "-"
-    rank, shown = layout.ranks(entry.best, entry.worst), map(layout.number, _prices(entry))
-    return [rank, layout.cell(entry.label), mean, entry.letters or "-", str(entry.n), *shown]
+    mean = "-"
+    if entry.mean is not None:
+        remark = remark_of(entry.mean.method)
+        mean = f"{layout.interval(entry.mean.mean, entry.mean.low, entry.mean.high)}{remark}"
+    rank, front = layout.ranks(entry.best, entry.worst), layout.number(entry.on_front)
+    prices = price_text(entry.cost_interval), price_text(entry.took_interval)
+    return [rank, layout.cell(entry.label), mean, entry.letters or "-", str(entry.n), *prices, front]
 
 
-def _prices(entry: LeaderboardEntry) -> tuple[float | None, ...]:
-    """Cost, time and the probability of being on the front."""
-    return entry.cost, entry.took, entry.on_front
+def lost_cells(entry: LeaderboardEntry) -> list[str]:
+    """The bounds of the mean and of the rank over all possible values of the lost trials."""
+    known = entry.lowest is not None and entry.highest is not None
+    bounds = f"{entry.lowest:.2f} to {entry.highest:.2f}" if known else "unknown" if entry.lost else "-"
+    return [bounds, layout.ranks(entry.best_possible, entry.worst_possible)]
+
+
+def price_text(price: Estimate | None) -> str:
+    """A mean cost or time with its interval; without variation, the mean alone."""
+    if price is None or price.low is None or price.high is None:
+        return layout.number(None if price is None else price.mean)
+    low, high = (layout.number(max(0.0, end)) for end in (price.low, price.high))
+    return f"{layout.number(price.mean)} [{low}, {high}]{remark_of(price.method)}"
 
 
 # Pareto front
@@ -121,14 +162,23 @@ Seen = Sequence[Observation]
 
 
 def front(
-    entries: Sequence[LeaderboardEntry], seen: Sequence[Seen], sign: int, seed: int = 0
+    entries: Sequence[LeaderboardEntry], seen: Sequence[Seen], sign: int, level: float = 0.95, seed: int = 0
 ) -> tuple[LeaderboardEntry, ...]:
     """The entries with mean cost and time, and their probability of being on the Pareto front.
 
     Cost counts only if it is known for every entry, time only if any was taken.
     """
     costs, times = _means(seen, "cost"), _means(seen, "took")
-    priced = [replace(e, cost=c, took=t) for e, c, t in zip(entries, costs, times, strict=True)]
+    priced = [
+        replace(
+            entry,
+            cost=cost,
+            took=took,
+            cost_interval=None if cost is None else _interval(known, "cost", level),
+            took_interval=None if took is None else _interval(known, "took", level),
+        )
+        for entry, cost, took, known in zip(entries, costs, times, seen, strict=True)
+    ]
     axes = ["value"]
     axes += ["cost"] if all(c is not None for c in costs) and any(costs) else []
     axes += ["took"] if all(t is not None for t in times) and any(times) else []
@@ -145,6 +195,13 @@ def _means(seen: Sequence[Seen], axis: str) -> list[float | None]:
         None if not values or None in values else float(np.mean([v for v in values if v is not None]))
         for values in found
     ]
+
+
+def _interval(seen: Seen, axis: str, level: float) -> Estimate:
+    """The mean of an axis with its interval, by units of evidence; the axis is known for every trial."""
+    known = [one for one in seen if one.value is not None]
+    data = np.array([_read(one, axis) or 0.0 for one in known], dtype=np.float64)
+    return graded(data, *coded([one.trial.unit for one in known], data.size), level)
 
 
 def _read(one: Observation, axis: str) -> float | None:
@@ -226,15 +283,19 @@ def leaderboard(
     check_names(names, groupable(found), {name for trial in found for name in trial.scores})
     sign = -1 if lowest_first else 1
     everybody = _entrants(measured, names)
-    entrants = sorted((one for one in everybody if one[0].scored), key=lambda one: -sign * _mean(one[1]))
+    scored = sorted((one for one in everybody if one[0].scored), key=lambda one: -sign * _mean(one[1]))
+    compared = _Pairwise.of(Differences(measured), [found for found, _ in scored], names, level, sign)
+    order = compared.order([sign * _mean(seen) for _, seen in scored])
+    entrants = [scored[place] for place in order]
     sides = [found for found, _ in entrants]
-    better = _better(Differences(measured), sides, names, level, sign)
-    ranked = _ranked([_entry(*one, level) for one in entrants], better)
-    ranked_with_front = front(ranked, [seen for _, seen in entrants], sign)
-    unscored = [_entry(*one, level) for one in everybody if not one[0].scored]
+    better, surely = compared.better(order), compared.surely_better(order)
+    ends = measured.ends
+    ranked = _ranked([_entry(*one, level, ends) for one in entrants], better, surely)
+    ranked_with_front = front(ranked, [seen for _, seen in entrants], sign, level)
+    unscored = [_entry(*one, level, ends) for one in everybody if not one[0].scored]
     entries = (*ranked_with_front, *unscored)
     return Leaderboard(
-        names, measured.name, level, entries, _wins(sides, sign), _notes(entries, better, notes)
+        names, measured.name, level, entries, _wins(sides, sign), _notes(entries, better, notes, sign)
     )
 
 
@@ -263,12 +324,17 @@ def _shown(trial: TrialResult, by: tuple[str, ...]) -> str:
     return ", ".join(cell(label_of(trial, name)) for name in by) or "all"
 
 
-def _entry(found: Side, seen: Sequence[Observation], level: float) -> LeaderboardEntry:
-    """The entry of a side: its mean, and the number of values and of lost trials."""
+def _entry(found: Side, seen: Sequence[Observation], level: float, ends: Limits | None) -> LeaderboardEntry:
+    """The entry of a side: its mean, the numbers of values and of lost trials, and the bounds for these."""
     values = [one.value for one in seen if one.value is not None]
     units = [one.trial.unit for one in seen if one.value is not None]
+    lost = [one.trial.unit for one in seen if one.value is None]
+    mean = estimate(values, units, level, ends) if values else None
+    if not lost or ends is None or mean is None:
+        return LeaderboardEntry(found.label, mean, len(values), found.lost)
+    outer = bounds(values, units, lost, *ends, level=level)
     return LeaderboardEntry(
-        found.label, estimate(values, units, level) if values else None, len(values), found.lost
+        found.label, mean, len(values), found.lost, lowest=outer.lowest, highest=outer.highest
     )
 
 
@@ -277,36 +343,148 @@ def _mean(seen: Sequence[Observation]) -> float:
     return float(np.mean([one.value for one in seen if one.value is not None]))
 
 
-def _better(
-    differences: Differences, sides: Sequence[Side], by: Sequence[str], level: float, sign: int
-) -> set[tuple[int, int]] | None:
-    """The pairs that differ significantly, better one first.
+@dataclass(frozen=True, eq=False)
+class _Pairwise:
+    """The differences of all pairs of entries, each on the cases that the two share.
 
-    None if no two entries have a common case.
+    Entries are numbered as the `sides`; differences are signed so that more is better.
     """
-    factor = by[0] if len(by) == 1 else ""
-    pairs = list(combinations(range(len(sides)), 2))
-    found = [differences.between(sides[i], sides[j], factor) for i, j in pairs]
-    known = [one.known and one.model != "groups" for one in found]
-    if not any(known):
-        return None
-    chances = [one.evidence().p if comparable else None for one, comparable in zip(found, known, strict=True)]
-    alpha = round(1 - level, 12)
-    return {
-        (i, j) if sign * one.estimate(level).mean > 0 else (j, i)
-        for (i, j), one, p in zip(pairs, found, holm(chances), strict=True)
-        if p is not None and p <= alpha
-    }
+
+    entries: int
+    pairs: tuple[tuple[int, int], ...]
+    found: tuple[Difference, ...]
+    ends: Limits | None
+    level: float
+    sign: int
+
+    @classmethod
+    def of(
+        cls, differences: Differences, sides: Sequence[Side], by: Sequence[str], level: float, sign: int
+    ) -> _Pairwise:
+        """Estimate the difference of every pair."""
+        factor = by[0] if len(by) == 1 else ""
+        pairs = tuple(combinations(range(len(sides)), 2))
+        found = tuple(differences.between(sides[i], sides[j], factor) for i, j in pairs)
+        return cls(len(sides), pairs, found, differences.measured.ends, level, sign)
+
+    @cached_property
+    def _known(self) -> list[bool]:
+        """Which pairs have cases in common."""
+        return [one.known and one.model != "groups" for one in self.found]
+
+    @cached_property
+    def _gaps(self) -> list[float]:
+        """The estimated differences, 0 where there is none."""
+        return [
+            self.sign * one.estimate(self.level).mean if known else 0.0
+            for one, known in zip(self.found, self._known, strict=True)
+        ]
+
+    @cached_property
+    def _clear(self) -> set[tuple[int, int]] | None:
+        """The pairs that differ significantly, better one first; None if no two have a case in common."""
+        if not any(self._known):
+            return None
+        chances = [
+            one.evidence().p if known else None for one, known in zip(self.found, self._known, strict=True)
+        ]
+        return {
+            (i, j) if gap > 0 else (j, i)
+            for (i, j), gap, p in zip(self.pairs, self._gaps, holm(chances), strict=True)
+            if p is not None and p <= round(1 - self.level, 12) and gap != 0
+        }
+
+    @cached_property
+    def _surely(self) -> set[tuple[int, int]]:
+        """The pairs that stay clear with the lost trials of the better at worst, of the other at best."""
+        clear = self._clear or set()
+        worst = [
+            self._at_worst(one, gap) if {pair, pair[::-1]} & clear else None
+            for pair, one, gap in zip(self.pairs, self.found, self._gaps, strict=True)
+        ]
+        held = [p is not None and p <= round(1 - self.level, 12) for p in holm(worst)]
+        return {
+            pair if gap > 0 else pair[::-1]
+            for pair, gap, holds in zip(self.pairs, self._gaps, held, strict=True)
+            if holds
+        }
+
+    def _at_worst(self, one: Difference, gap: float) -> float | None:
+        """The p-value with the lost trials against the observed difference; 1 if they turn it round."""
+        if not one.found.one.lost + one.found.two.lost:
+            return one.evidence().p
+        if self.ends is None:
+            return None
+        first_at_worst = (gap > 0) == (self.sign > 0)
+        filled = one.imputed(self.ends if first_at_worst else self.ends[::-1])
+        turned = self.sign * filled.estimate(self.level).mean * gap <= 0
+        return 1.0 if turned else filled.evidence().p
+
+    def order(self, means: Sequence[float]) -> list[int]:
+        """The entries, best first: by least squares of the differences, and never against a clear one.
+
+        Each difference counts by its number of shared units. `means` (more is better) serve where entries are
+        linked by no difference.
+        """
+        strengths = self._strengths(np.asarray(means, dtype=np.float64))
+        left, found = list(range(self.entries)), list[int]()
+        clear = self._clear or set()
+        while left:
+            free = [j for j in left if not any((i, j) in clear for i in left)] or left
+            found.append(max(free, key=lambda i: (round(float(strengths[i]), 12), -i)))
+            left.remove(found[-1])
+        return found
+
+    def _strengths(self, means: Floats) -> Floats:
+        """The least squares fit of all differences, centred on the means of each linked group of entries."""
+        matrix, right = np.zeros((self.entries, self.entries)), np.zeros(self.entries)
+        for (i, j), one, gap, known in zip(self.pairs, self.found, self._gaps, self._known, strict=True):
+            weight = float(one.units) if known else 0.0
+            matrix[[i, j], [i, j]] += weight
+            matrix[[i, j], [j, i]] -= weight
+            right[i] += weight * gap
+            right[j] -= weight * gap
+        fit: Floats = np.linalg.pinv(matrix) @ right
+        linked = np.linalg.matrix_power((matrix != 0) + np.eye(self.entries), max(1, self.entries)) > 0
+        for i in range(self.entries):
+            group = linked[i]
+            if i == int(np.flatnonzero(group)[0]):
+                fit[group] += float(means[group].mean() - fit[group].mean())
+        return fit
+
+    def better(self, order: Sequence[int]) -> set[tuple[int, int]] | None:
+        """The clear pairs, by places in the order; None if no two entries have a case in common."""
+        return None if self._clear is None else _placed(self._clear, order)
+
+    def surely_better(self, order: Sequence[int]) -> set[tuple[int, int]]:
+        """The pairs that are clear whatever the lost trials would have been, by places in the order."""
+        return _placed(self._surely, order)
 
 
-def _ranked(entries: list[LeaderboardEntry], better: set[tuple[int, int]] | None) -> list[LeaderboardEntry]:
-    """The entries with rank intervals and letters."""
+def _placed(pairs: Iterable[tuple[int, int]], order: Sequence[int]) -> set[tuple[int, int]]:
+    """Pairs of entries as pairs of places."""
+    place = {entry: index for index, entry in enumerate(order)}
+    return {(place[i], place[j]) for i, j in pairs}
+
+
+def _ranked(
+    entries: list[LeaderboardEntry], better: set[tuple[int, int]] | None, surely: set[tuple[int, int]]
+) -> list[LeaderboardEntry]:
+    """The entries with letters, and with rank intervals without and with the lost trials."""
     if better is None:
         return entries
     ranks, marks = rank_intervals(len(entries), better), letters(range(len(entries)), better)
+    possible = rank_intervals(len(entries), surely)
     return [
-        replace(entry, best=rank[0], worst=rank[1], letters=mark)
-        for entry, rank, mark in zip(entries, ranks, marks, strict=True)
+        replace(
+            entry,
+            best=rank[0],
+            worst=rank[1],
+            letters=mark,
+            best_possible=outer[0],
+            worst_possible=outer[1],
+        )
+        for entry, rank, mark, outer in zip(entries, ranks, marks, possible, strict=True)
     ]
 
 
@@ -323,12 +501,19 @@ def _wins(sides: Sequence[Side], sign: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _notes(
-    entries: Sequence[LeaderboardEntry], better: set[tuple[int, int]] | None, notes: Sequence[str]
+    entries: Sequence[LeaderboardEntry],
+    better: set[tuple[int, int]] | None,
+    notes: Sequence[str],
+    sign: int,
 ) -> tuple[str, ...]:
-    """Notes on lost trials, and on entries without common cases."""
+    """Notes on the order, on lost trials, and on entries without common cases."""
     lines = list(notes)
-    if better is None and sum(entry.mean is not None for entry in entries) > 1:
+    ranked = [entry for entry in entries if entry.mean is not None]
+    means = [sign * entry.mean.mean for entry in ranked if entry.mean is not None]
+    if better is None and len(ranked) > 1:
         lines.insert(0, "the entries have no case in common: ranks are not compared")
+    elif any(later > earlier + 1e-12 for earlier, later in pairwise(means)):
+        lines.insert(0, "in the order of their differences on common cases: means are over different cases")
     if lost := sum(entry.lost for entry in entries):
         lines.insert(0, f"not in the means: {lost} lost {'trial' if lost == 1 else 'trials'}")
     return tuple(lines)

@@ -7,23 +7,39 @@ an interval that takes repeats for cases is too narrow by a factor that nobody s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from peira.analysis.table.groups import Unit
 from peira.core.registry import nearest
 from peira.errors import Invalid, Unknown
 from peira.stats.inputs import Floats, coded, flat, is_binary
 from peira.stats.intervals import proportions
-from peira.stats.intervals.means import estimate, graded
+from peira.stats.intervals.bounded import bounded_mean, scale_of
+from peira.stats.intervals.means import Limits, estimate, graded
 from peira.stats.intervals.resampling import bootstrap_mean
 from peira.stats.values import Estimate, Interval
 
 IntervalMethod = Callable[[Sequence[float], Sequence[Unit], float], Estimate]
 
 
-def mean_by(way: str, values: Sequence[float], units: Sequence[Unit], level: float) -> Estimate:
-    """The mean with its interval made in this way; without a name, in the way that fits."""
+def mean_by(
+    way: str,
+    values: Sequence[float],
+    units: Sequence[Unit],
+    level: float,
+    limits: Limits | None = None,
+) -> Estimate:
+    """The mean with the interval method of this name; without a name, with the one that fits.
+
+    `limits` are the least and greatest possible score, None if it has none; no interval extends beyond them.
+    """
     check_interval_method(way)
-    return INTERVAL_METHODS[way](values, units, level) if way else estimate(values, units, level)
+    if not way:
+        return estimate(values, units, level, limits)
+    found = INTERVAL_METHODS[way](values, units, level)
+    if limits is None or found.low is None or found.high is None:
+        return found
+    return replace(found, low=max(found.low, limits[0]), high=min(found.high, limits[1]))
 
 
 def check_interval_method(way: str) -> None:
@@ -42,6 +58,14 @@ def _t(values: Sequence[float], units: Sequence[Unit], level: float) -> Estimate
     return graded(data, codes, groups, level)
 
 
+def _bounded(values: Sequence[float], units: Sequence[Unit], level: float) -> Estimate:
+    """The interval without assumptions, for scores of a known scale."""
+    limits = scale_of(values)
+    if limits is None:
+        raise Invalid("interval: bounded needs scores between 0 and 1, or grades from 1 to 5; leave it out")
+    return bounded_mean(values, units, limits, level)
+
+
 def _counted(name: str, interval: Callable[[int, int, float], Estimate]) -> IntervalMethod:
     def way(values: Sequence[float], units: Sequence[Unit], level: float) -> Estimate:
         data = flat(values)
@@ -55,11 +79,13 @@ def _counted(name: str, interval: Callable[[int, int, float], Estimate]) -> Inte
 INTERVAL_METHODS: dict[str, IntervalMethod] = {
     "bootstrap": _bootstrap,
     "t": _t,
+    "bounded": _bounded,
     "exact": _counted("exact", proportions.exact),
     "wilson": _counted("wilson", proportions.wilson),
     "clopper-pearson": _counted("clopper-pearson", proportions.clopper_pearson),
 }
-"""The bootstrap (BCa) draws whole units; t is Student's, cluster-robust where units have several values."""
+"""The bootstrap (BCa) draws whole units; t is Student's, cluster-robust where units have several values;
+bounded makes no assumption about the shape."""
 
 
 def with_interval(found: Interval, data: Floats, units: Sequence[Unit], level: float) -> Estimate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from peira.analysis.table.groups import MEASURES, Group, Groups, LabelKey, Unit, gather
 from peira.analysis.table.intervals import check_interval_method, mean_by
@@ -16,7 +16,8 @@ from peira.core.text import grid as layout
 from peira.core.verdicts import is_raw
 from peira.errors import Invalid, Unknown
 from peira.results.trials import FAILED, TrialResult, end_counts
-from peira.stats.intervals.means import bounds, two_way
+from peira.stats.intervals.bounded import scale_of
+from peira.stats.intervals.means import Limits, bounds, two_way
 from peira.stats.values import Estimate
 
 # Lost values
@@ -34,6 +35,7 @@ class Loss:
     values: Sequence[float]
     units: Sequence[Unit]
     lost: Sequence[Unit]
+    limits: Limits | None = (0.0, 1.0)
 
 
 def remarks(losses: Iterable[Loss], level: float) -> Iterator[str]:
@@ -48,9 +50,9 @@ def _remark(loss: Loss, level: float) -> str:
     """The worst-case bounds of a group's mean, as text."""
     name = ", ".join([*map(layout.cell, loss.labels), loss.score])
     lost = f"{len(loss.lost)} lost {'trial' if len(loss.lost) == 1 else 'trials'}"
-    if not all(0 <= value <= 1 for value in loss.values):
+    if loss.limits is None:
         return f"{name}: the mean with {lost} has no known bounds"
-    found = bounds(loss.values, loss.units, loss.lost, level=level)
+    found = bounds(loss.values, loss.units, loss.lost, *loss.limits, level=level)
     inner, outer = _span(found.low, found.high), _span(found.lowest, found.highest)
     return f"{name}: with {lost} at worst or best {inner}, {100 * level:g}% bounds {outer}"
 
@@ -91,7 +93,8 @@ def tabulate(
     shown = [_part(name, evaluator, groups) for name, evaluator in _chosen(groups, score).items()]
     rows = [row for group in groups.groups for row in _rows(group, shown, level, interval)]
     lost = remarks(_losses(groups, shown), level)
-    remarks_below = (*_remarks(groups, shown, rows), *lost, *notes)
+    scales = (f"{part.name}: taken for grades from 1 to 5" for part in shown if part.limits == (1, 5))
+    remarks_below = (*_remarks(groups, shown, rows), *scales, *lost, *notes)
     return Table(groups.by, level, tuple(rows), remarks_below, dict(groups.cases))
 
 
@@ -109,12 +112,16 @@ def _chosen(groups: Groups, score: str | None) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ScorePart:
-    """A score or part of one, with its categories over all groups."""
+    """A score or part of one, with its categories and its limits over all groups.
+
+    `limits` are None for a score that is neither from 0 to 1 nor a grade from 1 to 5.
+    """
 
     name: str
     evaluator: str
     numeric: bool
     categories: tuple[str, ...]
+    limits: Limits | None = None
 
 
 def _part(name: str, evaluator: str, groups: Groups) -> ScorePart:
@@ -125,8 +132,9 @@ def _part(name: str, evaluator: str, groups: Groups) -> ScorePart:
             seen.update(group.texts[name].values)
     often = sorted(seen, key=lambda text: (-seen[text], text))
     categories = sorted(often[:MOST_CATEGORIES]) + [OTHER] * (len(often) > MOST_CATEGORIES)
-    numeric = not seen or any(name in group.numbers for group in groups.groups)
-    return ScorePart(name, evaluator, numeric, tuple(categories))
+    samples = [group.numbers[name].values for group in groups.groups if name in group.numbers]
+    limits = scale_of(value for sample in samples for value in sample)
+    return ScorePart(name, evaluator, not seen or bool(samples), tuple(categories), limits)
 
 
 def _rows(group: Group, shown: Sequence[ScorePart], level: float, way: str) -> Iterator[TableRow]:
@@ -164,7 +172,8 @@ def _losses(groups: Groups, shown: Sequence[ScorePart]) -> Iterator[Loss]:
         for part in shown:
             lost = [*group.lost, *group.lost_scores.get(part.evaluator, ())]
             for title, values, units in _samples(part, group) if lost else ():
-                yield Loss(group.labels, title, values, units, lost)
+                limits = part.limits if title == part.name else (0.0, 1.0)
+                yield Loss(group.labels, title, values, units, lost, limits)
 
 
 def _row(
@@ -186,7 +195,12 @@ def _row(
         counts = 0, 0, failed, unscored
         return TableRow(group.labels, title, None, None, None, *counts, "", *others)
     both = across and len(across) == len(values)
-    found = _two_way_mean(values, units, across, level) if both else mean_by(way, values, units, level)
+    limits = part.limits if title == part.name else (0.0, 1.0)
+    found = (
+        _two_way_mean(values, units, across, level, limits)
+        if both
+        else mean_by(way, values, units, level, limits)
+    )
     mean, cases = (found.mean, found.low, found.high), len(set(units))
     counts = found.n, cases, failed, unscored
     return TableRow(group.labels, title, *mean, *counts, found.method, *others)
@@ -198,16 +212,17 @@ def _ends(group: Group) -> tuple[int, int, int]:
 
 
 def _two_way_mean(
-    values: Sequence[float], units: Sequence[Unit], across: Sequence[LabelKey], level: float
+    values: Sequence[float],
+    units: Sequence[Unit],
+    across: Sequence[LabelKey],
+    level: float,
+    limits: Limits | None,
 ) -> Estimate:
-    """The mean with two-way clustering by units and levels.
-
-    Clipped to [0, 1] for scores in that range.
-    """
+    """The mean with two-way clustering by units and levels, clipped to the limits of the score."""
     found = two_way(values, units, across, level)
-    if found.low is None or found.high is None or min(values) < 0 or max(values) > 1:
+    if found.low is None or found.high is None or limits is None:
         return found
-    return Estimate(found.mean, max(found.low, 0.0), min(found.high, 1.0), found.n, found.method)
+    return replace(found, low=max(found.low, limits[0]), high=min(found.high, limits[1]))
 
 
 def _remarks(groups: Groups, shown: Sequence[ScorePart], rows: Iterable[TableRow]) -> Iterator[str]:

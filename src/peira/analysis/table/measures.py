@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from peira.analysis.table.groups import MEASURES
 from peira.core.ids import Json
@@ -18,6 +18,7 @@ from peira.core.registry import nearest
 from peira.core.verdicts import VALUE, is_reason
 from peira.errors import Invalid, Unknown
 from peira.results.trials import TrialResult
+from peira.stats.intervals.bounded import scale_of
 
 TAKEN = MEASURES
 """Measures that every trial has."""
@@ -37,16 +38,16 @@ class Measured:
 
     name: str
     observations: tuple[Observation, ...]
+    metric: bool = False
+    """Whether it is reported by the agent, or is time or cost: not graded on a scale."""
 
-    @property
+    @cached_property
     def ends(self) -> tuple[float, float] | None:
-        """The smallest and largest possible value.
-
-        (0, 1) if all observed scores lie there, else None.
-        """
-        known = [one.value for one in self.observations if one.value is not None]
-        within = known and all(0 <= value <= 1 for value in known)
-        return (0.0, 1.0) if within and self.name not in TAKEN else None
+        """The smallest and largest possible value, by the observed ones (see `scale_of`); or None."""
+        if self.name in TAKEN:
+            return None
+        found = scale_of(one.value for one in self.observations if one.value is not None)
+        return None if self.metric and found != (0.0, 1.0) else found
 
 
 def measure(trials: Iterable[TrialResult], score: str | None = None) -> Measured:
@@ -65,9 +66,8 @@ def measure(trials: Iterable[TrialResult], score: str | None = None) -> Measured
     answered = {trial.case_id for trial in found if trial.state is State.succeeded}
     unasked = answered - with_score
     seen = zip(found, values, strict=True)
-    return Measured(
-        name, tuple(Observation(trial, _lost(v)) for trial, v in seen if trial.case_id not in unasked)
-    )
+    kept = tuple(Observation(trial, _lost(v)) for trial, v in seen if trial.case_id not in unasked)
+    return Measured(name, kept, getattr(read, "func", None) is _metric)
 
 
 def _lost(value: float | None) -> float | None:

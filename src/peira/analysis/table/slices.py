@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
 from peira.results.trials import TrialResult
 from peira.stats.inputs import coded
-from peira.stats.intervals.means import spread
-from peira.stats.models.random_effects import Pooled, pool
+from peira.stats.intervals.means import Limits, estimate, spread
+from peira.stats.models.random_effects import Pooled, Pooling, pool, steady_errors
 
 
 @dataclass(frozen=True)
@@ -77,23 +77,57 @@ def slices(
     if not groups:
         return Slices(by, measured.name, level, (), notes=tuple(notes))
     labels = unique(layout.cell(label_of(group[0].trial, by)) for group in groups.values())
-    samples = {label: _sample(group) for label, group in zip(labels, groups.values(), strict=True)}
-    found = pool(
-        [mean for mean, _, _, _ in samples.values()], [error for _, error, _, _ in samples.values()], level
-    )
+    samples = {label: _Sample.of(group) for label, group in zip(labels, groups.values(), strict=True)}
+    found = _pooled(list(samples.values()), level, measured.ends)
     rows = [
-        Slice(label, mean, pooled, n, units)
-        for (label, (mean, _, n, units)), pooled in zip(samples.items(), found.slices, strict=True)
+        Slice(label, sample.mean, pooled, len(sample.values), sample.units)
+        for (label, sample), pooled in zip(samples.items(), found.slices, strict=True)
     ]
     rows.sort(key=lambda one: -one.pooled.mean)
     few = ("fewer than three slices: nothing is pooled",) if len(rows) < 3 else ()
+    if found.deviation is not None:
+        few = (f"slices differ by an estimated standard deviation of {found.deviation:.2g}",)
     return Slices(by, measured.name, level, tuple(rows), found.overall, found.deviation, (*few, *notes))
 
 
-def _sample(group: Sequence[Observation]) -> tuple[float, float, int, int]:
-    """Mean, standard error (0 if unknown), number of values and number of units."""
-    data = np.array([one.value for one in group], dtype=np.float64)
-    labels: list[Unit] = [one.trial.unit for one in group]
-    codes, units = coded(labels, len(labels))
-    error = spread(data, codes).error if units > 1 else 0.0
-    return float(data.mean()), error, len(group), units
+@dataclass(frozen=True)
+class _Sample:
+    """The values of one slice with their units, and the variance of a single unit (0 if unknown)."""
+
+    values: tuple[float, ...]
+    labels: tuple[Unit, ...]
+    mean: float
+    variance: float
+    units: int
+
+    @classmethod
+    def of(cls, group: Sequence[Observation]) -> _Sample:
+        """The sample of the scored observations of a slice."""
+        values = tuple(one.value for one in group if one.value is not None)
+        labels = tuple(one.trial.unit for one in group if one.value is not None)
+        data = np.array(values, dtype=np.float64)
+        codes, units = coded(labels, len(labels))
+        variance = units * spread(data, codes).error ** 2 if units > 1 else 0.0
+        return cls(values, labels, float(data.mean()), variance, units)
+
+
+def _pooled(samples: Sequence[_Sample], level: float, limits: Limits | None) -> Pooling:
+    """Shrink the means of at least three slices that vary; else each has its own interval."""
+    errors = steady_errors([one.variance for one in samples], [one.units for one in samples])
+    means = [one.mean for one in samples]
+    if len(samples) < 3 or not any(errors):
+        own = [estimate(one.values, one.labels, level, limits) for one in samples]
+        alone = tuple(Pooled(one.mean, one.low, one.high, 1.0) for one in own)
+        return Pooling(alone, float(np.mean(means)), None)
+    # A slice's variance rests on its own units and on the other slices.
+    found = pool(means, errors, level, [one.units + len(samples) - 2 for one in samples])
+    return (
+        found if limits is None else replace(found, slices=tuple(_clipped(s, limits) for s in found.slices))
+    )
+
+
+def _clipped(one: Pooled, limits: Limits) -> Pooled:
+    """The slice with its interval within the limits of the score."""
+    low = None if one.low is None else max(one.low, limits[0])
+    high = None if one.high is None else min(one.high, limits[1])
+    return replace(one, low=low, high=high)

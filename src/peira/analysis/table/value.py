@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from peira.analysis.value import ResultValue, TextGrid
 from peira.core.ids import Json
 from peira.core.text import grid as layout
+from peira.stats.values import remark_of
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,8 @@ def _scored(row: TableRow) -> bool:
 
 
 def _mean(row: TableRow) -> str:
-    """The mean with its interval, as text."""
-    return layout.interval(row.mean, row.low, row.high)
+    """The mean with its interval as text, marked if the interval may be too narrow."""
+    return f"{layout.interval(row.mean, row.low, row.high)}{remark_of(row.method)}"
 
 
 def _count(name: str, heading: str, place: int, always: bool = False) -> Column:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from peira.report.plots.canvas import Plot, save
-from peira.report.plots.curves import calibration, cases, convergence, pareto
+from peira.report.plots.curves import calibration, cases, convergence, pareto, sensitivity
 from peira.report.plots.effects import forest, half_normal, interaction
 from peira.report.value import Report
 
@@ -15,6 +15,7 @@ PLOTS: dict[str, Callable[[Report], Plot | None]] = {
     "interaction": interaction,
     "half-normal": half_normal,
     "pareto": pareto,
+    "sensitivity": sensitivity,
     "calibration": calibration,
     "convergence": convergence,
     "cases": cases,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from peira.analysis.compare.sensitivity import Sensitivity
 from peira.report.labels import spread
 from peira.report.plots.canvas import COLOURS, MARKERS, QUIET, Plot, bars, clipped, plain
 from peira.report.value import Bin, Convergence, HeatMap, Priced, Report, Scored
@@ -86,6 +87,36 @@ def _draw_cases(figure: Any, found: HeatMap, score: str) -> None:
     bar = figure.colorbar(image, ax=axes, label=f"mean {score}", shrink=0.8)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=8, colors=QUIET)
+
+
+# Sensitivity to lost trials
+
+
+def sensitivity(report: Report) -> Plot | None:
+    """The differences against the shift of the lost trials; None if no trial was lost."""
+    curves, main = report.lost.curves, report.main
+    if not curves or main is None:
+        return None
+    title = f"Differences in {main.name}, if lost trials differ from their like"
+    alt = f"{title}. {' '.join(one.sentence for one in curves)}"
+    return Plot("sensitivity", title, alt, 3.4, lambda figure: _draw_sensitivity(figure, curves, main.name))
+
+
+def _draw_sensitivity(figure: Any, curves: tuple[Sensitivity, ...], score: str) -> None:
+    """Draw a line with its band for each difference."""
+    axes = figure.subplots()
+    plain(axes)
+    axes.axhline(0, color=QUIET, linewidth=1)
+    for one, colour in zip(curves, COLOURS, strict=False):
+        shifts = [point.shift for point in one.points]
+        found = [point.difference for point in one.points]
+        axes.plot(shifts, [e.mean for e in found], color=colour, label=f"{one.first} - {one.second}")
+        lows, highs = ([np.nan if end is None else end for end in ends]
+                       for ends in ([e.low for e in found], [e.high for e in found]))  # fmt: skip
+        axes.fill_between(shifts, lows, highs, color=colour, alpha=0.15, linewidth=0)
+    axes.set_xlabel("lost trials differ from their like by")
+    axes.set_ylabel(f"difference in {score}")
+    axes.legend(loc="best", fontsize=8)
 
 
 # Convergence

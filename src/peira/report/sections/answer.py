@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from peira.analysis.compare.hypotheses import Finding
+from peira.analysis.compare.sensitivity import Sensitivity
 from peira.analysis.effects.factor_effects import Effect, Effects, TermTest
 from peira.analysis.results import Results
 from peira.core.ids import Json
@@ -42,11 +43,17 @@ def question(
     return f"How well does {results.study} do, by {what}?"
 
 
-def answer(results: Results, findings: Sequence[Finding], scores: Sequence[Scored]) -> str:
+def answer(
+    results: Results,
+    findings: Sequence[Finding],
+    scores: Sequence[Scored],
+    curves: Sequence[Sensitivity] = (),
+) -> str:
     """The answer in one sentence, claiming no more than the numbers support.
 
     By the verdicts if hypotheses were declared, else by the effects of the main score, else by its means.
-    Says so if there are no results or no scores.
+    Says so if there are no results or no scores. What lost trials could overturn, by the sensitivity
+    `curves`, is said first.
     """
     if findings:
         return _decided(findings)
@@ -59,8 +66,18 @@ def answer(results: Results, findings: Sequence[Finding], scores: Sequence[Score
         return f"Nothing was measured: {outputs}, and the study has no score for them."
     main = scores[0]
     if main.effects is not None and main.effects.effects:
-        return _effects(main.effects)
+        return f"{doubt(curves)}{_effects(main.effects)}"
     return _means(main)
+
+
+def doubt(curves: Sequence[Sensitivity]) -> str:
+    """Which differences the lost trials could overturn, to be said before the answer; empty if none."""
+    weak = [one for one in curves if one.overturnable]
+    if not weak:
+        return ""
+    shown = [f"{one.first} - {one.second} (if they differ by {one.tipping:.2g})" for one in weak[:MOST_TOLD]]
+    more = [f"{len(weak) - MOST_TOLD} more"] if len(weak) > MOST_TOLD else []
+    return f"Lost trials could overturn {listed([*shown, *more])}: "
 
 
 def _nothing(trials: int, ends: Mapping[str, int]) -> str:
@@ -86,6 +103,7 @@ def _decided(findings: Sequence[Finding]) -> str:
 def _finding(one: Finding) -> str:
     """One verdict with its evidence, as text."""
     name = f"{one.hypothesis} ({one.statement.rstrip('.')})" if one.statement else one.hypothesis
+    name = f"{one.doubt}{name}"
     if one.reason:
         return f"{name} is {one.verdict}: {one.reason}"
     shown = [f"{c.first} - {c.second} {change(c.difference)}" for c in one.contrasts[:MOST_TOLD]]

@@ -13,6 +13,7 @@ from peira.report.labels import ConditionLabels
 from peira.report.value import Bin, Convergence, ConvergenceStep, HeatMap, PlotPoint
 from peira.results.trials import TrialResult
 from peira.stats.inputs import Floats
+from peira.stats.intervals.bounded import scale_of
 from peira.stats.intervals.means import estimate
 from peira.stats.sequential.confidence_sequence import ConfidenceSequence
 
@@ -27,7 +28,7 @@ def convergence(
 ) -> Convergence | None:
     """The running mean by case, or the running difference between two levels of a factor.
 
-    None with fewer than three cases. The intervals are a confidence sequence for scores between 0 and 1, else
+    None with fewer than three cases. The intervals are a confidence sequence for scores within limits, else
     pointwise.
     """
     places = _places(results)
@@ -35,7 +36,9 @@ def convergence(
     if len(values) < FEWEST:
         return None
     label = f"{levels[1]} - {levels[0]}" if factor else measured.name
-    bounds = ((-1.0, 1.0) if factor else (0.0, 1.0)) if measured.ends else None
+    bounds = measured.ends
+    if bounds is not None and factor:
+        bounds = (bounds[0] - bounds[1], bounds[1] - bounds[0])
     steps = _sequential_steps(values, bounds, level) if bounds else _pointwise_steps(values, level)
     return Convergence(label, tuple(steps), bounds is not None, bool(places))
 
@@ -91,8 +94,9 @@ def _sequential_steps(
 
 def _pointwise_steps(values: Sequence[float], level: float) -> Iterator[ConvergenceStep]:
     """The running mean with pointwise intervals."""
+    limits = scale_of(values)
     for mark in _marks(len(values)):
-        found = estimate(values[:mark], list(range(mark)), level)
+        found = estimate(values[:mark], list(range(mark)), level, limits)
         yield ConvergenceStep(mark, found.mean, found.low, found.high)
 
 

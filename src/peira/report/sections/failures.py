@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
+from peira.analysis.compare.difference import Differences
+from peira.analysis.compare.sensitivity import Sensitivity, sensitivity
+from peira.analysis.compare.sides import choose_pairs, levels_of
 from peira.analysis.results import Results
 from peira.analysis.table.groups import LOST
 from peira.analysis.table.means import Loss, remarks
@@ -14,9 +18,12 @@ from peira.core.text.words import counted
 from peira.report.labels import ConditionLabels
 from peira.report.value import FailureKind, Failures
 from peira.results.trials import FailureRow, TrialResult, end_counts
+from peira.stats.intervals.means import Limits
 
 DONE = State.succeeded
 MOST_KINDS, MOST_WHERE, MOST_MESSAGE = 12, 3, 300
+MOST_CURVES = 6
+"""The number of differences whose sensitivity to lost trials is shown."""
 
 
 def failures(
@@ -28,11 +35,23 @@ def failures(
 ) -> Failures:
     """The failures of the run; the means of `measured`, the main score, get worst-case bounds.
 
-    Bounds are by condition at the confidence level; without a main score there are none.
+    Bounds are by condition at the confidence level; without a main score there are none. So are the
+    sensitivity curves of the differences between levels.
     """
     rows = results.failures
     bounds = tuple(remarks(_losses(measured, labels), level)) if measured else ()
-    return Failures(_sentence(trials, rows), tuple(_kinds(rows, labels)), bounds)
+    curves = tuple(islice(_curves(measured, labels.by, level), MOST_CURVES)) if measured else ()
+    return Failures(_sentence(trials, rows), tuple(_kinds(rows, labels)), bounds, curves)
+
+
+def _curves(measured: Measured, by: Sequence[str], level: float) -> Iterator[Sensitivity]:
+    """The sensitivity curves of all pairs of levels that lost trials, factor by factor."""
+    differences = Differences(measured)
+    for factor in by:
+        for one, two in choose_pairs(levels_of(measured, factor)):
+            found = sensitivity(differences.between(one, two, factor), measured.name, level)
+            if found is not None:
+                yield found
 
 
 def _losses(measured: Measured, labels: ConditionLabels) -> list[Loss]:
@@ -40,15 +59,19 @@ def _losses(measured: Measured, labels: ConditionLabels) -> list[Loss]:
     groups: dict[str, list[Observation]] = {}
     for one in measured.observations:
         groups.setdefault(labels.short(one.trial), []).append(one)
-    return [_loss(label if labels.by else "", group, measured.name) for label, group in groups.items()]
+    return [
+        _loss(label if labels.by else "", group, measured.name, measured.ends)
+        for label, group in groups.items()
+    ]
 
 
-def _loss(label: str, group: Sequence[Observation], score: str) -> Loss:
+def _loss(label: str, group: Sequence[Observation], score: str, limits: Limits | None) -> Loss:
     """The observed and lost values of one condition."""
     known = [(one.value, one.trial.unit) for one in group if one.value is not None]
     gone = [one.trial.unit for one in group if one.value is None and one.trial.state in (*LOST, DONE)]
     names = (label,) if label else ()
-    return Loss(names, score, [value for value, _ in known], [unit for _, unit in known], gone)
+    values, units = [value for value, _ in known], [unit for _, unit in known]
+    return Loss(names, score, values, units, gone, limits)
 
 
 def _sentence(trials: Sequence[TrialResult], rows: Sequence[FailureRow]) -> str:

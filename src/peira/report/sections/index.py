@@ -30,7 +30,7 @@ from peira.report.blocks import (
     chosen_for,
 )
 from peira.report.labels import spread
-from peira.report.plots.curves import calibration, cases, convergence, pareto
+from peira.report.plots.curves import calibration, cases, convergence, pareto, sensitivity
 from peira.report.plots.effects import forest, half_normal, interaction
 from peira.report.value import Report, ReportedCondition, Scored
 from peira.report.writers import cells
@@ -171,6 +171,27 @@ def failures(report: Report) -> Blocks:
         introduction = "What that could have changed, had everything that is missing gone badly or well:"
         yield Only(PAGE, (Paragraph(introduction),))
         yield _list(lost.bounds)
+    if lost.curves:
+        yield Heading("How different would the lost trials have to be?", level=3)
+        yield _list([one.sentence for one in lost.curves])
+        yield FigureBlock("sensitivity", sensitivity(report), SENSITIVITY, grid=_curve_grid(report))
+
+
+SENSITIVITY = (
+    "Lost trials are imputed from their like (other repeats of the case, or the other side on the case), "
+    "and shifted against the difference."
+)
+
+
+def _curve_grid(report: Report) -> TextGrid:
+    """The sensitivity curves as a table: a row for each shift of the lost trials."""
+    header = ["difference", "lost trials differ by", "difference then"]
+    rows = [
+        [f"{one.first} - {one.second}", f"{point.shift:.2g}", spread(point.difference)]
+        for one in report.lost.curves
+        for point in one.points
+    ]
+    return TextGrid(header, rows)
 
 
 def plan(report: Report) -> Blocks:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from peira.analysis.compare.hypotheses import Finding
+from peira.analysis.compare.sensitivity import Sensitivity
 from peira.analysis.results import Results
 from peira.analysis.table.groups import LOST
 from peira.core.ids import Json
@@ -27,6 +28,7 @@ class ThreatEvidence:
     findings: Sequence[Finding]
     scores: Sequence[Scored]
     drift: Sequence[str]
+    curves: Sequence[Sensitivity] = ()
 
 
 def threats(evidence: ThreatEvidence) -> tuple[Threat, ...]:
@@ -93,7 +95,10 @@ def _of_losses(evidence: ThreatEvidence) -> Iterator[Threat]:
             f"{', '.join(what)}: in no mean. If failing has to do with the "
             "answer, the means are biased; the bounds say by how much at most."
         )
-        yield Threat("Failures", text, failed / total > MUCH_LOST)
+        weak = [one for one in evidence.curves if one.overturnable]
+        if weak:
+            text += f" {' '.join(one.sentence for one in weak)}"
+        yield Threat("Failures", text, bool(weak) or failed / total > MUCH_LOST)
     status = evidence.results.status
     left = end_counts(trial.state for trial in evidence.trials if trial.state not in LOST)
     if left:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from peira.analysis.compare.comparison import probability_text as bare
 from peira.analysis.compare.hypotheses import Finding
-from peira.analysis.ranking.leaderboard import Leaderboard
+from peira.analysis.ranking.leaderboard import Leaderboard, lost_cells, price_text
 from peira.core.text import grid as layout
 from peira.report.labels import change, p_value_text, spread
 from peira.report.value import FailureKind, PlotPoint, Scored
@@ -37,14 +37,17 @@ def board_cells(board: Leaderboard) -> Cells:
         for e in board.entries
     ]
     more = {
-        "US$": [e.cost for e in board.entries],
-        "seconds": [e.took for e in board.entries],
-        "chance to be on the front": [e.on_front for e in board.entries],
+        "US$": [(e.cost, price_text(e.cost_interval)) for e in board.entries],
+        "seconds": [(e.took, price_text(e.took_interval)) for e in board.entries],
+        "chance to be on the front": [(e.on_front, layout.number(e.on_front)) for e in board.entries],
     }
     for name, values in more.items():
-        if any(values):
+        if any(value for value, _ in values):
             header.append(name)
-            rows = [[*row, layout.number(value)] for row, value in zip(rows, values, strict=True)]
+            rows = [[*row, text] for row, (_, text) in zip(rows, values, strict=True)]
+    if board.has_bounds:
+        header += ["with lost trials", "rank then"]
+        rows = [[*row, *lost_cells(e)] for row, e in zip(rows, board.entries, strict=True)]
     return header, rows
 
 

@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from peira.stats.inputs import Codes, Floats, coded, flat, is_binary, is_rounding, sizes, totals, upper
+from peira.stats.intervals.bounded import bounded_mean
 from peira.stats.intervals.proportions import Clusters, exact, wilson
 from peira.stats.student import Spread, around
-from peira.stats.values import Estimate
+from peira.stats.values import Estimate, remark_of
 
 # Cluster-robust standard errors
 
@@ -140,21 +141,61 @@ def clustered(values: ArrayLike, clusters: Iterable[Hashable], level: float = 0.
     return _clustered(data, codes, groups, level)
 
 
-def estimate(values: ArrayLike, clusters: Iterable[Hashable], level: float = 0.95) -> Estimate:
+Limits = tuple[float, float]
+"""The least and the greatest possible value of a score."""
+MUCH_WIDER = 2.0
+"""Student's t is not used for bounded scores if the interval without assumptions is wider by this factor."""
+
+
+def estimate(
+    values: ArrayLike, clusters: Iterable[Hashable], level: float = 0.95, limits: Limits | None = None
+) -> Estimate:
     """The mean with the interval method chosen by the kind of data.
 
     - one cluster (hence also one value): the whole range [0, 1] for 0/1 values, else unknown;
-    - one value per cluster: exact (Blaker) for 0/1 values, else Student's t;
-    - several values in some cluster: see `clustered`.
+    - one value per cluster: exact (Blaker) for 0/1 values, else see `fitted`;
+    - several values in some cluster: see `clustered`, and `fitted` for values other than 0 and 1.
 
-    Values count as a proportion if all are 0 or 1. Known bounds satisfy `low <= mean <= high` and `low <
-    high`. Raises ValueError for no values, values that are not finite, and unequal lengths.
+    Values count as a proportion if all are 0 or 1. `limits` are those of the score, if it has any. Known
+    bounds satisfy `low <= mean <= high` and `low < high`. Raises ValueError for no values, values that are
+    not finite or outside the limits, and unequal lengths.
     """
     data = flat(values)
     codes, groups = coded(clusters, data.size)
-    if is_binary(data) and groups == data.size > 1:
-        return exact(int(data.sum()), data.size, level)
-    return _clustered(data, codes, groups, level)
+    if is_binary(data) and limits in (None, (0.0, 1.0)):
+        if groups == data.size > 1:
+            return exact(int(data.sum()), data.size, level)
+        return _clustered(data, codes, groups, level)
+    upper(level)
+    return fitted(data, codes, groups, level, limits)
+
+
+def fitted(data: Floats, codes: Codes, groups: int, level: float, limits: Limits | None) -> Estimate:
+    """The interval of a mean that is not a proportion: Student's t, or without assumptions within limits.
+
+    Arguments are those of `graded`. With `limits`, t is used only where it suffices (`t_suffices`). Unknown
+    with a single cluster.
+    """
+    if limits is None or groups < 2 or t_suffices(data, codes, groups, limits):
+        return graded(data, codes, groups, level)
+    return bounded_mean(data, codes.tolist() if groups < data.size else None, limits, level)
+
+
+def t_suffices(data: Floats, codes: Codes, groups: int, limits: Limits) -> bool:
+    """Whether Student's t can be trusted with values within these limits.
+
+    It cannot if the values are few or skewed (its own remark), or if the interval that makes no assumption
+    about their shape is much wider: then values that were not seen, as far from the others as the limits
+    permit, could move the mean by more than t allows for. Judged at the level 0.95 whatever the level asked
+    for, so that intervals are nested.
+    """
+    student = graded(data, codes, groups, 0.95)
+    if student.low is None or student.high is None or remark_of(student.method):
+        return False
+    free = bounded_mean(data, codes.tolist() if groups < data.size else None, limits, 0.95)
+    if free.low is None or free.high is None:
+        return False
+    return free.high - free.low <= MUCH_WIDER * (student.high - student.low)
 
 
 def graded(data: Floats, codes: Codes, groups: int, level: float) -> Estimate:
@@ -273,8 +314,9 @@ def bounds(
         raise ValueError(f"the worst value must lie below the best, not {worst} and {best}")
     if known.size and not _is_within(known, worst, best):
         raise ValueError(f"every value must lie between {worst} and {best}")
-    complete = estimate(flat(known), labels, level) if known.size else None
-    ends = [_imputed(known, labels, lost, end, level) for end in (worst, best)]
+    limits = None if worst is None or best is None else (worst, best)
+    complete = estimate(flat(known), labels, level, limits) if known.size else None
+    ends = [_imputed(known, labels, lost, end, level, limits) for end in (worst, best)]
     low, high = (None if end is None else end.mean for end in ends)
     lowest = None if ends[0] is None else ends[0].low
     highest = None if ends[1] is None else ends[1].high
@@ -282,7 +324,12 @@ def bounds(
 
 
 def _imputed(
-    known: np.ndarray, labels: list[Hashable], lost: list[Hashable], end: float | None, level: float
+    known: np.ndarray,
+    labels: list[Hashable],
+    lost: list[Hashable],
+    end: float | None,
+    level: float,
+    limits: Limits | None,
 ) -> Estimate | None:
     """The estimate with every missing score imputed as `end`.
 
@@ -291,7 +338,7 @@ def _imputed(
     if (end is None and lost) or not (labels or lost):
         return None
     filled = np.concatenate([known, np.full(len(lost), end or 0.0)])
-    return estimate(filled, labels + lost, level)
+    return estimate(filled, labels + lost, level, limits)
 
 
 def _is_within(known: np.ndarray, worst: float | None, best: float | None) -> bool:

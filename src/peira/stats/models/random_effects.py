@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peira.stats import normal
+from peira.stats import normal, student
 from peira.stats.inputs import Codes, Floats, flat, totals, upper
 
 # Logistic regression with a random intercept
@@ -184,10 +184,35 @@ class Pooling:
     deviation: float | None
 
 
-def pool(means: Sequence[float], errors: Sequence[float], level: float = 0.95) -> Pooling:
+STEADYING = 20.0
+"""The weight of the common variance of all slices, in degrees of freedom, against a slice's own."""
+
+
+def steady_errors(variances: Sequence[float], units: Sequence[int]) -> list[float]:
+    """The standard errors of slice means, with the variances of small slices drawn to the common one.
+
+    The variance of two or three cases is hardly known, and often 0 by chance. `variances` are those of single
+    units within each slice (of any value where there is one unit). All errors are 0 if nothing varies.
+    """
+    degrees = [n - 1 for n in units]
+    total = sum(degrees)
+    common = sum(d * v for d, v in zip(degrees, variances, strict=True)) / total if total else 0.0
+    return [
+        math.sqrt((d * v + STEADYING * common) / (d + STEADYING) / n)
+        for d, v, n in zip(degrees, variances, units, strict=True)
+    ]
+
+
+def pool(
+    means: Sequence[float],
+    errors: Sequence[float],
+    level: float = 0.95,
+    df: Sequence[float] | None = None,
+) -> Pooling:
     """Partial pooling of slice means with standard errors.
 
-    Flat priors on overall mean and deviation.
+    Flat priors on overall mean and deviation. `df` are the degrees of freedom of each slice's interval if the
+    errors are estimates; None takes these for known.
 
     A standard error of 0 (a slice without variation) is treated as unknown and replaced by the largest of the
     others. With fewer than three slices, or no known standard error, the between-slice deviation cannot be
@@ -196,13 +221,16 @@ def pool(means: Sequence[float], errors: Sequence[float], level: float = 0.95) -
     values, errs = flat(means), flat(errors)
     if values.size != errs.size or bool((errs < 0).any()):
         raise ValueError("need one standard error of at least 0 for each mean")
-    z, known = normal.quantile(upper(level)), errs > 0
+    z = np.full(values.size, normal.quantile(upper(level)))
+    if df is not None:
+        z = np.array([student.quantile(one, upper(level)) for one in df])
+    known = errs > 0
     if values.size < 3 or not known.any():
         return _unpooled(values, errs, z)
     return _integrated(values, np.where(known, errs, errs.max()) ** 2, z)
 
 
-def _integrated(values: Floats, variances: Floats, z: float) -> Pooling:
+def _integrated(values: Floats, variances: Floats, z: Floats) -> Pooling:
     """Posterior means over a grid of deviations (rows), for each slice (columns)."""
     angles = (np.arange(_NODES) + 0.5) / _NODES * math.pi / 2
     deviations = math.sqrt(float(variances.mean() + values.var())) * np.tan(angles)
@@ -230,10 +258,10 @@ def _median(points: Floats, shares: Floats) -> float:
     return float(np.interp(0.5, np.cumsum(shares) - shares / 2, points))
 
 
-def _unpooled(values: Floats, errs: Floats, z: float) -> Pooling:
+def _unpooled(values: Floats, errs: Floats, z: Floats) -> Pooling:
     """Every slice with its own mean and interval: no pooling."""
     slices = (
-        Pooled(float(m), float(m - z * e) if e else None, float(m + z * e) if e else None, 1.0)
-        for m, e in zip(values, errs, strict=True)
+        Pooled(float(m), float(m - q * e) if e else None, float(m + q * e) if e else None, 1.0)
+        for m, e, q in zip(values, errs, z, strict=True)
     )
     return Pooling(tuple(slices), float(values.mean()), None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -58,6 +59,12 @@ def boundaries(
     """
     if not fractions or list(fractions) != sorted(set(fractions)):
         raise ValueError("need increasing fractions of the information")
+    return list(_boundaries(tuple(fractions), alpha, kind))
+
+
+@lru_cache(maxsize=64)
+def _boundaries(fractions: tuple[float, ...], alpha: float, kind: Spending) -> tuple[Boundary, ...]:
+    """The boundaries, kept: integrating takes a while, and all monitors of a study ask for the same."""
     looks: list[Boundary] = []
     state = _Path(0.0, np.zeros(1), np.ones(1))
     for fraction in fractions:
@@ -65,7 +72,7 @@ def boundaries(
         z = state.boundary(fraction, (spent - (looks[-1].spent if looks else 0.0)) / 2)
         state = state.after(fraction, z)
         looks.append(Boundary(fraction, z, spent))
-    return looks
+    return tuple(looks)
 
 
 def conditional_power(z: float, fraction: float, final: float, drift: float | None = None) -> float:

@@ -12,7 +12,12 @@ import math
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import numpy as np
+
 from peira.stats import normal
+from peira.stats.inputs import Floats
+from peira.stats.intervals.bounded import BoundedSample
+from peira.stats.intervals.means import t_suffices
 from peira.stats.sequential.confidence_sequence import ConfidenceSequence
 from peira.stats.sequential.group_sequential import Spending, boundaries, conditional_power
 
@@ -100,6 +105,10 @@ class GroupSequentialMonitor:
     The interval is the repeated confidence interval, which holds at all looks simultaneously. A look with
     fewer than `least` units is skipped, and its alpha is spent at the next. The variance has a floor, as if
     one unit had differed, so that a few equal values do not count as zero variance.
+
+    The boundaries are for means that are close to normal. Where that cannot be told (`t_suffices`: few
+    values, or skewed ones), the interval also includes that of `BoundedSample` with the alpha spent since
+    the last look, which makes no assumption about the values.
     """
 
     def __init__(
@@ -109,6 +118,9 @@ class GroupSequentialMonitor:
         self._at = [n for n in at if n >= min(max(least, 2), planned)]
         limits = boundaries([n / planned for n in self._at], 1 - level, spending)
         self._limits = {n: look.z for n, look in zip(self._at, limits, strict=True)}
+        spent = [0.0, *(look.spent for look in limits)]
+        self._tails = {n: (b - a) / 2 for n, a, b in zip(self._at, spent, spent[1:], strict=False)}
+        self._values: list[tuple[float, float]] = []
         self._width, self._planned, self._final = width, planned, limits[-1].z
         self._worst, self._best = _Moments(width), _Moments(width)
         self._found = MonitoredMean(None, -width, width)
@@ -116,6 +128,7 @@ class GroupSequentialMonitor:
 
     def add(self, worst: float, best: float) -> None:
         """Add a unit to both imputations."""
+        self._values.append((worst, best))
         self._worst.add(worst)
         self._best.add(best)
 
@@ -134,8 +147,18 @@ class GroupSequentialMonitor:
         """The repeated confidence interval at n units."""
         z, width = self._limits[n], self._width
         low, high = self._worst.mean - self._worst.reach(z), self._best.mean + self._best.reach(z)
+        worst, best = (np.clip(column, -width, width) for column in np.array(self._values).T)
+        normal = self._is_normal(worst)
+        if not normal:
+            low = min(low, BoundedSample.of(worst, None, (-width, width)).low(self._tails[n]))
+        if not (normal if (worst == best).all() else self._is_normal(best)):
+            high = max(high, BoundedSample.of(best, None, (-width, width)).high(self._tails[n]))
         mean = (self._worst.mean + self._best.mean) / 2
         return MonitoredMean(mean, max(-width, low), min(width, high), self._hope(n))
+
+    def _is_normal(self, values: Floats) -> bool:
+        """Whether Student's t is as good as the interval without assumptions."""
+        return t_suffices(values, np.arange(values.size), values.size, (-self._width, self._width))
 
     def _hope(self, n: int) -> float | None:
         """The conditional power at n units, the larger of both imputations; None at the last look."""

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from peira.stats import student
 from peira.stats.inputs import Floats, coded, counts, flat, is_rounding, pairs, share, upper
+from peira.stats.intervals.bounded import METHOD, BoundedSample
 from peira.stats.intervals.means import spread
 from peira.stats.student import Spread
 
@@ -97,6 +98,30 @@ def paired_means(
     found = spread(data, codes) if groups > 1 else None
     known = found is not None and not is_rounding(found.error, np.concatenate([first, second]))
     return from_t(float(data.mean()), found if known else None, rope, level, data.size)
+
+
+def within_limits(
+    values: ArrayLike,
+    clusters: Iterable[Hashable] | None,
+    limits: tuple[float, float],
+    rope: tuple[float, float] = (0.0, 0.0),
+    level: float = 0.95,
+) -> Posterior:
+    """The mean of values within limits, without an assumption about their shape (the Bayesian bootstrap).
+
+    One more value is possible, which was not seen: at the least or the greatest limit, with equal chances.
+    The interval is that of `bounded_mean`.
+    """
+    _check(rope)
+    sample, tail = BoundedSample.of(values, clusters, limits), 1 - upper(level)
+
+    def below(point: float) -> float:
+        return (sample.p_greater(point) + 1 - sample.p_less(point)) / 2
+
+    under, over = below(rope[0]), 1 - below(rope[1])
+    between = max(0.0, 1 - under - over)
+    bounds = sample.low(tail), sample.high(tail)
+    return Posterior(sample.mean, *bounds, 1 - below(0.0), under, between, over, sample.n, METHOD)
 
 
 def unpaired_means(

@@ -11,8 +11,9 @@ from collections.abc import Hashable, Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from peira.stats.inputs import Floats, coded, is_binary, is_rounding, pairs, totals, upper
-from peira.stats.intervals.means import graded, spread
+from peira.stats.inputs import Codes, Floats, coded, is_binary, is_rounding, pairs, totals, upper
+from peira.stats.intervals.bounded import bounded_test
+from peira.stats.intervals.means import Limits, fitted, spread, t_suffices
 from peira.stats.student import p_value
 from peira.stats.tests.mcnemar import tango
 from peira.stats.tests.permutation import ROUNDS, sign_flip
@@ -20,13 +21,18 @@ from peira.stats.values import Alternative, Estimate, TestResult
 
 
 def difference(
-    one: ArrayLike, two: ArrayLike, clusters: Iterable[Hashable] | None = None, level: float = 0.95
+    one: ArrayLike,
+    two: ArrayLike,
+    clusters: Iterable[Hashable] | None = None,
+    level: float = 0.95,
+    limits: Limits | None = None,
 ) -> Estimate:
     """The mean of `one - two` with the interval method chosen by the kind of data.
 
     0/1 values of unrelated cases: Tango's score interval. Everything else: a t interval of the differences,
-    cluster-robust where cases are related. If the differences do not vary: Tango's with each cluster as one
-    case for 0/1 values, unknown bounds for others.
+    cluster-robust where cases are related, or one without assumptions for scores within `limits` (`fitted`).
+    If the differences do not vary: Tango's with each cluster as one case for 0/1 values, unknown bounds for
+    others without limits.
     """
     first, second = pairs(one, two)
     codes, groups = coded(clusters, first.size)
@@ -34,8 +40,36 @@ def difference(
     if binary and groups == first.size:
         return tango(int((first > second).sum()), int((first < second).sum()), first.size, level)
     upper(level)
-    found = graded(first - second, codes, groups, level)
+    found = fitted(first - second, codes, groups, level, _of_difference(limits))
     return _bounded(found, first - second, groups, level) if binary and groups > 1 else found
+
+
+def _of_difference(limits: Limits | None) -> Limits | None:
+    """The limits of a difference of two values within limits."""
+    return None if limits is None else (limits[0] - limits[1], limits[1] - limits[0])
+
+
+def paired_bounded(
+    one: ArrayLike,
+    two: ArrayLike,
+    limits: Limits,
+    clusters: Iterable[Hashable] | None = None,
+    alternative: Alternative = "two-sided",
+) -> TestResult:
+    """The test of a mean difference of 0 without assumptions, for scores within limits (Gaffke's bound)."""
+    first, second = pairs(one, two)
+    reach = limits[1] - limits[0]
+    return bounded_test(first - second, clusters, (-reach, reach), alternative)
+
+
+def is_t_enough(
+    one: ArrayLike, two: ArrayLike, limits: Limits | None, clusters: Iterable[Hashable] | None = None
+) -> bool:
+    """Whether `difference` uses Student's t for these values, other than 0/1 values of unrelated cases."""
+    first, second = pairs(one, two)
+    codes, groups = coded(clusters, first.size)
+    ends = _of_difference(limits)
+    return ends is None or t_suffices(first - second, codes, groups, ends)
 
 
 def paired_t(
@@ -46,7 +80,8 @@ def paired_t(
 ) -> TestResult:
     """The paired t test of a mean difference of 0; cluster-robust where cases are related.
 
-    Without variation p is 1 if every difference is 0, else unknown.
+    Without variation p is 1 if every difference is 0, else that of the sign-flip permutation test: equal
+    differences are evidence, and the more the more there are.
     """
     first, second = pairs(one, two)
     codes, groups = coded(clusters, first.size)
@@ -54,7 +89,7 @@ def paired_t(
     method = "paired t" if groups == data.size else "paired t, clustered"
     found = spread(data, codes) if groups > 1 else None
     if found is None or is_rounding(found.error, np.concatenate([first, second])):
-        return _no_spread(data, method)
+        return _no_spread(data, codes, groups, method, alternative)
     statistic = float(data.mean()) / found.error
     return TestResult(p_value(statistic, found.df, alternative), statistic, data.size, method)
 
@@ -123,8 +158,17 @@ def _bounded(found: Estimate, data: Floats, groups: int, level: float) -> Estima
     return Estimate(found.mean, clustered.low, clustered.high, found.n, "tango on clusters")
 
 
-def _no_spread(data: Floats, method: str) -> TestResult:
-    """The result without variation: p is 1 if every difference is 0, else unknown."""
+def _no_spread(data: Floats, codes: Codes, groups: int, method: str, alternative: Alternative) -> TestResult:
+    """The result without variation: p is 1 if every difference is 0, else by sign flips of the clusters."""
     if bool((data == 0).all()):
         return TestResult(1.0, None, data.size, f"{method}, no differences")
-    return TestResult(None, None, data.size, "unknown")
+    sums = totals(codes, data)
+    if groups < 2 or is_rounding(abs(float(data.mean())), data):
+        return TestResult(None, None, data.size, "unknown")
+    if bool((sums > 0).all()) or bool((sums < 0).all()):
+        one_sided = 0.5**groups
+        agrees = (alternative == "greater") == bool((sums > 0).all())
+        p = 2 * one_sided if alternative == "two-sided" else one_sided if agrees else 1.0
+    else:
+        p = sign_flip(sums, alternative, 0)[0]
+    return TestResult(min(1.0, p), None, data.size, "sign-flip permutation, equal differences")

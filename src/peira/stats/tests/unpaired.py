@@ -5,13 +5,15 @@ The `clusters` of a side label values that belong together: repeats of a case, o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+import math
+from collections.abc import Callable, Hashable, Iterable
 
 from numpy.typing import ArrayLike
 
 from peira.stats import student
 from peira.stats.inputs import Floats, coded, flat, is_binary, is_rounding, upper
-from peira.stats.intervals.means import estimate, spread
+from peira.stats.intervals.bounded import METHOD, SMALLEST_P, BoundedSample, bounded_mean
+from peira.stats.intervals.means import Limits, estimate, spread, t_suffices
 from peira.stats.student import Spread
 from peira.stats.tests.permutation import ROUNDS, shuffle
 from peira.stats.tests.two_proportions import mover, newcombe
@@ -27,23 +29,83 @@ def unpaired_difference(
     clusters_one: Labels = None,
     clusters_two: Labels = None,
     level: float = 0.95,
+    limits: Limits | None = None,
 ) -> Estimate:
     """The difference of two independent means, with an interval that fits the data.
 
     0/1 values: Newcombe's hybrid of the two single intervals. Everything else: Welch's t interval, from
-    cluster-robust errors where values are clustered. Unknown if a side has a single cluster, or neither
-    varies.
+    cluster-robust errors where values are clustered; for scores within `limits` where t does not suffice,
+    the hybrid of two intervals without assumptions. Unknown if a side has a single cluster, or neither
+    varies, and the score has no limits.
     """
     first, second = flat(one), flat(two)
-    if is_binary(first) and is_binary(second):
+    if is_binary(first) and is_binary(second) and limits in (None, (0.0, 1.0)):
         return _binary(first, second, clusters_one, clusters_two, level)
     upper(level)
+    if not is_welch_enough(first, second, limits, clusters_one, clusters_two):
+        assert limits is not None
+        return mover(
+            bounded_mean(first, clusters_one, limits, level),
+            bounded_mean(second, clusters_two, limits, level),
+        )
     mean, n = float(first.mean() - second.mean()), first.size + second.size
     found = _error(first, second, clusters_one, clusters_two)
     if found is None:
         return Estimate(mean, None, None, n, "unknown")
     method = "welch" if clusters_one is None and clusters_two is None else "welch, clustered"
     return Estimate(mean, *student.around(mean, found, level), n, method)
+
+
+def is_welch_enough(
+    one: ArrayLike,
+    two: ArrayLike,
+    limits: Limits | None,
+    clusters_one: Labels = None,
+    clusters_two: Labels = None,
+) -> bool:
+    """Whether `unpaired_difference` uses Welch's t for these values, other than 0/1 values.
+
+    It does if Student's t suffices for both sides, or the score has no limits.
+    """
+    if limits is None:
+        return True
+    sides = ((flat(one), clusters_one), (flat(two), clusters_two))
+    return all(t_suffices(data, *coded(labels, data.size), limits) for data, labels in sides)
+
+
+def unpaired_bounded(
+    one: ArrayLike,
+    two: ArrayLike,
+    limits: Limits,
+    clusters_one: Labels = None,
+    clusters_two: Labels = None,
+    alternative: Alternative = "two-sided",
+) -> TestResult:
+    """The test of equal means of scores within limits, by inverting the hybrid interval."""
+    first, second = flat(one), flat(two)
+    labels = [None if given is None else list(given) for given in (clusters_one, clusters_two)]
+    samples = [BoundedSample.of(data, own, limits) for data, own in ((first, labels[0]), (second, labels[1]))]
+    gap, n = samples[0].mean - samples[1].mean, first.size + second.size
+    upward = p_by_inversion(gap, lambda tail: _reach(samples[0], samples[1], tail))
+    downward = p_by_inversion(-gap, lambda tail: _reach(samples[1], samples[0], tail))
+    p = {"greater": upward, "less": downward, "two-sided": min(1.0, 2 * min(upward, downward))}[alternative]
+    return TestResult(p, None, n, f"hybrid of {METHOD}")
+
+
+def _reach(one: BoundedSample, two: BoundedSample, tail: float) -> float:
+    """How far below the difference its lower bound lies, with this tail probability."""
+    return math.hypot(one.mean - one.low(tail), two.high(tail) - two.mean)
+
+
+def p_by_inversion(gap: float, reach: Callable[[float], float]) -> float:
+    """The one-sided p-value of a gap: the tail probability at which the lower bound gap - reach is 0."""
+    if gap <= 0:
+        return 1.0 if gap < 0 else 0.5
+    low, high = math.log(SMALLEST_P), math.log(0.5)
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if reach(math.exp(middle)) < gap else (middle, high)
+    return math.exp(high)
 
 
 def welch(
