@@ -57,7 +57,7 @@ def test_each_index_comes_at_each_place_about_as_often(size: int) -> None:
 
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 6])
 def test_every_order_is_equally_likely(size: int) -> None:
-    """Chi-square over all permutations; four rounds of a Feistel network fail it from size 3 on."""
+    """Chi-square over all permutations; four rounds of a Feistel network fail it from size 5 on."""
     every = list(permutations(range(size)))
     rounds = 20 * len(every)
     seen = Counter(tuple(shuffled(size, seed, "all")) for seed in range(rounds))

@@ -4,6 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,13 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peira.core.contracts import Op
+from peira.core.contracts import Op, RunQuery
 from peira.core.ids import digest, digest_bytes
 from peira.core.log.events import RunFinished, RunNoted, Status
 from peira.errors import Invalid, StoreDamaged, StoreFault, Unknown
 from peira.stores.sqlite import SqliteScheme, SqliteStore, reads
 from peira.stores.sqlite.blobs import LARGE
-from peira.stores.sqlite.schema import MIGRATIONS
+from peira.stores.sqlite.lock import OwnerLock
+from peira.stores.sqlite.schema import MIGRATIONS, migrate
 from peira.stores.verify import verify
 from peira.testing import StoreSuite
 from peira.testing.stores.actions import accept, claimed, find_task, finished, plan_run
@@ -337,3 +340,26 @@ def test_the_newest_event_is_found_without_reading_all(order: list[int]) -> None
         assert any(step.startswith("SEARCH event") for step in steps)
         assert not any(step.startswith("SCAN event") for step in steps)
         db.close()
+
+
+def test_a_reader_waits_for_an_owner_that_is_creating_the_tables(tmp_path: Path) -> None:
+    """Whoever looks in the moment in which a store comes into being was told that it is in use."""
+    db = apsw.Connection(str(tmp_path / "s.db"))
+    db.execute("PRAGMA journal_mode = WAL")
+    for number, step in enumerate(MIGRATIONS[:2], 1):
+        step(db)
+        db.execute(f"PRAGMA user_version = {number}")
+    lock = OwnerLock(tmp_path / "s.db.lock")
+
+    def go_on() -> None:
+        time.sleep(0.3)
+        migrate(db)
+        db.close()
+
+    owner = threading.Thread(target=go_on)
+    owner.start()
+    reader = SqliteStore(tmp_path / "s.db", readonly=True)
+    assert reader.runs(RunQuery()) == []
+    reader.close()
+    owner.join()
+    lock.free()

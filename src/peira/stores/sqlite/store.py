@@ -49,6 +49,8 @@ from peira.stores.sqlite.rewrite import copy_blobs, remove_draft, replace_tables
 from peira.stores.sqlite.writer import Writer, WriteRequest, claim_ops, claimed
 from peira.stores.verify import blobs_of, verify
 
+MIGRATION = 2.0
+"""Seconds in which a reader waits for an owner that is creating the tables, or bringing them up to date."""
 CACHE_KIB = 8 * 1024
 """Random ids touch pages all over: the default cache of 2 MB would be read through again and again."""
 
@@ -151,11 +153,21 @@ class SqliteStore:
                 db, self.incarnation, self._check_file, self._lock.mark, self._clock, compression, on_commit
             )
         self._reader = self._connect(create=False)
-        if schema.outdated(self._reader):
+        deadline = time.monotonic() + MIGRATION
+        while schema.outdated(self._reader):
             self._reader.close()
-            SqliteStore(self.path, vfs=self._vfs).close()  # whoever owns it brings its tables up to date
+            self._migrate(deadline)
             self._reader = self._connect(create=False)
         self._reader.execute("PRAGMA query_only = ON")
+
+    def _migrate(self, deadline: float) -> None:
+        """Bring the tables up to date, as their owner; one that is just doing so is waited for."""
+        try:
+            SqliteStore(self.path, vfs=self._vfs).close()
+        except StoreInUse:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(POLL)
 
     def _enter(self, db: apsw.Connection, wait: float | None) -> int:
         """Become the owner that the store itself names, under a new incarnation.
