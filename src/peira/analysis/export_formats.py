@@ -7,16 +7,18 @@ same format is overwritten without `force`.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol
 
 from peira.core.registry import made, registry
 from peira.errors import Invalid
@@ -87,6 +89,8 @@ def export(results: Results, path: str | PathLike[str], format: str | None, forc
 
 
 STANDARD_OUTPUT = "-"
+READER = 2.0
+"""Seconds in which a pipe waits for its reader."""
 
 
 def _is_stream(target: Path) -> bool:
@@ -113,8 +117,29 @@ def _write_stream(results: Results, target: Path, way: Format) -> None:
                 shutil.copyfileobj(whole, sys.stdout.buffer)
                 sys.stdout.flush()
                 return
-            with target.open("wb") as stream:
-                shutil.copyfileobj(whole, stream)
+            try:
+                with _opened_stream(target) as stream:
+                    shutil.copyfileobj(whole, stream)
+            except BrokenPipeError:
+                raise
+            except OSError as problem:
+                why = "nobody reads it" if problem.errno == errno.ENXIO else problem.strerror
+                raise Invalid(f"{target} is a pipe or a device, and is not replaced: {why}") from problem
+
+
+def _opened_stream(target: Path) -> BinaryIO:
+    """A pipe or a device to write to; ENXIO if it is a pipe that nobody begins to read."""
+    deadline = time.monotonic() + READER
+    while True:
+        try:
+            opened = os.open(target, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            break
+        except OSError as problem:
+            if problem.errno != errno.ENXIO or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.02)
+    os.set_blocking(opened, True)
+    return os.fdopen(opened, "wb")
 
 
 def guessed(target: Path) -> str:
