@@ -111,9 +111,18 @@ def test_a_line_that_cannot_be_read_costs_that_line(provider, handed, store, lin
     [said] = failures(results)
     assert "\n" not in said
     assert "an answer " in said
-    assert outputs(handed(once(provider))) == ["ba", None, "fe"]
     assert provider.billed() == CASES
+    assert outputs(handed(once(provider))) == ["ba", None, "fe"]
+    assert provider.billed() == sorted([*CASES, "cd"])  # a later run asks again, once
     assert [call.state for call in calls(store)] == ["answered"] * 3
+
+
+def test_each_retry_asks_once_more_for_what_cannot_be_read(provider, handed) -> None:
+    """The attempt that woke up to such an answer asked for it again, and again."""
+    provider.plan(items={"cd": {"strange": True}})
+    results = handed(once(provider), policy={"retries": 2, "backoff": 0})
+    assert outputs(results) == ["ba", None, "fe"]
+    assert [len(batch) for batch in provider.batches()] == [3, 1, 1]
 
 
 def test_a_line_that_does_not_say_whose_it_is_leaves_the_others_answered(provider, handed, store) -> None:

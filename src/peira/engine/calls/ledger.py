@@ -19,7 +19,7 @@ from peira.core.text.words import counted
 from peira.engine.batch.batcher import Batcher, in_batch
 from peira.engine.calls.budget import Reservation, RunAccounts
 from peira.engine.calls.open_calls import unanswered
-from peira.engine.calls.purchase import Buyer, CallRequest, read_answer, read_reply
+from peira.engine.calls.purchase import Buyer, CallRequest, read_answer, read_reply, unread
 from peira.engine.calls.rate_limit import RateLimiter
 from peira.engine.context import CallSettings, RunCallbacks, RunContext
 from peira.errors import Abandoned, CallFailed, InDoubt, StoreDamaged
@@ -278,6 +278,9 @@ class Ledger:
                 reply = self._replay(named, rows[key], asked)
                 if isinstance(reply, Reply):
                     return reply
+                if self._batcher.bought.get(key) == asked.attempt.spec.id:
+                    del self._batcher.bought[key]  # what this attempt slept for: the next one asks again
+                    raise unread(reply, key, rows[key].sends)
                 rows[key] = await self._buyer.void(asked, rows[key])
                 self._asked_again += 1
         for named, key in zip(chain, keys, strict=True):

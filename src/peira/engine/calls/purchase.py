@@ -223,7 +223,7 @@ class Buyer:
         finally:
             send.end(took)
         if isinstance(reply, CallFailed):
-            raise _unread(reply, key, number)
+            raise unread(reply, key, number)
         return reply
 
     def _expected(self, named: NamedModel, call: CallRequest) -> Usage:
@@ -421,7 +421,7 @@ class Buyer:
         return self._writer.write(op)
 
 
-def _unread(problem: CallFailed, key: str, sends: int) -> CallFailed:
+def unread(problem: CallFailed, key: str, sends: int) -> CallFailed:
     """The failure of a call whose answer cannot be read: how often it was sent, and what can be done."""
     times = "once" if sends == 1 else f"{sends} times"
     return CallFailed(
