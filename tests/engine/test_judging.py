@@ -58,7 +58,7 @@ def test_a_judge_is_asked_once_for_each_score_and_what_it_costs_is_known(grader:
     assert grader.bills() == 8
     assert results.spent.money == pytest.approx(0.08)
     assert {row.score.value["reason"] for row in results.scores} == {"it is"}
-    [row] = results.table().body
+    [row] = results.table(overall=True).body
     assert (row.score, row.mean, row.n) == ("judge.value", 0.75, 8)
     assert {row.score for row in results.table(score="judge").body} == {"judge.value", "judge.raw"}
     assert results.compare("style").score == "judge.value"
@@ -108,9 +108,9 @@ def test_no_verdict_is_no_failure_and_no_score_and_is_not_bought_again(grader: A
     assert grader.bills() == 7 + 3
     [undecided] = results.no_verdicts
     assert "does not fit the schema" in undecided.score.no_verdict.reason
-    [row] = results.table().body
+    [row] = results.table(overall=True).body
     assert (row.n, row.failed, row.no_verdict, row.unscored) == (7, 0, 1, 0)
-    table = str(results.table())
+    table = str(results.table(overall=True))
     assert "no verdict" in table
     assert "1 score without a verdict" in table
     assert "judge.value: with 1 lost trial at worst or best 0.656 to 0.781" in table
