@@ -33,11 +33,15 @@ def raisable(kind: ast.ClassDef) -> bool:
     )
 
 
+SANDBOXED = {SOURCE / "evaluators" / name for name in ("code_driver.py", "code_values.py")}
+"""Files that are executed by a sandbox's Python, which sees nothing else of peira."""
+
+
 def test_no_exception_class_is_defined_elsewhere() -> None:
     stray = [
         f"{path.relative_to(SOURCE)}: {node.name}"
         for path in sorted(SOURCE.rglob("*.py"))
-        if path != Path(errors.__file__)
+        if path != Path(errors.__file__) and path not in SANDBOXED
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ClassDef) and raisable(node)
     ]

@@ -30,6 +30,7 @@ Internal exceptions, which their callers catch and turn into one of the above, a
     Undecided                       a part of a combined evaluator came to no verdict
     Unconnected                     no connection before the timeout: nothing was sent
     Silence (TimeoutError)          nothing was received on a connection before the timeout
+    Undecodable                     an answer whose content encoding is broken
     StreamBroken                    a stream that reported a failure, or ended early
 
 Two signals are not errors, and user code must not catch them by accident, so they derive from BaseException:
@@ -222,6 +223,14 @@ class Unconnected(Exception):
 
 class Silence(TimeoutError):
     """Nothing was received before the timeout."""
+
+
+class Undecodable(Exception):
+    """The body of an answer is not in the encoding that its header names; `raw` is the body as it came."""
+
+    def __init__(self, raw: bytes) -> None:
+        super().__init__()
+        self.raw = raw
 
 
 class StreamBroken(Exception):

@@ -133,7 +133,7 @@ def test_whatever_results_return_is_a_result_value() -> None:
     for name, method in vars(Results).items():
         function = getattr(method, "fget", None) or getattr(method, "func", method)
         if not name.startswith("_") and inspect.isfunction(function):
-            returned.add(function.__annotations__["return"])
+            returned.add(function.__annotations__["return"].rpartition(".")[2])  # analysis.value.Table
     assert returned & values <= shown
     assert {"Table", "ComparisonTable", "Effects", "Bill", "Biases"} <= returned & shown
 

@@ -32,7 +32,7 @@ from peira.stores.sqlite import SqliteScheme
 
 FORWARDED = (
     *("commit", "claim", "find", "events", "put", "get"),
-    *("runs", "calls", "tally", "active", "queued", "using"),
+    *("runs", "calls", "tally", "about", "changed_since", "active", "queued", "using"),
     *("history", "rows", "blobs", "damage", "losses", "size"),
     *("owner", "folder", "close"),
 )
@@ -257,7 +257,7 @@ class TestStore:
         assert (place.folder / "vault" / "all").is_file()
         assert place.document("verify") == {"store": "vault://all", "ok": True, "problems": []}
         checks = {check["name"]: check for check in place.document("doctor")["checks"]}
-        assert checks["store"] == {"name": "store", "ok": True, "detail": "vault://all"}
+        assert checks["store"] == {"name": "store", "ok": True, "detail": "vault://all", "missing": False}
         assert checks["lock"]["detail"] == "free"
 
     def test_its_owner_is_told_to_stop_through_its_folder(self, place: Place) -> None:

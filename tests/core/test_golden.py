@@ -6,6 +6,7 @@ said in the changelog.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -89,7 +90,9 @@ def test_the_identity_of_trials_and_scores(tmp_path: Path) -> None:
     )
     assert score == "2fc978866f543b2b774e277d23d226d81445ed294b99c7e8a99fec7079060fc6"
     assert layout.scope(layout.place(0)) == "a8a090c201598ecd25fb3adda5b4c9f259676b1ae9dce59e3c5c54ada78b592d"
-    assert list(layout.in_run_order()) == [5, 14, 6, 8, 2, 11, 1, 13, 4, 15, 7, 9, 3, 10, 0, 12]
+    assert list(layout.in_run_order()) == [15, 1, 3, 6, 5, 13, 12, 7, 2, 4, 0, 11, 8, 9, 14, 10]
+    stored = replace(layout, order_version=1)  # as in plans of before, which keep their order
+    assert list(stored.in_run_order()) == [5, 14, 6, 8, 2, 11, 1, 13, 4, 15, 7, 9, 3, 10, 0, 12]
 
 
 def double(number: int) -> int:

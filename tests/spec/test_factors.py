@@ -167,6 +167,6 @@ def test_aims_are_values():
     assert Hypothesis("h1", factor="style", levels=["plain", (1, 2)]).levels == ("plain", [1, 2])
     assert AnalysisPlan("main", outcomes="accuracy").outcomes == ("accuracy",)
     assert problems(lambda: Hypothesis("h", alpha=1.5, levels=[1])) == [
-        "alpha: must be less than 1.0, not 1.5"
+        "alpha: must be at most 0.999999999999, not 1.5"
     ]
     assert problems(lambda: Hypothesis("h", levels=[1])) == ["factor: is missing, and levels belong to one"]

@@ -96,6 +96,7 @@ class ModelKey(NamedTuple):
 MEANINGS = {
     "model": "The model that the name stands for, as provider:name.",
     "fallbacks": "Models that are asked instead, in this order, if this one cannot answer.",
+    "slots": "How many calls its server answers at a time, each with a context of its own.",
     "limits.requests_per_minute": "The most requests in a minute.",
     "limits.tokens_per_minute": "The most tokens in a minute, input and output.",
     "limits.concurrency": "The most calls at once.",
@@ -105,6 +106,7 @@ MEANINGS = {
     "price.output": "US dollars for a million output tokens.",
     "price.cached": "US dollars for a million input tokens that were read from the provider's cache.",
     "price.written": "US dollars for a million input tokens that were written to the provider's cache.",
+    "price.written_long": "US dollars for a million input tokens that were written there for an hour.",
     "price.request": "US dollars for each request, beside its tokens.",
     "price.batch": "The factor on these prices for calls in batches.",
     "base_url": "Where it is served; else the provider's own address.",

@@ -16,14 +16,14 @@ import peira.engine as engine
 import peira.report.telemetry as telemetry
 from peira.analysis.results import Results
 from peira.app.models import by_model, models_of
-from peira.app.preflight import budget_notes, check_models, estimate_of
+from peira.app.preflight import budget_notes, check_models, estimate_of, models_in
 from peira.app.session import Session, SessionLike
 from peira.app.store.access import AnyStore, label, store_folder
 from peira.app.store.results import results_of
 from peira.app.store.runs import find_run, name_problem, names_run, refuse_taken
 from peira.app.studies import StudyLike, plan_of
 from peira.core.clock import SystemClock
-from peira.core.contracts import Runner
+from peira.core.contracts import Runner, RunQuery
 from peira.core.log.events import Status
 from peira.core.registry import registry
 from peira.engine.context import CallSettings, RunContext
@@ -173,7 +173,8 @@ def _run(
     stops = every and plan.study.stop is not None and not options.whole
     recorded = recorded_before(plan, manifest, store) if every and not stops else None
     how: dict[str, Any] = {"stages": options.stages, "batch": options.batch}
-    expected = None if recorded else estimate_of(plan, store, project, workers, **how)
+    known = bool(models_in(plan, project, options.stages)) or _ran_before(plan, store)
+    expected = estimate_of(plan, store, project, workers, **how) if known and not recorded else None
     direct = not died_before(plan, store)
     run = open_run(
         plan,
@@ -222,6 +223,11 @@ def _run(
             return run, driver.conduct()
     finally:
         shutil.rmtree(work_root, ignore_errors=True)
+
+
+def _ran_before(plan: Plan, store: AnyStore) -> bool:
+    """Whether the study has run before, so that something is known of its time."""
+    return bool(store.runs(RunQuery(study=plan.study.name, limit=1)))
 
 
 def _shown(wanted: bool | None, project: Project) -> bool | None:

@@ -41,6 +41,8 @@ class Session:
         """The --store that other commands need to find this store: as given, or if it is another's own."""
         if store is not None or not isinstance(self.store, Path):
             return store
+        if self.project.folder == Path.cwd():  # it is the nearest project, also without the study
+            return None
         here = locate(None, Project.find())
         return None if here == self.store else os.path.relpath(self.store)
 

@@ -100,6 +100,7 @@ RunName = Annotated[
 Latest = Annotated[
     bool, typer.Option("--latest", help="With what later runs did to its trials, not as the run ended.")
 ]
+OfStudy = Annotated[str, typer.Option("--study", metavar="NAME", help="Only runs of this study.")]
 Store = Annotated[
     str | None,
     typer.Option("--store", metavar="PATH", help="Where the work is kept; else as peira.toml says."),

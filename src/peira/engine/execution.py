@@ -174,7 +174,7 @@ class Execution:
         if len(attempts) > n:
             with self._changed:
                 self._ahead.setdefault(cls, deque()).extend(attempts[n:])
-                if self.stop or self.starved or self.spares:
+                if self.stop or self.starved:
                     self._return_ahead()
                 self._call_workers()
         return attempts[:n]
@@ -390,7 +390,8 @@ class Execution:
             self._drop(source)
 
     def _drop(self, source: sources.AdaptiveSource) -> None:
-        self._return_ahead()
+        """Forget trials that the rule does not need any more. Those that are claimed are executed: a later run
+        looks at them in the planned order, and would have to make up for one that was left out."""
         self._scheduler.drop(source.unit, source.unwanted)
 
     def close_looks(self) -> None:

@@ -14,12 +14,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from peira.core.ids import Json
 from peira.core.text.words import HIDDEN as HIDDEN
 from peira.errors import Invalid
+
+if TYPE_CHECKING:
+    from peira.core.ids import Json
 
 PIECE = 8
 """So many consecutive characters of a key are hidden, even if the rest was masked or cut off."""

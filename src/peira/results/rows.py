@@ -209,17 +209,17 @@ def write_jsonl(
     """
     encode = msgspec.json.Encoder().encode
     with path.open("wb") as file:
-        for some in _chunks(trials):
+        for some in _chunks(trials, CHUNK if transcripts else 1):
             said = transcripts(some) if transcripts else ((),) * len(some)
             for trial, transcript in zip(some, said, strict=True):
                 # msgspec writes what JSON cannot carry (a metric of NaN) as null.
                 file.write(encode({**record(trial, run), "transcript": transcript}) + b"\n")
 
 
-def _chunks(trials: Iterable[TrialResult]) -> Iterator[list[TrialResult]]:
-    """The trials in lists of at most CHUNK."""
+def _chunks(trials: Iterable[TrialResult], size: int) -> Iterator[list[TrialResult]]:
+    """The trials in lists of at most this size."""
     rest = iter(trials)
-    while some := list(islice(rest, CHUNK)):
+    while some := list(islice(rest, size)):
         yield some
 
 

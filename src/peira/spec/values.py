@@ -21,7 +21,7 @@ MAX_SEED = 2**53 - 1
 MAX_PARALLEL = 10_000
 """Trials at once: each may be a thread."""
 MAX_REPEATS = 1_000_000_000
-SMALLEST_SHARE = 1e-6
+SMALLEST_SHARE = 1e-12
 """The least distance of a level of confidence or significance from 0 and 1: beyond, quantiles are noise."""
 
 

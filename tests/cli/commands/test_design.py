@@ -161,8 +161,11 @@ def test_a_stored_run_has_a_design_too(peira, studies):
     ("options", "problem"),
     [
         (["--formula", "modle"], "no factor 'modle'; did you mean 'model'?"),
-        (["--alpha", "2"], "alpha: must be between 0 and 1, not 2.0"),
-        (["--effect", "-1", "--noise", "0"], "effect: must be a number above 0, not -1.0"),
+        (["--alpha", "2"], "'--alpha': 2 is not between 1e-12 and 0.999999999999"),
+        (
+            ["--effect", "-1", "--noise", "0"],
+            "effect: must be a number above 0 (from 1e-12 to 1e+12), not -1.0",
+        ),
         (["--plot", "design.txt"], "plot: 'design.txt' must end in one of .svg, .png, .pdf"),
         (["--plot", "nowhere/design.svg"], "plot: there is no folder 'nowhere'"),
     ],

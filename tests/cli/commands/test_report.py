@@ -77,5 +77,8 @@ def test_wrong_use_is_one_line(peira: Peira, folder: Path) -> None:
         "peira: there is no folder 'none' to write 'report.md' in"
     ]
     done = peira("report", "-o", "report.md", "--level", "95")
-    assert done.problems == ["peira: level: must lie between 0 and 1, not 95.0"]
+    assert done.problems == [
+        "peira: invalid value for '--level': 95 is not between 1e-12 and 0.999999999999 "
+        "(see `peira report --help`)"
+    ]
     assert not (folder / "report.md").exists()

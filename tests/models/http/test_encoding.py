@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peira.models.http.encoding import PIECE, DecodedContent, Undecodable, beginning, encoding_of
+from peira.errors import Undecodable
+from peira.models.http.encoding import PIECE, DecodedContent, beginning, encoding_of
 
 MOST = 2**22
 

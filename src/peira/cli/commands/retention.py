@@ -9,7 +9,7 @@ import typer
 from peira.app.session import Session
 from peira.app.store.retention import Deletion, collect
 from peira.app.store.retention import delete as delete_runs
-from peira.cli.options import Json, Store
+from peira.cli.options import Json, OfStudy, Store
 from peira.cli.output import CommandOutput, grid, moment, note
 from peira.cli.render import run_document
 from peira.core.ids import short
@@ -30,7 +30,7 @@ def gc(
     size: Annotated[
         str | None, typer.Option("--size", metavar="SIZE", help="Delete the oldest until it has this: 2GB.")
     ] = None,
-    study: Annotated[str, typer.Option("--study", metavar="NAME", help="Only runs of this study.")] = "",
+    study: OfStudy = "",
     dry_run: DryRun = False,
     store: Store = None,
     as_json: Json = False,

@@ -12,7 +12,7 @@ import typer
 
 import peira.app as app
 from peira.app.store.view import Opened, looking
-from peira.cli.options import Json, Most, RunName, Store
+from peira.cli.options import Json, Most, OfStudy, RunName, Store
 from peira.cli.output import CommandOutput, encoded, grid, moment, note
 from peira.cli.render import event_line, run_document, status_document, status_of, status_text
 from peira.cli.run_summary import money_document
@@ -34,7 +34,7 @@ CHUNK = 1000
 
 
 def runs(
-    study: Annotated[str, typer.Option("--study", metavar="NAME", help="Only runs of this study.")] = "",
+    study: OfStudy = "",
     status: Annotated[
         str,
         typer.Option("--status", metavar="STATUS", help="Only runs that stand so: completed, running, ..."),

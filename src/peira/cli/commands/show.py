@@ -10,12 +10,11 @@ import typer
 import peira.app as app
 from peira.analysis.results import Results
 from peira.analysis.table.value import Table
-from peira.app.session import Session
 from peira.app.store.runs import is_run_id
 from peira.app.store.spending import RunAccount
 from peira.app.store.trial import TrialRecord, run_of_trial
 from peira.app.store.trial import trial as find_trial
-from peira.app.store.view import looking
+from peira.app.store.view import Opened, looking
 from peira.cli.analysis_options import Level, Reduce, Score, results_of
 from peira.cli.options import Json, Latest, RunName, Store
 from peira.cli.output import CommandOutput, grid, means, moment
@@ -174,17 +173,16 @@ def show(
       peira show 8d01c4
     """
     out = CommandOutput(as_json)
-    if run and not trial:
-        run, trial = _run_and_trial(run, store)
-    if trial:
-        if by or trials or failures or traces or score or interval or across or reduce:
-            raise Invalid(
-                "TRIAL: one trial is shown whole; leave out --by, --trials, --failures and the like"
-            )
-        with Session.find(store) as session:
-            show_trial(find_trial(run, trial, session, latest), out)
-        return
     with looking(store) as opened:
+        if run and not trial:
+            run, trial = _run_and_trial(run, opened)
+        if trial:
+            if by or trials or failures or traces or score or interval or across or reduce:
+                raise Invalid(
+                    "TRIAL: one trial is shown whole; leave out --by, --trials, --failures and the like"
+                )
+            show_trial(find_trial(run, trial, opened.session, latest), out)
+            return
         results = results_of(opened, run, reduce, latest)
         query: dict[str, Any] = {"score": score, "interval": interval, "across": across, "level": level}
         table = results.table(*(by or ()), **query)
@@ -192,14 +190,11 @@ def show(
         _all(results, account, table, trials, failures or traces, traces, out)
 
 
-def _run_and_trial(prefix: str, store: str | None) -> tuple[str, str]:
+def _run_and_trial(prefix: str, opened: Opened) -> tuple[str, str]:
     """A run; or, if no run has an id with this prefix, the newest run of a trial that has, and the trial."""
-    if "@" in prefix or not is_run_id(prefix):
+    if "@" in prefix or not is_run_id(prefix) or opened.runs(prefix=prefix, limit=1):
         return prefix, ""
-    with looking(store) as opened:
-        if opened.runs(prefix=prefix, limit=1):
-            return prefix, ""
-        found = run_of_trial(prefix, opened.session)
+    found = run_of_trial(prefix, opened.session)
     if not found:
         raise Unknown(
             f"no run and no trial {prefix!r} in this store (see `peira runs`, `peira show --trials`)"

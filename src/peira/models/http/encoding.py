@@ -6,6 +6,8 @@ import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from peira.errors import Undecodable
+
 if TYPE_CHECKING:
     import aiohttp
 
@@ -16,14 +18,6 @@ ENCODED = "content-encoding"
 PIECE = 2**20
 """The most bytes that are decoded at once: a few bytes may stand for very many."""
 _GZIP, _ZLIB, _RAW = 31, 15, -15
-
-
-class Undecodable(Exception):
-    """The body of an answer is not in the encoding that its header names; `raw` is the body as it came."""
-
-    def __init__(self, raw: bytes) -> None:
-        super().__init__()
-        self.raw = raw
 
 
 def encoding_of(headers: Mapping[str, str]) -> str:

@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from peira.core.models import Answer
-from peira.errors import CallFailed, Silence, StreamBroken, Unconnected
-from peira.models.http.encoding import ENCODED, DecodedContent, Undecodable, beginning, encoding_of
+from peira.errors import CallFailed, Silence, StreamBroken, Unconnected, Undecodable
+from peira.models.http.encoding import ENCODED, DecodedContent, beginning, encoding_of
 from peira.models.http.failures import lost, refused, retry_after, unreadable, unsent
 from peira.models.http.pool import ConnectionPool, ResponseHead
 from peira.models.http.request import Content, Post, Sent, gathered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peira.core.contracts import Attempt, Runner
+from peira.core.contracts import Attempt, GrowingRunner, Runner
 from peira.core.ids import Json
 from peira.core.models import Reply, Request
 from peira.errors import CallFailed, InDoubt, ProcessDied
@@ -51,14 +52,25 @@ class RunnerChecks:
 
     @contextmanager
     def at_work(self, runner: Runner, desk: ScriptedDesk, workers: int = 1) -> Iterator[None]:
-        """Start the runner, and stop it at the end, with what is left abandoned."""
+        """Start the runner, let it grow as the engine does, and stop it with what is left abandoned."""
         runner.start(desk, workers)
+        over = threading.Event()
+        pulse = threading.Thread(target=_grow, args=(runner, over), daemon=True)
+        pulse.start()
         try:
             yield
         finally:
+            over.set()
+            pulse.join()
             desk.close()
             desk.abandon_all(runner)
             runner.stop()
+
+
+def _grow(runner: Runner, over: threading.Event) -> None:
+    """Call `grow` of a runner that has it, until it is over."""
+    while isinstance(runner, GrowingRunner) and not over.wait(0.02):
+        runner.grow()
 
 
 waits = st.sampled_from([0, 0, 1, 2, 5, 10])
