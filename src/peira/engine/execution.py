@@ -390,8 +390,11 @@ class Execution:
             self._drop(source)
 
     def _drop(self, source: sources.AdaptiveSource) -> None:
-        """Forget trials that the rule does not need any more. Those that are claimed are executed: a later run
-        looks at them in the planned order, and would have to make up for one that was left out."""
+        """Forget trials that the rule does not need any more.
+
+        Those that are claimed are executed: a later run looks at trials in the planned order, and would have
+        to make up for one that was left out.
+        """
         self._scheduler.drop(source.unit, source.unwanted)
 
     def close_looks(self) -> None:
