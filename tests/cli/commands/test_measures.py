@@ -176,13 +176,14 @@ def test_a_fitted_table_keeps_every_cell(rows: list[list[str]], width: int, keys
 
 
 def test_doctor_says_missing_for_what_is_not_there(
-    folder: Path, peira: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    folder: Path, ended: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In processes of their own: what was found once is remembered."""
     monkeypatch.setenv("PATH", str(folder))
-    said = peira("doctor")
+    said = ended("doctor")
     assert [line.split()[1] for line in said.out.splitlines() if line.startswith("missing")] != []
     assert any(line.startswith("missing  sandbox") for line in said.out.splitlines())
-    checks = {one["name"]: one for one in peira("doctor", "--json").document["checks"]}
+    checks = {one["name"]: one for one in ended("doctor", "--json").document["checks"]}
     assert checks["sandbox"]["missing"]
     assert checks["sandbox"]["ok"]
 
