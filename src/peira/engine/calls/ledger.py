@@ -138,7 +138,9 @@ class Ledger:
                 routed.settle(problem)
             return
         for routed in arrived:
-            if routed.reply.done():  # abandoned meanwhile
+            # An attempt that sleeps for its batch wants everything that it has asked to be in that batch.
+            wanted = self._batch and not routed.asked.state.abandoned
+            if routed.reply.done() and not wanted:
                 routed.settle(Abandoned(NOBODY))
             else:
                 self._begin(routed, None if routed.keys[0] in self._serving else rows)
@@ -213,6 +215,8 @@ class Ledger:
             self._buyer.give_up(again.asked.state.send)
 
     def _abandon(self, replies: frozenset[Future[Reply]]) -> None:
+        for routed in self._arrived:
+            routed.asked.state.abandoned |= routed.reply in replies
         for routed in [one for one in self._under_way if one.reply in replies]:
             state = routed.asked.state
             state.abandoned = True
