@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from peira.app.session import Session, SessionLike
 from peira.app.store.access import AnyStore, store_folder
@@ -15,7 +16,7 @@ from peira.app.store.runs import UNDER_WAY, find_run, with_current_status
 from peira.core.contracts import Deletes, Retained, RunQuery
 from peira.core.ids import short
 from peira.core.log.events import Status
-from peira.core.log.state import Call, Run, Task, touched
+from peira.core.log.state import Call, Run, touched
 from peira.engine.kinds import BATCH
 from peira.errors import Invalid
 from peira.results.reader import ResultReader
@@ -135,10 +136,12 @@ def _retained(store: AnyStore, doomed: dict[str, Run]) -> Retained:
     todo: Collection[str] = set(tasks)
     while todo:
         found: set[str] = set()
-        for task in _tasks(store, todo):
-            used.update(task.result.calls)
+        calls_of: set[str] = set()
+        for task in _rows(store, "task", todo):
+            calls_of.update(task.result.calls)
             found.update(filter(None, (task.reused_from, task.parent, *task.needs)))
-        found.update(call.task for call in _calls(store, used))
+        found.update(call.task for call in _rows(store, "call", calls_of - used))
+        used |= calls_of
         todo = found - tasks
         tasks |= found
     calls = {
@@ -163,15 +166,8 @@ def _touched(store: AnyStore, run: str) -> Iterator[str]:
             yield from touched(record.event)
 
 
-def _tasks(store: AnyStore, ids: Collection[str]) -> Iterator[Task]:
-    """The tasks of these ids, in chunks."""
-    known = list(ids)
-    for start in range(0, len(known), CHUNK):
-        yield from store.find("task", known[start : start + CHUNK]).values()
-
-
-def _calls(store: AnyStore, keys: Collection[str]) -> Iterator[Call]:
-    """The calls of these keys, in chunks."""
+def _rows(store: AnyStore, kind: Literal["task", "call"], keys: Collection[str]) -> Iterator[Any]:
+    """The tasks or calls of these keys, read in chunks."""
     known = list(keys)
     for start in range(0, len(known), CHUNK):
-        yield from store.find("call", known[start : start + CHUNK]).values()
+        yield from store.find(kind, known[start : start + CHUNK]).values()
