@@ -17,7 +17,7 @@ INSTALL = install() { { $(BIN)/python -m pip install --disable-pip-version-check
 COMPILED = $(BIN)/python -m compileall -q -j 0 src
 
 .DEFAULT_GOAL := help
-.PHONY: help demo model test newest lowest check bench calibrate torture docs clean
+.PHONY: help demo model test newest lowest check bench calibrate torture docs shots clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +57,9 @@ torture: $(READY) ## run the long fault sweeps, then every property on many exam
 
 docs: $(READY) ## write the generated pages of docs/ again
 	@$(BIN)/python docs/generate.py $(ARGS)
+
+shots: $(READY) ## take screenshots of every web page, to look at, in build/shots
+	@$(BIN)/python docs/shots.py $(ARGS)
 
 clean: ## remove the environment, caches and builds (never a store)
 	@rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist

@@ -19,7 +19,9 @@ from figures import (
     time_each,
     times,
 )
-from workers import Bench, Failed, Row, Work, alternate, say
+from workers import FORMER, Bench, Failed, Row, Work, alternate, say, with_former
+
+FIRST = "first run"
 
 
 def growth(bench: Bench) -> Section:
@@ -48,8 +50,8 @@ def rerun(bench: Bench) -> Section:
             rows.setdefault(label, []).append(row)
     except Failed as failure:
         failed.append(str(failure))
-    shares = {label: median(row.seconds for row in kept) for label, kept in rows.items()}
-    shares = {label: seconds / shares["first run"] for label, seconds in shares.items()}
+    seconds = {label: median(row.seconds for row in kept) for label, kept in rows.items()}
+    shares = {label: each / seconds[_first_of(label)] for label, each in seconds.items()}
     return Section(
         f"rerun: {n:,} trials; median (best) of {bench.rounds} rounds in turns after one first run",
         ("", "seconds", "CPU s", "agent calls", "peak MB", "/ first run", "building the study, s"),
@@ -62,16 +64,24 @@ def rerun(bench: Bench) -> Section:
 
 def _first_and_again(bench: Bench, n: int) -> Iterator[tuple[str, Row]]:
     """The rows of the first run, of its repetitions, and of planning on an empty store."""
-    first = Work("first run", "work_peira.py", n)
-    again = Work("rerun, all done", "work_peira.py", n, ("--mode", "rerun"))
-    planning = Work("plan, empty store", "work_peira.py", n, ("--mode", "plan"))
-    kept = bench.scratch / "kept" / "work"
-    say(f"{first.label} ({n:,})")
-    yield first.label, first.once(kept)
+    first = with_former(Work(FIRST, "work_peira.py", n), bench.former)
+    again = with_former(Work("rerun, all done", "work_peira.py", n, ("--mode", "rerun")), bench.former)
+    planning = with_former(Work("plan, empty store", "work_peira.py", n, ("--mode", "plan")), bench.former)
+    kept = [bench.scratch / f"kept-{place}" / "work" for place in range(len(first))]
+    for work, folder in zip(first, kept, strict=True):
+        say(f"{work.label} ({n:,})")
+        yield work.label, work.once(folder)
     for turn in range(bench.rounds):
-        say(f"round {turn + 1} of {bench.rounds}: {again.label}; {planning.label} ({n:,})")
-        yield again.label, again.once(kept)
-        yield planning.label, planning.once(bench.scratch / f"plan-{turn}" / "work")
+        say(f"round {turn + 1} of {bench.rounds}: {again[0].label}; {planning[0].label} ({n:,})")
+        for work, folder in zip(again, kept, strict=True):
+            yield work.label, work.once(folder)
+        for place, work in enumerate(planning):
+            yield work.label, work.once(bench.scratch / f"plan-{turn}-{place}" / "work")
+
+
+def _first_of(label: str) -> str:
+    """The label of the first run with the same sources."""
+    return f"{FIRST}{FORMER}" if label.endswith(FORMER) else FIRST
 
 
 def _largest_to_smallest(small: list[Row], large: list[Row]) -> Iterator[str]:

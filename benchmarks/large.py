@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from figures import Section, data, memory, middle, times
-from workers import Bench, Failed, Row, Work, say
+from workers import FORMER, Bench, Failed, Row, Work, say, with_former
 
 FACTOR = 50
 """The trials of one run are multiplied by this: a million by default."""
@@ -15,19 +15,20 @@ def large(bench: Bench) -> Section:
     rows: dict[str, list[Row]] = {}
     failed: list[str] = []
     for n in (bench.trials, bench.trials * FACTOR):
-        folder = bench.scratch / f"large-{n}" / "work"
         for step in STEPS:
-            label = f"{step}, {n:,}"
-            say(f"large: {label}")
-            try:
-                row = Work(label, "work_large.py", n, ("--step", step)).once(folder)
-            except Failed as failure:
-                failed.append(str(failure))
-            else:
-                rows[label] = [row]
+            work = Work(f"{step}, {n:,}", "work_large.py", n, ("--step", step))
+            for place, each in enumerate(with_former(work, bench.former)):
+                say(f"large: {each.label}")
+                try:
+                    row = each.once(bench.scratch / f"large-{n}-{place}" / "work")
+                except Failed as failure:
+                    failed.append(str(failure))
+                else:
+                    rows[each.label] = [row]
     lines = []
     for label, kept in rows.items():
-        small = rows.get(f"{label.rsplit(', ', 1)[0].removesuffix(',')}, {bench.trials:,}")
+        former = FORMER if label.endswith(FORMER) else ""
+        small = rows.get(f"{label.rsplit(', ', 1)[0].removesuffix(',')}, {bench.trials:,}{former}")
         each, cpu = kept[0].seconds / kept[0].n, kept[0].cpu_seconds / kept[0].n
         slower = each / (small[0].seconds / small[0].n) if small else None
         figures = f"{kept[0].seconds:.2f}", f"{kept[0].cpu_seconds:.2f}", f"{cpu * 1e6:.1f}"

@@ -7,10 +7,12 @@ on the software.
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import platform
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,7 @@ from figures import Section
 from growth import growth, rerun
 from hello import hello
 from large import large
+from postgres import postgres
 from sandbox import sandbox
 from scoring import scoring
 from startup import startup
@@ -40,6 +43,7 @@ SECTIONS: dict[str, Callable[[Bench], Section]] = {
     "designs": designs,
     "scoring": scoring,
     "sandbox": sandbox,
+    "postgres": postgres,
 }
 
 
@@ -86,10 +90,28 @@ def checked_out(commit: str | None) -> Iterator[Path | None]:
         return
     with tempfile.TemporaryDirectory(prefix="former-") as folder:
         archive = Path(folder) / "src.tar"
-        git = ["git", "-C", str(HERE.parent), "archive", "-o", str(archive), commit, "src"]
+        git = ["git", "-C", str(HERE.parent), "archive", "-o", str(archive), commit, "src", "pyproject.toml"]
         finish(f"--against {commit}", git)
         finish(f"--against {commit}", ["tar", "-xf", str(archive), "-C", folder])
+        _write_metadata(Path(folder))
+        for sources in (HERE.parent / "src", Path(folder) / "src"):  # a fair start: neither compiles
+            compileall.compile_dir(sources, quiet=1)
         yield Path(folder) / "src"
+
+
+def _write_metadata(folder: Path) -> None:
+    """Describe the package beside its sources: its registry reads the entry points of what is installed.
+
+    Without this the former sources would look for the modules that the present package names.
+    """
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    described = folder / "src" / f"{project['name']}-0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0\n")
+    lines = []
+    for group, points in project.get("entry-points", {}).items():
+        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in points.items())]
+    (described / "entry_points.txt").write_text("\n".join([*lines, ""]))
 
 
 def main() -> int:

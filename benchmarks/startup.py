@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from figures import Section, times
-from workers import PYTHON, Bench, Failed, finish
+from workers import FORMER, PYTHON, Bench, Failed, finish
 
 STARTS = 5
 """Number of starts of each command."""
@@ -48,18 +49,22 @@ COMMANDS: Mapping[str, list[str]] = {
 
 def startup(bench: Bench) -> Section:
     """Fresh processes, alternating; the best of each, because noise only adds time."""
-    _prepare(bench.scratch)
+    places = {"": _prepared(bench.scratch / "present", None)}
+    if bench.former is not None:
+        places[FORMER] = _prepared(bench.scratch / "former", bench.former)
     spent: dict[str, list[float]] = {}
     failed: dict[str, str] = {}
     for _turn in range(STARTS):
-        for label in [label for label in COMMANDS if label not in failed]:
-            try:
-                cpu = _cpu_of(label, bench.scratch)
-            except (Failed, FileNotFoundError) as failure:
-                failed[label] = str(failure)
-            else:
-                spent.setdefault(label, []).append(cpu)
-    best = {label: min(spent[label]) for label in COMMANDS if label in spent}
+        for command in COMMANDS:
+            for ending, place in places.items():
+                label = f"{command}{ending}"
+                if label in failed or (ending and command == BARE):
+                    continue
+                try:
+                    spent.setdefault(label, []).append(place.cpu_of(command))
+                except (Failed, FileNotFoundError) as failure:
+                    failed[label] = str(failure)
+    best = {label: min(seconds) for label, seconds in spent.items() if seconds}
     return Section(
         f"start-up: CPU seconds of a fresh process, best of {STARTS} in turns",
         ("", "CPU s", "above bare", "/ bare"),
@@ -75,20 +80,33 @@ def startup(bench: Bench) -> Section:
     )
 
 
-def _prepare(folder: Path) -> None:
-    """Write the study and its run as files, where agents' code can be found, and create a store."""
+@dataclass(frozen=True)
+class _Place:
+    """A folder with studies and stores, and the environment that chooses the sources."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def run(self, label: str, command: list[str]) -> None:
+        finish(label, command, cwd=self.folder, env=self.environment)
+
+    def cpu_of(self, command: str) -> float:
+        """CPU time of one process."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.run(command, COMMANDS[command])
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _prepared(folder: Path, sources: Path | None) -> _Place:
+    """Write the study and its run as files, where agents' code can be found, and create stores."""
+    folder.mkdir()
+    place = _Place(folder, os.environ | ({} if sources is None else {"PYTHONPATH": str(sources)}))
     (folder / "study.py").write_text(STUDYING)
     (folder / "run.py").write_text(RUNNING)
     looked_at = RUNNING.replace('f"{os.getpid()}.db"', '"looked-at.db"')
     (folder / "looked_at.py").write_text(looked_at)
     (folder / "finished.py").write_text(FINISHED)
-    finish("a finished run", COMMANDS["peira run, 16 finished trials"], cwd=folder)
-    finish("a store to look at", [str(PYTHON), "looked_at.py"], cwd=folder)
-
-
-def _cpu_of(label: str, folder: Path) -> float:
-    """CPU time of one process."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    finish(label, COMMANDS[label], cwd=folder)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    place.run("a finished run", COMMANDS["peira run, 16 finished trials"])
+    place.run("a store to look at", [str(PYTHON), "looked_at.py"])
+    return place

@@ -89,6 +89,7 @@ HELLO: dict[str, Callable[[], None]] = {
 
 def executed(package: str) -> list[CodeType]:
     """The code of the package that its hello world executed in any thread, except the bodies of modules."""
+    os.environ["XDG_CACHE_HOME"] = str(Path.cwd() / "cache")  # nothing is known from another time
     folder = str(Path(str(import_module(package).__file__)).parent) + os.sep
     seen: dict[int, CodeType] = {}
 

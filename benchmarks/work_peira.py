@@ -1,4 +1,4 @@
-"""The common work in peira: a no-op function agent, `exact`, a SQLite store with full durability.
+"""The common work in peira: a no-op function agent, `exact`, a store (a SQLite file) with full durability.
 
 `--mode run` starts from an empty store; `rerun` repeats it on the store that `run` left in the same folder
 and counts the agent's calls; `plan` only plans, and renders the plan as text.
@@ -7,9 +7,11 @@ and counts the agent's calls; `plan` only plans, and renders the plan as text.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from meter import WARM_UP, arguments, measure, texts, warm_up_folder
@@ -42,14 +44,20 @@ def calls_from_now() -> list[str]:
     return calls
 
 
+def store_of(args: Any, name: str, file: Path) -> Path | str:
+    """The store to use: the file, or a new schema of the database."""
+    return f"{args.address}&schema={name}_{os.getpid()}" if args.address else file
+
+
 def main() -> None:
     parser = arguments()
     parser.add_argument("--mode", choices=("run", "rerun", "plan"), default="run")
     parser.add_argument("--agent", choices=("def", "async"), default="def")
     parser.add_argument("--parallel", type=int, default=8)
+    parser.add_argument("--address", help="of a database to use instead of a file")
     args = parser.parse_args()
     if args.mode == "run":
-        warm_up = warm_up_folder(args.folder) / "store.db"
+        warm_up = store_of(args, "warm_up", warm_up_folder(args.folder) / "store.db")
         run(echo_study(WARM_UP, args.agent), store=warm_up, parallel=args.parallel)
     start = time.perf_counter()
     work = echo_study(args.n, args.agent)
@@ -58,7 +66,7 @@ def main() -> None:
         row, _ = measure(args.n, args.folder, lambda: str(plan(work)))
     else:
         calls = calls_from_now() if args.mode == "rerun" else None
-        store = args.folder / "store.db"
+        store = store_of(args, "measured", args.folder / "store.db")
         row, results = measure(args.n, args.folder, lambda: run(work, store=store, parallel=args.parallel))
         if len(results.trials) != args.n or results.failures:
             raise SystemExit("not every trial succeeded")

@@ -102,8 +102,7 @@ def alternate(works: Sequence[Work], bench: Bench) -> tuple[dict[str, list[Row]]
     A work that fails is skipped from then on, so the rows of a label are its first rounds. With the sources
     of a former commit, each work of this project is followed by the same with those.
     """
-    if bench.former is not None:
-        works = [each for work in works for each in _with_former(work, bench.former)]
+    works = [each for work in works for each in with_former(work, bench.former)]
     rows: dict[str, list[Row]] = {}
     failed: dict[Work, str] = {}
     for turn in range(bench.rounds):
@@ -121,9 +120,9 @@ def alternate(works: Sequence[Work], bench: Bench) -> tuple[dict[str, list[Row]]
     return rows, failed
 
 
-def _with_former(work: Work, sources: Path) -> Sequence[Work]:
-    """The work, and the same with the sources of a former commit."""
-    if work.is_neighbour or work.script in NOT_OURS or "bare" in work.options:
+def with_former(work: Work, sources: Path | None) -> Sequence[Work]:
+    """The work, and the same with the sources of a former commit where there are any."""
+    if sources is None or work.is_neighbour or work.script in NOT_OURS or "bare" in work.options:
         return [work]
     return [work, replace(work, label=f"{work.label}{FORMER}", sources=sources)]
 

@@ -361,6 +361,7 @@ def _execute(source: str, names: dict[str, Any]) -> None:
 def played(page: Path, writing: bool = False, start: Start = subprocess.Popen) -> tuple[str, list[str]]:
     """The page as it would be written now, and what is wrong with it apart from that."""
     text, folder = page.read_text(encoding="utf-8"), Path(tempfile.mkdtemp(prefix="peira-docs-")).resolve()
+    folder.chmod(0o755)  # a server that is started on the page may be another user's
     player = Player(folder, writing, start)
     try:
         return FENCE.sub(lambda found: _replayed(found, text, player), text), [

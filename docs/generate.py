@@ -40,7 +40,7 @@ else: whatever your own code prints goes to standard error.
 | 0 | everything that was asked for succeeded |
 | 1 | something failed: trials, a failure limit, a run cancelled from elsewhere, a problem in the store |
 | 2 | wrong use, or a study with problems; nothing was written |
-| 3 | another limit stopped it |
+| 3 | another limit stopped it, or all that is left waits for people |
 | 4 | the store is in use by another process |
 | 130 | interrupted; the last line says how to go on |
 

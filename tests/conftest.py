@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,10 +24,14 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from .postgres import SharedServer
 from .warm import Warm, beginning
 
 # Matrices are small here, and tests run side by side: threads of BLAS would only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+CACHE = tempfile.TemporaryDirectory(prefix="peira-test-cache-")
+"""The user's cache folder of these tests and of the processes they start."""
+os.environ["XDG_CACHE_HOME"] = CACHE.name
 
 settings.register_profile("local", deadline=None, max_examples=40)
 settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True, print_blob=True)
@@ -156,6 +162,32 @@ def warm() -> Iterator[Warm]:
 _numbers = count()
 
 
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The address of a real Postgres: the session's own, or the one that PEIRA_TEST_POSTGRES names."""
+    if given := os.environ.get("PEIRA_TEST_POSTGRES"):
+        yield given
+        return
+    shared = SharedServer(os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid())))
+    try:
+        yield shared.url()
+    except RuntimeError as problem:
+        pytest.skip(str(problem))
+    finally:
+        shared.leave()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """The address of a store of this test's own, which does not exist yet."""
+    schema = f"t{os.getpid()}_{next(_numbers)}"
+    url = f"{postgres_server}{'&' if '?' in postgres_server else '?'}schema={schema}"
+    psycopg = pytest.importorskip("psycopg")
+    yield url
+    with psycopg.connect(postgres_server, autocommit=True) as db:
+        db.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+
 @pytest.fixture
 def endpoint(server: str, monkeypatch: pytest.MonkeyPatch) -> Remote:
     """A model of this test's own, with the keys of all providers set to the canary."""
@@ -184,3 +216,23 @@ def gsm8k_solutions() -> list[dict[str, Any]]:
     if not file.exists():
         pytest.skip("the recorded solutions of GSM8K are not here; PEIRA_SHARED_DATA names their folder")
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+WANTED = "pages are opened in a real browser where playwright and chromium are installed"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A real browser, for reports and pages."""
+    from peira.report.writers.pdf import browser  # slow, and few tests need it
+
+    found = browser()
+    if found is None and os.environ.get("CI"):
+        pytest.fail("on CI pages must be opened in a browser: install chromium")
+    if found is None:
+        pytest.skip(f"{WANTED}; there is no chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason=WANTED)
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=shutil.which(found), args=["--no-sandbox"])
+        yield opened
+        opened.close()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from peira import Study, exact, plan, recipes, run
+from peira import Case, Study, exact, plan, recipes, run
 from peira.cli.commands.init import RECIPES
 from peira.errors import Invalid
 from peira.plan.expansion import expand
@@ -29,9 +29,22 @@ MADE = {
     "agent_architectures": lambda **f: recipes.agent_architectures(
         {"one": echo, "two": other}, CASES, baseline="one", **f
     ),
+    "chance_baseline": lambda **f: recipes.chance_baseline(other, CASES, answers=["a", "b"], **f),
+    "human_comparison": lambda **f: recipes.human_comparison(
+        other, [Case(x, expected=x, metadata={"people": x}) for x in "ab"], margin=0.1, **f
+    ),
+    "interaction": lambda **f: recipes.interaction(
+        echo, CASES, factors={"plan": [False, True], "effort": ["low", "high"]}, **f
+    ),
     "judge_calibration": lambda **f: recipes.judge_calibration(echo, CASES, **f),
     "model_comparison": lambda **f: recipes.model_comparison(
         echo, CASES, models=["m1", "m2", "m3"], baseline="m1", **f
+    ),
+    "optimisation": lambda **f: recipes.optimisation(
+        echo, CASES, ranges={"temperature": (0.0, 1.0), "examples": (0, 8)}, **f
+    ),
+    "perturbation_robustness": lambda **f: recipes.perturbation_robustness(
+        other, [("What is the capital of France?", "Paris"), ("And of Kenya?", "Nairobi")], **f
     ),
     "paraphrase_robustness": lambda **f: recipes.paraphrase_robustness(
         echo, [(["a", "A"], "a"), (["b", "B", "bee"], "b")], **f
@@ -127,3 +140,34 @@ def test_further_factors_are_crossed_with_the_recipes_own() -> None:
 def test_what_makes_no_sense_is_refused(make: Any, said: str) -> None:
     with pytest.raises(Invalid, match=said):
         make()
+
+
+def test_chance_is_seeded_and_people_are_judged_alike() -> None:
+    study = recipes.chance_baseline(other, [(str(n), "a") for n in range(40)], answers=["a", "b"], repeats=2)
+    one, two = (
+        {trial.id: trial.output for trial in run(study, store=MemoryStore(), parallel=n, progress=False)}
+        for n in (1, 8)
+    )
+    assert one == two
+    assert {"a", "b", "other"} == set(one.values())
+    with pytest.raises(Invalid, match="two or more"):
+        recipes.chance_baseline(other, CASES, answers=["a"])
+    judged = MADE["human_comparison"]()
+    rows = run(judged, store=MemoryStore(), progress=False).table("agent").rows
+    assert {row["agent"]: row["mean"] for row in rows} == {"agent": 0.0, "people": 1.0}
+
+
+def test_perturbed_inputs_are_paired_with_the_plain_ones() -> None:
+    def exact_words(case: Any) -> str:
+        return {"What is it called?": "x"}.get(case.input, "?")
+
+    study = recipes.perturbation_robustness(
+        exact_words, [("What is it called?", "x")] * 3, kinds=["typos", "upper_case"]
+    )
+    assert claims(study) == [
+        ("cases", ("typos", "as_it_is"), "different"),
+        ("cases", ("upper_case", "as_it_is"), "different"),
+    ]
+    found = run(study, store=MemoryStore(), progress=False).compare("cases", baseline="as_it_is")
+    assert [one.difference.mean for one in found.contrasts] == [-1.0, -1.0]
+    assert {one.pairing.split(",")[0] for one in found.contrasts} == {"case"}

@@ -115,3 +115,20 @@ def test_looking_at_runs_opens_nothing_that_runs_them(ran: Path, word: str) -> N
     assert rooms(modules, "engine") == {f"peira.engine.{name}" for name in read}
     assert not rooms(modules, "app") & {"peira.app.run", "peira.app.preflight", "peira.app.store.calls"}
     assert not modules & (SLOW - {"apsw", "typer", "zstandard"})
+
+
+@pytest.mark.parametrize("words", [("show",), ("run", "tried.py")])
+def test_a_small_table_that_was_shown_before_needs_no_statistics(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "tried.py").write_text(NAMING + STUDYING)
+    peira = [sys.executable, "-m", "peira", "run", "tried.py", "--store", "store.db"]
+    subprocess.run(peira, cwd=tmp_path, check=True, capture_output=True)
+    code = f"from peira.cli import main\nassert main({[*words, '--store', 'store.db']!r}) == 0\n"
+    (tmp_path / "command.py").write_text(code + TELLING)
+    done = subprocess.run(
+        [sys.executable, "command.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    modules = set(json.loads(done.stdout.splitlines()[-1]))
+    assert "1.00 [" in done.stdout
+    assert not modules & {"numpy", "scipy"}

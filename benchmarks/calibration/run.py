@@ -15,6 +15,7 @@ from pathlib import Path
 
 import designed
 import means
+import missing
 import others
 import page
 import shares
@@ -46,6 +47,7 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
     "Planned looks at skewed differences": verdicts.looks,
     "Small slices": verdicts.small_slices,
     "Lost trials": verdicts.lost,
+    "Imputed trials": missing.imputed,
 }
 
 

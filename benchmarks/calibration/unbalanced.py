@@ -134,7 +134,8 @@ def lost(quick: bool) -> Iterator[Cell]:
     """Terms without effect where trials are lost at random, or levels have different numbers of cases."""
     rounds = 60 if quick else 600
     for seed, (method, where, draw) in enumerate(_incomplete()):
-        yield Cell(method, where, "rejection", *rejected(draw, rounds, seed), rounds)
+        each = rounds * (5 if where.startswith("levels with") else 1)
+        yield Cell(method, where, "rejection", *rejected(draw, each, seed), each)
     for seed, (cases, share) in enumerate(((12, 0.3), (30, 0.3), (30, 0.5))):
         where = f"3 levels x 2, {cases} cases, {share:.0%} lost"
         chance = covered(partial(marginal, cases, share), 0.0, rounds, seed)
@@ -149,7 +150,7 @@ def _incomplete() -> Iterator[tuple[str, str, Callable[[Rng], float | None]]]:
             yield "effects", where, partial(with_losses, cases, share, term)
     yield "effects", "3 levels, 4 of 30 cases complete", partial(few_complete, 3)
     yield "effects", "2 levels, 4 of 30 cases complete", partial(few_complete, 2)
-    for sizes in ((5, 20), (4, 4, 30), (5, 10, 40), (3, 3, 3, 30)):
+    for sizes in ((5, 20), (3, 30), (4, 4, 30), (5, 10, 40), (3, 3, 3, 30)):
         yield "effects", f"levels with {sizes} cases", partial(uneven, sizes)
     for cases in (6, 12, 30):
         yield "linear mixed model", f"{cases} cases that react differently", partial(reacting, cases)

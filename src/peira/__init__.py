@@ -9,6 +9,16 @@ from __future__ import annotations
 from peira.core.lazy import lazy_imports
 
 with lazy_imports(__name__):
+    from peira.agents.command.agent import command as command
+    from peira.agents.conversation import conversation as conversation
+    from peira.agents.conversation import script as script
+    from peira.agents.conversation import simulated as simulated
+    from peira.agents.graph import graph as graph
+    from peira.agents.loop.agent import agent as agent
+    from peira.agents.tools.mcp import mcp as mcp
+    from peira.agents.tools.workspace import files as files
+    from peira.agents.tools.workspace import python as python
+    from peira.agents.tools.workspace import shell as shell
     from peira.analysis.ranking.contest import contest as contest
     from peira.analysis.results import Results as Results
     from peira.app.bundles.answers import bundle_import as bundle_import
@@ -19,15 +29,19 @@ with lazy_imports(__name__):
     from peira.app.functions import generate as generate
     from peira.app.functions import open as open
     from peira.app.functions import run as run
+    from peira.app.functions import run_async as run_async
     from peira.app.functions import submit as submit
     from peira.app.functions import transform as transform
     from peira.app.imports.outputs import import_outputs as import_outputs
     from peira.app.plan import estimate as estimate
     from peira.app.plan import plan as plan
+    from peira.app.streams.host import serve as serve
     from peira.core.ask import ask as ask
     from peira.core.ask import ask_async as ask_async
     from peira.core.context import current_trial as current_trial
+    from peira.core.models import Output as Output
     from peira.core.models import Reply as Reply
+    from peira.core.people.questions import ask_person as ask_person
     from peira.core.steps import step as step
     from peira.core.verdicts import NoVerdict as NoVerdict
     from peira.errors import PeiraError as PeiraError
@@ -38,6 +52,7 @@ with lazy_imports(__name__):
     from peira.evaluators import numeric as numeric
     from peira.evaluators import pairwise as pairwise
     from peira.evaluators import panel as panel
+    from peira.evaluators import person as person
     from peira.evaluators import regex as regex
     from peira.results.cases import cases_from as cases_from
     from peira.spec.aims import AnalysisPlan as AnalysisPlan
@@ -53,5 +68,10 @@ with lazy_imports(__name__):
     from peira.spec.limits import Budget as Budget
     from peira.spec.limits import Policy as Policy
     from peira.spec.limits import Storage as Storage
+    from peira.spec.streams.stream import Stream as Stream
+    from peira.spec.streams.stream import stream as stream
+    from peira.spec.streams.triggers import after as after
+    from peira.spec.streams.triggers import cron as cron
+    from peira.spec.streams.triggers import every as every
     from peira.spec.study import Study as Study
     from peira.spec.study import study as study

@@ -4,6 +4,7 @@
     ├── Invalid (ValueError)        bad input: every problem at once            exit 2
     │   └── NotJson (TypeError)     a value that canonical JSON cannot represent
     ├── Unknown (LookupError)       no such run, trial, plug-in, name           exit 2
+    │   └── NotKept                 a payload that the store was told not to keep
     ├── OverBudget                  the plan is larger than its budget          exit 3
     ├── StoreInUse                  another process owns the store              exit 4
     ├── StoreFault (OSError)        the disk refused a write or a sync          exit 1
@@ -14,11 +15,15 @@
     │   ├── TimedOut (TimeoutError)
     │   ├── TooLarge                an output over the size limit
     │   ├── ProcessDied             the process running it ended
+    │   ├── CommandFailed           a command ended with another exit code than 0, or exceeded a limit
+    │   ├── ToolFailed              the server of a tool cannot be used
     │   ├── InDoubt                 a call may have been billed and its answer is unknown
+    │   ├── Unanswered              nobody answered a question in time, or it was skipped
     │   └── PermanentFailure (Invalid)  a failure in a child process that a retry would only repeat
     ├── CallFailed                  a request to a model that got no answer
     │   ├── Unfit                   no answer matches the schema of the request
     │   └── ModelRefused            not sent: the provider refuses this key or this model
+    ├── JobFailed                   a job of a stream ended without an output
     └── NotInTrial (RuntimeError)   ask, step, current_trial outside an agent
 
 Internal exceptions, which their callers catch and turn into one of the above, a verdict or a fallback:
@@ -27,15 +32,19 @@ Internal exceptions, which their callers catch and turn into one of the above, a
     NotPlain (TypeError)            a value that is not a constant, found while fingerprinting code
     BrokenJson (ValueError)         text that is not JSON and cannot be repaired
     └── TruncatedJson               text that ended within a JSON value
+    ToolRefused (ValueError)        a tool call whose arguments do not fit, or that nobody approved
     Undecided                       a part of a combined evaluator came to no verdict
     Unconnected                     no connection before the timeout: nothing was sent
     Silence (TimeoutError)          nothing was received on a connection before the timeout
     Undecodable                     an answer whose content encoding is broken
+    UntranslatableRequest (ValueError)  a program's request that has no meaning in another API
     StreamBroken                    a stream that reported a failure, or ended early
+    StaleRows                       rows that were read have changed meanwhile: nothing was written
 
 Two signals are not errors, and user code must not catch them by accident, so they derive from BaseException:
 `Abandoned` (this attempt must stop; `Exhausted` if a limit is the reason, `Parked` if it is retried after a
-wait) and `Loading` (`run` was called while a file is only being loaded).
+wait, `Waiting` if its task waits for people or other tasks) and `Loading` (`run` was called while a file is
+only being loaded).
 """
 
 from __future__ import annotations
@@ -85,6 +94,10 @@ class Unknown(PeiraError, LookupError):
     exit_code = 2
 
 
+class NotKept(Unknown):
+    """The content was recorded by its digest only (`storage` in peira.toml or in the study)."""
+
+
 class OverBudget(PeiraError):
     """The plan is larger than its budget; nothing was started."""
 
@@ -132,8 +145,20 @@ class ProcessDied(AttemptFailed):
     """The process that was executing the attempt ended before it gave a result."""
 
 
+class CommandFailed(AttemptFailed):
+    """A command ended with an exit code other than 0, exceeded a limit, or printed what cannot be parsed."""
+
+
+class ToolFailed(AttemptFailed):
+    """The server of a tool did not start, or has ended: not the doing of the model that called it."""
+
+
 class InDoubt(AttemptFailed):
     """A call may have been billed and its answer is unknown, so it must not be repeated silently."""
+
+
+class Unanswered(AttemptFailed):
+    """Nobody answered a question: its deadline passed, or somebody skipped it."""
 
 
 class PermanentFailure(AttemptFailed, Invalid):
@@ -174,6 +199,14 @@ class ModelRefused(CallFailed):
     """Not sent: the provider has refused this key or this model several times in a row."""
 
 
+class JobFailed(PeiraError):
+    """A job of a stream ended without an output; `job` is its id, `state` says how it ended."""
+
+    def __init__(self, job: str, state: str, why: str) -> None:
+        super().__init__(f"job {job[:12]} {state}{f': {why}' if why else ''}")
+        self.job, self.state = job, state
+
+
 class NotInTrial(PeiraError, RuntimeError):
     """`ask`, `step` or `current_trial` was called outside an agent or evaluator that peira runs."""
 
@@ -209,6 +242,13 @@ class TruncatedJson(BrokenJson):
     """The text ended within a JSON value."""
 
 
+class ToolRefused(ValueError):
+    """A tool call that was not executed: its arguments do not fit the tool, or a person refused it.
+
+    The model gets the message as the result of its call.
+    """
+
+
 class Undecided(Exception):
     """A part of a combined evaluator came to no verdict; `reason` says why."""
 
@@ -233,8 +273,16 @@ class Undecodable(Exception):
         self.raw = raw
 
 
+class UntranslatableRequest(ValueError):
+    """A program's request to a model that has no known shape, or says what another API cannot say."""
+
+
 class StreamBroken(Exception):
     """A stream reported a failure, or ended before its final event."""
+
+
+class StaleRows(Exception):
+    """Rows from which a group was folded have changed meanwhile; nothing was written."""
 
 
 class Abandoned(BaseException):
@@ -256,6 +304,10 @@ class Parked(Abandoned):
         self.seconds = seconds
 
 
+class Waiting(Abandoned):
+    """This attempt ends because its task waits for people or other tasks; it is made again afterwards."""
+
+
 class Loading(BaseException):
     """Raised by `run` and the like to stop the loading of a file at their call."""
 
@@ -263,15 +315,17 @@ class Loading(BaseException):
 def unwrapped(problem: BaseException | None) -> BaseException | None:
     """The signal inside an exception group that holds only signals; otherwise the exception itself.
 
-    A TaskGroup wraps what its tasks raise. Of several signals, one that is not `Parked` comes first, then the
-    shortest wait.
+    A TaskGroup wraps what its tasks raise. Of several signals, one that is neither `Parked` nor `Waiting`
+    comes first, then the shortest wait.
     """
     if not isinstance(problem, BaseExceptionGroup):
         return problem
     signals, others = problem.split(Abandoned)
     if signals is None or others is not None:
         return problem
-    return min(_leaves(signals), key=lambda one: (isinstance(one, Parked), getattr(one, "seconds", 0.0)))
+    return min(
+        _leaves(signals), key=lambda one: (isinstance(one, (Parked, Waiting)), getattr(one, "seconds", 0.0))
+    )
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:

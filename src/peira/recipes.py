@@ -14,11 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from peira.core.ids import Json
 from peira.core.registry import nearest
 from peira.errors import Invalid
+from peira.perturbations import PERTURBATIONS, perturbed
 from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
-from peira.spec.case import Case
+from peira.spec.case import Case, as_cases
 from peira.spec.factors import Factor, Level
 from peira.spec.modules import is_reference
 from peira.spec.plugins import as_evaluator
@@ -28,9 +31,14 @@ __all__ = [
     "ab_comparison",
     "ablation",
     "agent_architectures",
+    "chance_baseline",
+    "human_comparison",
+    "interaction",
     "judge_calibration",
     "model_comparison",
+    "optimisation",
     "paraphrase_robustness",
+    "perturbation_robustness",
     "prompt_sensitivity",
     "scaling",
 ]
@@ -156,6 +164,110 @@ def agent_architectures(
     )
 
 
+def chance_baseline(agent: Agent, cases: Any, *, answers: Sequence[Json], **fields: Any) -> Study:
+    """Is the agent better than chance? The agent, and one that gives one of `answers` at random.
+
+    Chance is seeded: it answers each trial alike in every run. Raises Invalid for fewer than two answers.
+    """
+    if len(answers) < 2:
+        raise Invalid("answers: chance needs two or more to choose from")
+    agents = {"agent": agent, "chance": {"kind": "random", "answers": list(answers)}}
+    claim = _claim("better_than_chance", "agent", ("agent", "chance"), "greater")
+    return _study(fields, [claim], **_named(agent), agents=agents, cases=cases, repeats=3)
+
+
+def human_comparison(agent: Agent, cases: Any, *, margin: float | None = None, **fields: Any) -> Study:
+    """Is the agent as good as people? What people answered stands in each case's metadata, as `people`.
+
+    Their answers are judged like the agent's, on the same cases. With a `margin`, the hypothesis is that the
+    agent is not worse by that much; without one, that they differ. Repeats are the agent's: give `repeats`.
+    """
+    direction = "different" if margin is None else "not_less"
+    claim = _claim("agent_against_people", "agent", ("agent", "people"), direction)
+    claim |= {} if margin is None else {"margin": margin}
+    agents = {"agent": agent, "people": people}
+    return _study(fields, [claim], **_named(agent), agents=agents, cases=cases, repeats=3)
+
+
+def people(case: Any) -> Json:
+    """The answer that people gave to a case: its metadata's `people`."""
+    if "people" not in case.metadata:
+        raise Invalid(f"case {case.id!r} has no answer of people: metadata.people")
+    return case.metadata["people"]
+
+
+def interaction(agent: Agent, cases: Any, *, factors: Mapping[str, Sequence[Json]], **fields: Any) -> Study:
+    """What do two things do together? Two factors of two levels each, crossed.
+
+    There is a hypothesis for each factor, and one that the effect of the first depends on the second. Raises
+    Invalid unless there are two factors of two levels.
+    """
+    if len(factors) != 2 or any(len(levels) != 2 for levels in factors.values()):
+        raise Invalid("factors: an interaction needs two factors, each with two levels")
+    claims = [_claim(f"{name}_matters", name, (), "different") for name in factors]
+    claims.append(_claim("together", ":".join(factors), (), "different"))
+    return _study(
+        fields,
+        claims,
+        **_one(agent),
+        cases=cases,
+        factors=[Factor(name, list(levels)) for name, levels in factors.items()],
+        repeats=5,
+    )
+
+
+def optimisation(
+    agent: Agent, cases: Any, *, ranges: Mapping[str, tuple[float, float]], **fields: Any
+) -> Study:
+    """Which setting is best? Numeric factors over `ranges`, in a central composite design.
+
+    `peira surface` then says where the score is best within what was run, and how sure that is. Whole numbers
+    as ends make a factor of whole numbers. Raises Invalid for fewer than two factors.
+    """
+    if len(ranges) < 2:
+        raise Invalid("ranges: an optimum is looked for over two or more factors; see `scaling` for one")
+    factors = [
+        Factor(
+            name,
+            low=low,
+            high=high,
+            scale="integer" if type(low) is int and type(high) is int else "continuous",
+        )
+        for name, (low, high) in ranges.items()
+    ]
+    return _study(
+        fields,
+        [],
+        **_one(agent),
+        cases=cases,
+        factors=factors,
+        design={"name": "central_composite", "center": 3},
+        repeats=3,
+    )
+
+
+def perturbation_robustness(agent: Agent, cases: Any, *, kinds: Sequence[str] = (), **fields: Any) -> Study:
+    """Do small changes of the input change the answer? Each input as it is, and perturbed in each way.
+
+    `kinds` are names of `peira.perturbations`, by default all; they are made from the study's seed. Each kind
+    is a set of cases, and the hypotheses compare it with the inputs as they are, case by case.
+    """
+    chosen = tuple(kinds) or tuple(PERTURBATIONS)
+    given, problems = as_cases(cases, lambda i: f"cases[{i}]")
+    if problems:
+        raise Invalid(problems)
+    plain = [msgspec.structs.replace(case, id=case.id or str(n)) for n, case in enumerate(given, 1)]
+    sets = {"as_it_is": plain}
+    for kind in chosen:
+        seeds = [f"{fields.get('seed', 0)}/{case.id}" for case in plain]
+        sets[kind] = [
+            msgspec.structs.replace(case, input=perturbed(case.input, kind, seed))
+            for case, seed in zip(plain, seeds, strict=True)
+        ]
+    claims = [_claim(f"{kind}_matters", "cases", (kind, "as_it_is"), "different") for kind in chosen]
+    return _study(fields, claims, **_one(agent), cases=sets, repeats=3)
+
+
 def judge_calibration(judge: Agent, labelled: Any, **fields: Any) -> Study:
     """Does a judge agree with people? The judge is the agent under test.
 
@@ -167,7 +279,12 @@ def judge_calibration(judge: Agent, labelled: Any, **fields: Any) -> Study:
 
 def _one(agent: Agent) -> dict[str, Any]:
     """The study fields for a single agent: the agent, and a name taken from it."""
-    return {"agent": agent, "name": getattr(agent, "__name__", "study")}
+    return {"agent": agent, **_named(agent)}
+
+
+def _named(agent: Agent) -> dict[str, Any]:
+    """The name of a study, taken from its agent."""
+    return {"name": getattr(agent, "__name__", "study")}
 
 
 def _claim(id: str, factor: str, levels: tuple[Json, ...], direction: str) -> Claim:

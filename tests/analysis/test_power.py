@@ -148,5 +148,4 @@ def test_the_gate_speaks_junit(trial):
     assert (suite.attrib["name"], suite.attrib["tests"], suite.attrib["failures"]) == ("quiz <1>", "2", "1")
     assert [case.find("failure") is None for case in suite] == [False, True]
     assert json.loads(found.to_json())["met"] is False
-    timed = ElementTree.fromstring(found.junit("quiz", took=3.0))
-    assert (timed.attrib["time"], [case.attrib["time"] for case in timed]) == ("3.000", ["1.500", "1.500"])
+    assert ElementTree.fromstring(found.junit("quiz", took=3.0)).attrib["time"] == "3.000"

@@ -19,6 +19,7 @@ from peira.analysis.compare.sensitivity import sensitivity
 from peira.analysis.compare.sides import choose_pairs, levels_of
 from peira.analysis.effects.split_plots import Strata, StratumError, StratumRow
 from peira.analysis.gates import Bound, judge
+from peira.analysis.judges.raters import RaterAgreement
 from peira.analysis.power import PowerQuestion, plan_from
 from peira.analysis.ranking.tournament import Standings, StandingsRow
 from peira.analysis.results import Results
@@ -26,6 +27,8 @@ from peira.analysis.table.measures import measure
 from peira.analysis.table.value import COLUMNS, STATISTICS, TRACKED, Table, TableRow
 from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
+from peira.errors import Invalid
+from peira.stats.values import Interval
 
 Make = Callable[..., Any]
 ODD, LARGE = "<b>small</b> *", "large & `wide`"
@@ -83,6 +86,7 @@ def _curve(results: Results) -> ResultValue:
     return found
 
 
+RATERS = RaterAgreement("right", 0.95, 2, 8, Interval(0.6, 0.2, 0.9, 8, "bootstrap"), None, 4.0)
 EXAMPLES: dict[str, Callable[[Results], ResultValue]] = {
     "Agreement": lambda results: results.agreement("human"),
     "Anova": lambda results: results.anova(),
@@ -95,8 +99,10 @@ EXAMPLES: dict[str, Callable[[Results], ResultValue]] = {
     "Findings": lambda results: results.hypotheses(),
     "GateResult": lambda results: judge(results.trials, [Bound("match", 0.5, "min")]),
     "Leaderboard": lambda results: results.leaderboard("model"),
+    "MarginalMeans": lambda results: results.marginal_means("model", "temperature", within=["temperature"]),
     "Planning": lambda results: plan_from(results.trials, "model", PowerQuestion(difference=0.1)),
     "Quantiles": lambda results: results.quantiles("took", "model"),
+    "RaterAgreement": lambda results: RATERS,
     "Ratios": lambda results: results.ratio("cost", "match", "model"),
     "Reliability": lambda results: results.reliability("model"),
     "Sensitivity": lambda results: _curve(results),
@@ -105,6 +111,7 @@ EXAMPLES: dict[str, Callable[[Results], ResultValue]] = {
     "Strata": lambda results: Strata("match", (StratumRow("plots", ODD, 1, 2.0, 3.0, 4.0, 0.5),), (WITHIN,)),
     "Surface": lambda results: results.surface("temperature"),
     "Table": lambda results: results.table("model"),
+    "Worth": lambda results: results.worth("model", 20, score="match"),
     "Variance": lambda results: results.effects().variance or pytest.fail("there is no variance"),
 }
 
@@ -216,3 +223,37 @@ def test_columns_that_say_nothing_are_left_out_everywhere() -> None:
     assert more.grid().header[3:] == ["n", "no answer", "failed", "no verdict"]
     assert more.report_grid().header[2:] == ["trials", "cases", "no answer", "failed", "no verdict"]
     assert more.grid().rows[0][3:] == ["1200 (1 case)", "2", "0", "1"]
+
+
+@pytest.mark.parametrize("ending", ["txt", "md", "html", "tex", "csv", "json"])
+def test_a_finding_is_saved_in_the_form_that_the_ending_says(results, trial, tmp_path, ending):
+    found = results([trial(n, n % 2, style=style) for n in range(6) for style in "ab"]).compare("style")
+    file = found.save(tmp_path / f"found.{ending}")
+    text = file.read_text()
+    begins = {
+        "txt": "style",
+        "md": "| style",
+        "html": "<!doctype",
+        "tex": r"\begin{tabular}",
+        "csv": "style,",
+    }
+    assert text.startswith(begins.get(ending, "{"))
+    assert "difference" in text
+    with pytest.raises(Invalid, match="is there already"):
+        found.save(file)
+    found.save(file, force=True)
+    assert file.read_text() == text
+    assert [one.name for one in tmp_path.iterdir()] == [file.name]
+
+
+def test_an_ending_that_means_nothing_is_refused(results, trial, tmp_path):
+    found = results([trial(n, 1) for n in range(3)]).table()
+    with pytest.raises(Invalid, match=r"must end in one of \.txt, \.md, \.html, "):
+        found.save(tmp_path / "found.py")
+
+
+def test_several_runs_are_compared_as_one_family(results, trial):
+    runs = [results([trial(n, (n + k) % 2) for n in range(6)]) for k in range(3)]
+    found = runs[0].compare(runs[1:])
+    assert [one.p is not None for one in found.contrasts] == [True] * 3
+    assert found.correction == "holm"

@@ -32,7 +32,8 @@ from peira.stores.sqlite import SqliteScheme
 
 FORWARDED = (
     *("commit", "claim", "find", "events", "put", "get"),
-    *("runs", "calls", "tally", "about", "changed_since", "active", "queued", "using"),
+    *("runs", "calls", "tally", "about", "changed_since", "active", "queued", "waiting", "using"),
+    *("jobs", "job_counts"),
     *("history", "rows", "blobs", "damage", "losses", "size"),
     *("owner", "folder", "close"),
 )

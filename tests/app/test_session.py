@@ -63,7 +63,7 @@ def test_outside_of_its_block_each_look_opens_and_closes_the_store(path: Path) -
     assert closed(other)
 
 
-def test_what_was_written_meanwhile_is_seen_and_the_log_is_folded_in_at_the_end(path: Path) -> None:
+def test_what_was_written_meanwhile_is_seen_and_the_next_owner_folds_the_log_in(path: Path) -> None:
     with Session(Project(), path) as session:
         with session.reading() as store:
             assert store.runs(RunQuery(limit=1)) == []
@@ -71,6 +71,7 @@ def test_what_was_written_meanwhile_is_seen_and_the_log_is_folded_in_at_the_end(
             digest = ours.put(b"written while the reader was open" * 100)
         with session.reading() as store:
             assert store.get(digest).startswith(b"written")
+    SqliteStore(path).close()  # who only reads changes no file
     assert not path.with_name(f"{path.name}-wal").exists()
 
 

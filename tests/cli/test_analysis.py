@@ -164,3 +164,49 @@ def test_power_from_shares(peira, folder):
     assert peira("power", "--won", "0.12").code == 2
     assert peira("power", "--rates", "0.8", "0.7", "--deviation", "1").code == 2
     assert peira("power", "--cluster", "3").code == 2
+
+
+def test_means_over_a_grid_and_their_contrasts(peira, ran):
+    found = peira("means", ran, "--by", "model", "--by", "style", "--within", "style", "--json").document
+    assert [one["levels"] for one in found["means"]] == [
+        ["small", "plain"],
+        ["small", "kind"],
+        ["large", "plain"],
+        ["large", "kind"],
+    ]
+    assert [(one["label"], one["within"]) for one in found["contrasts"]] == [
+        ("large - small", "plain"),
+        ("large - small", "kind"),
+    ]
+    held = peira("means", ran, "--by", "model", "--at", "style=plain", "--baseline", "small")
+    assert "large - small changes exact by" in held.out
+    assert peira("means", ran).code == 2
+    wrong = peira("means", ran, "--by", "model", "--at", "style", "--at", "model")
+    assert wrong.err.count("--at: write FACTOR=LEVEL") == 2
+    assert "no level 'plane' of style" in peira("means", ran, "--by", "model", "--at", "style=plane").err
+
+
+def test_lost_trials_are_imputed_or_count_as_worst(peira, folder):
+    (folder / "flaky.py").write_text(
+        QUIZ.replace(
+            "    return",
+            "    if model == 'small' and case.input % 5 == 0:\n        raise OSError('gone')\n    return",
+        )
+    )
+    ran = peira("run", "flaky.py", "--json").document["run"]
+    ended = peira("compare", ran, "--by", "model", "--json").document["contrasts"][0]
+    imputed = peira("compare", ran, "--by", "model", "--missing", "impute", "--json").document["contrasts"][0]
+    worst = peira("compare", ran, "--by", "model", "--missing", "worst", "--json").document["contrasts"][0]
+    assert (ended["model"], imputed["model"], worst["bounds"]) == ("design", "imputed", None)
+    assert worst["difference"]["mean"] > imputed["difference"]["mean"]
+    board = peira("leaderboard", ran, "--by", "model", "--missing", "impute")
+    assert "imputed: 16 failed trials" in board.out
+    assert "'impute'" in peira("compare", ran, "--by", "model", "--missing", "imput").err
+
+
+def test_what_more_cases_are_worth(peira, ran):
+    found = peira("worth", ran, "--by", "style", "--more", "200", "--json").document
+    assert (found["more"], found["rows"]) == (200, [])
+    told = peira("worth", ran, "--by", "model", "--more", "200", "--per-point", "5")
+    assert "200 more cases change the choice of large with a chance of" in told.out
+    assert peira("worth", ran, "--by", "model", "--more", "0").code == 2

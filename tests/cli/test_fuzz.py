@@ -41,6 +41,7 @@ ARGUMENTS = {
 }
 """Arguments that let a command get as far as its options, by what their help calls them."""
 ENDLESS = {("events", "--follow"), ("watch", ""), ("run", "--detach"), ("demo", ""), ("run", "--announce")}
+ENDLESS |= {("serve", ""), ("view", ""), ("endpoint", "")}  # serve until they are told to end
 """What waits for something else, or takes minutes by itself; a command without an option stands for all."""
 
 WHOLE = [

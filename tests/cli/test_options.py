@@ -13,9 +13,21 @@ from peira.errors import Invalid
     st.text().filter(lambda text: text.strip()) | st.sampled_from(["NaN", "-Infinity", "1e999"]), st.text()
 )
 def test_a_value_means_that_text_and_no_other(value, other):
-    fits = Expression(joined_conditions([f"model={value}"]))
+    fits = Expression(joined_conditions([f"model= {value}"]))
     assert fits.evaluate({"model": value.strip()})
     assert fits.evaluate({"model": other}) == (other == value.strip())
+
+
+@given(st.text().filter(lambda text: text.strip() and not text.startswith("=")))
+def test_the_space_before_a_value_does_not_matter(value):
+    assert joined_conditions([f"model={value}"]) == joined_conditions([f"model= {value}"])
+
+
+def test_two_equal_signs_compare_as_in_any_expression():
+    assert joined_conditions(["model == other"]) == "model == other"
+    assert Expression(joined_conditions(["model= == x"])).evaluate({"model": "== x"})
+    with pytest.raises(Invalid, match="for the text '==!' write model= ==!"):
+        joined_conditions(["model===!"])
 
 
 @given(st.integers(-(10**6), 10**6))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -63,7 +64,8 @@ def counted(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
         told = outside / "counts.jsonl"
         told.unlink(missing_ok=True)
         words = [sys.executable, str(outside / "counting.py"), str(told), *commands]
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=100)
+        nowhere = os.environ | {"XDG_CACHE_HOME": str(outside / "counting.py")}  # no table is cached there
+        done = subprocess.run(words, cwd=folder, env=nowhere, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr
         return dict(zip(commands, map(json.loads, told.read_text().splitlines()), strict=True))
 

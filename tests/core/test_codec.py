@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -42,3 +44,29 @@ def sort(value: Any) -> Any:
 @given(data=st.binary(max_size=3000))
 def test_packing_loses_nothing(codec: str, data: bytes) -> None:
     assert unpack(pack(data, codec), codec) == data
+
+
+def claiming(size: int, data: bytes = b"x") -> bytes:
+    """A compressed payload whose header claims this size."""
+    frame = pack(data * 300, "zstd")
+    assert frame[4] >> 6 == 1  # the size has two bytes, after the descriptor: it is given eight
+    return frame[:4] + bytes([frame[4] | 0xC0]) + size.to_bytes(8, "little") + frame[7:]
+
+
+@pytest.mark.parametrize("size", [299, 301, 2**20, 2**40, 2**62])
+def test_a_damaged_header_takes_no_memory(size: int) -> None:
+    """It claimed terabytes, and they were allocated."""
+    tracemalloc.start()
+    with pytest.raises((zstandard.ZstdError, MemoryError)) as refused:
+        unpack(claiming(size), "zstd")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert refused.type is zstandard.ZstdError
+    assert most < 2**24
+
+
+def test_what_is_compressed_by_far_comes_back() -> None:
+    data = b"\0" * 5_000_000
+    assert unpack(pack(data, "zstd"), "zstd") == data
+    with pytest.raises(zstandard.ZstdError):
+        unpack(pack(data, "zstd")[:-4], "zstd")

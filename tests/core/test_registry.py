@@ -74,7 +74,7 @@ def test_built_ins_come_through_the_door() -> None:
     assert "full_factorial" in registry.names("design")
     assert "function" in registry.names("agent")
     assert registry.names("runner") == ["local", "process"]
-    assert registry.names("store") == ["sqlite"]
+    assert registry.names("store") == ["postgresql", "sqlite"]
     assert registry.names("stop") == ["decided", "racing", "successive_rejects"]
     assert {"exact", "match", "includes", "regex", "numeric"} <= set(registry.names("evaluator"))
 
@@ -93,7 +93,8 @@ def test_whoever_asks_first_all_wait_for_the_plug_ins() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert found == [["function"]] * 8
+        kinds = ["agent", "command", "constant", "conversation", "function", "graph", "random"]
+        assert found == [kinds] * 8
 
 
 class Listener:

@@ -9,10 +9,12 @@ import pytest
 
 import peira
 from peira.core.registry import registry
+from peira.core.transforms import NoAnswer
 from peira.data import BENCHMARKS, read
 from peira.data.statistics import stats
 from peira.errors import Invalid
 from peira.spec.benchmark import Benchmark, benchmark, local
+from peira.spec.plugins import as_transform
 
 OPTIONS = ["red", "green", "blue", "black"]
 ROWS = {
@@ -38,6 +40,15 @@ ROWS = {
         {"problem": "Half?", "level": "Level 5", "type": "Algebra", "solution": "It is $\\boxed{\\frac12}$."},
         "Half?",
         "It is $\\boxed{\\frac12}$.",
+    ),
+    "aime24": ({"id": 60, "problem": "n?", "solution": "s", "answer": "033", "url": "u"}, "n?", "033"),
+    "aime25": ({"id": "0", "problem": "n?", "answer": "70"}, "n?", "70"),
+    "amc23": ({"id": 0, "question": "n?", "answer": 27.0, "url": "u"}, "n?", 27.0),
+    "beyondaime": ({"problem": "n?", "answer": 11}, "n?", 11),
+    "olympiadbench": (
+        {"id": 1606, "question": "Half?", "final_answer": ["$\\frac12$", "0.5"], "subfield": "Algebra"},
+        "Half?",
+        "$\\frac12$",
     ),
     "gpqa": (
         {
@@ -341,3 +352,14 @@ def test_the_problems_of_gsm8k(gsm8k):
     assert len(sample) == 20
     assert all(case in cases for case in sample)
     assert sample == made.compile("scripted:a", data=gsm8k, limit=20, seed=1).case_sets[""]
+
+
+@pytest.mark.parametrize(
+    ("said", "right"),
+    [("so \\boxed{33}.", True), ("It is 033", True), ("\\boxed{34} or 33", False), ("no idea", False)],
+)
+def test_a_contest_is_judged_by_the_number_in_the_box(said, right):
+    made = benchmark("aime24")
+    answer = as_transform(made.transform).apply(said)
+    judged = answer is not None and not isinstance(answer, NoAnswer) and float(answer) == 33
+    assert judged == right

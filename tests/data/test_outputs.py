@@ -415,3 +415,48 @@ def test_scores_of_other_tools() -> None:
         "no_verdict_": 1,
         "x": '{"deep": "inf"}',
     }
+
+
+def test_traces_of_langfuse(tmp_path: Path) -> None:
+    item = {
+        "id": "t1",
+        "name": "answer",
+        "sessionId": None,
+        "input": {"q": "2+2?"},
+        "output": "4",
+        "metadata": {"level": "easy"},
+        "tags": ["maths"],
+        "latency": 1.5,
+        "totalCost": 0.25,
+        "scores": [
+            {"name": "right", "dataType": "BOOLEAN", "value": 1, "comment": "it is"},
+            {"name": "tone", "dataType": "CATEGORICAL", "value": 0, "stringValue": "kind"},
+        ],
+    }
+    broken = {
+        **item,
+        "id": "t2",
+        "output": None,
+        "level": "ERROR",
+        "statusMessage": "timed out",
+        "scores": [],
+    }
+    file = tmp_path / "traces.json"
+    file.write_text(json.dumps({"data": [item, broken]}))
+    one, two = read(file)
+    assert (one.case, one.input, one.output, one.took) == ("t1", {"q": "2+2?"}, "4", 1.5)
+    assert one.metadata == {"tags": ["maths"], "level": "easy"}
+    assert one.scores["langfuse.right"] == {"value": True, "reason": "it is"}
+    assert one.scores["langfuse.tone"] == "kind"
+    assert one.metrics["cost"] == 0.25
+    assert (two.output, two.error) == (ABSENT, "timed out")
+
+
+def test_tables_of_trackers(tmp_path: Path) -> None:
+    file = tmp_path / "eval_results_table.json"
+    table = {"columns": ["input", "output", "expected"], "data": [["2+2?", "4", "4"], ["3+3?", "7", "6"]]}
+    file.write_text(json.dumps(table))
+    assert [(one.input, one.output, one.expected) for one in read(file)] == [
+        ("2+2?", "4", "4"),
+        ("3+3?", "7", "6"),
+    ]

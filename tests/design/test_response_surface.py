@@ -159,6 +159,24 @@ def test_a_fraction_keeps_all_interactions_apart() -> None:
         assert np.linalg.matrix_rank(quadratic(rows)) == quadratic(rows).shape[1]
 
 
+# Hartley (1959): 2^(k-p) + 2k + 1 runs for 3, 4 and 6 factors.
+@pytest.mark.parametrize(("factors", "cube", "runs"), [(3, 4, 11), (4, 8, 17), (6, 16, 29)])
+def test_small_composite_designs_estimate_the_whole_quadratic_model(
+    factors: int, cube: int, runs: int
+) -> None:
+    design = CentralComposite(core="small", variant="circumscribed")
+    rows = matrix(design, ranges(factors))
+    assert len(rows) == runs == cube + 2 * factors + 1
+    model = quadratic(rows)
+    assert model.shape[1] == (factors + 1) * (factors + 2) // 2
+    assert np.linalg.matrix_rank(model) == model.shape[1]
+    corners = rows[:cube]
+    pairs = [corners[:, i] * corners[:, j] for i in range(factors) for j in range(i)]
+    gram = np.stack(pairs) @ np.stack(pairs).T
+    assert np.allclose(gram, cube * np.eye(len(pairs)))  # no two interactions are confounded
+    assert np.abs(rows).max() == pytest.approx(cube**0.25)
+
+
 def test_levels_do_for_the_faced_variant_only() -> None:
     space = Space((Dimension("size", ("s", "m", "l"), scale="ordinal"), *ranges(2).dimensions))
     points = list(CentralComposite().points(space, 0))
@@ -185,6 +203,10 @@ def test_bad_parameters() -> None:
         CentralComposite(variant="inscribed", alpha="rotable")  # type: ignore[arg-type]
     with pytest.raises(Invalid, match='4 factors have no fraction of resolution 5; say core = "full"'):
         CentralComposite(core="fraction").size(ranges(4))
+    with pytest.raises(
+        Invalid, match='small composite designs have 3, 4, 6 factors, not 5; say core = "fraction"'
+    ):
+        CentralComposite(core="small").size(ranges(5))
     with pytest.raises(Invalid, match="2 to 20 factors, not 21"):
         CentralComposite().size(ranges(21))
 

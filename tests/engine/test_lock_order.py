@@ -205,7 +205,7 @@ def test_locks_are_taken_in_the_order_of_the_page(observed: set[tuple[str, str]]
     told = {pair for pair in observed if pair[0] != OUTERMOST and _is_of_a_run(pair)}
     assert ("Execution._changed", "Journal._lock") in told
     assert ("Execution._changed", "Hooks._lock") in told
-    assert ("Journal._lock", "Writer._gate") in told
+    assert ("Journal._lock", "CommitThread._gate") in told
     assert ("Journal._lock", "BlobFolder._writing") in told
     assert told - drawn() == set()
 

@@ -18,6 +18,9 @@ from peira.engine.scheduler import Scheduler, TaskEntry
 NAMES = tuple("abcdefgh")
 CLASSES = ("x", "y")
 SUSPECT = 2
+QUESTIONS = ("q", "r")
+KEYS = (*NAMES[:4], *QUESTIONS)
+"""What a task may wait for: tasks and questions."""
 
 
 def entry(
@@ -39,7 +42,7 @@ def names(entries: list[TaskEntry]) -> list[str]:
 
 @dataclass
 class Known:
-    """A task at hand as the model sees it: held by needs, to come later, asleep, ready, or started."""
+    """A task at hand as the model sees it: held by needs, later, asleep, waiting, ready, or started."""
 
     name: str
     cls: str
@@ -51,6 +54,7 @@ class Known:
     not_before: float = 0.0
     sharers: int = 0
     woken: bool = False
+    awaits: set[str] = field(default_factory=set)
 
 
 class Model:
@@ -60,6 +64,7 @@ class Model:
         self.tasks: dict[str, Known] = {}
         self.ended: dict[str, State] = {}
         self.blocked: list[str] = []
+        self.arrived: list[str] = []
         self.now = 0.0
         self._order = count()
 
@@ -67,7 +72,14 @@ class Model:
         return sorted((t for t in self.tasks.values() if t.at == at), key=lambda t: t.since)
 
     def place(self, task: Known) -> None:
-        task.at = "held" if task.missing else "later" if task.not_before else "ready"
+        if task.missing:
+            task.at = "held"
+        elif task.awaits:
+            task.at = "waiting"
+        elif task.not_before == math.inf:
+            task.at = "asleep"
+        else:
+            task.at = "later" if task.not_before else "ready"
         task.since = next(self._order)
 
     def offer(self, task: Known, needs: tuple[str, ...]) -> bool:
@@ -76,7 +88,9 @@ class Model:
             return False
         self.ended.pop(task.name, None)
         self.tasks[task.name] = task
-        if any(self.ended.get(need, State.succeeded) is not State.succeeded for need in needs):
+        if task.awaits:  # it began before: its needs were met
+            self.place(task)
+        elif any(self.ended.get(need, State.succeeded) is not State.succeeded for need in needs):
             self.end(task.name, State.blocked)
         else:
             task.missing = set(needs) - self.ended.keys()
@@ -96,6 +110,14 @@ class Model:
                 task.missing.discard(name)
                 if not task.missing:
                     self.place(task)
+        self.arrive(name)
+
+    def arrive(self, key: str) -> None:
+        for task in [t for t in self.of("waiting") if key in t.awaits]:
+            task.awaits.discard(key)
+            if not task.awaits:
+                self.arrived.append(task.name)
+                self.place(task)
 
     def ripen(self) -> float | None:
         due = sorted(self.of("later"), key=lambda t: t.not_before)
@@ -129,10 +151,18 @@ class SchedulerMachine(RuleBasedStateMachine):
         needs=st.one_of(st.just(()), st.lists(st.sampled_from(NAMES), max_size=3, unique=True).map(tuple)),
         priority=st.sampled_from([0, 0, 0, 2, 1, -1]),
         interruptions=st.sampled_from([0, 0, 0, 1, 2, 3]),
-        wait=st.sampled_from([0, 0, 0, 1, 2]),
+        wait=st.sampled_from([0, 0, 0, 1, 2, math.inf]),
+        awaits=st.one_of(st.just(set()), st.sets(st.sampled_from(KEYS), max_size=2)),
     )
     def offer(
-        self, name: str, cls: str, needs: tuple[str, ...], priority: int, interruptions: int, wait: int
+        self,
+        name: str,
+        cls: str,
+        needs: tuple[str, ...],
+        priority: int,
+        interruptions: int,
+        wait: float,
+        awaits: set[str],
     ) -> None:
         if name in self.suspects:
             interruptions = SUSPECT  # what was suspect once is so whenever it is offered
@@ -145,7 +175,12 @@ class SchedulerMachine(RuleBasedStateMachine):
         offered = entry(
             name, needs, cls=cls, priority=priority, interruptions=interruptions, not_before=not_before
         )
-        known = Known(name, cls, priority, interruptions >= SUSPECT, not_before=not_before)
+        if awaits:
+            not_before = 0.0
+        offered.awaits, offered.not_before = frozenset(awaits), not_before
+        known = Known(
+            name, cls, priority, interruptions >= SUSPECT, not_before=not_before, awaits=set(awaits)
+        )
         assert self.scheduler.offer(offered, ended) is self.model.offer(known, needs)
 
     @rule(cls=st.sampled_from(CLASSES), n=st.integers(0, 3))
@@ -194,8 +229,37 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.scheduler.wake(some)
         for task in [self.model.tasks[name] for name in some if name in self.model.tasks]:
             task.woken = task.at == "started"
+            if task.at == "held" and task.not_before == math.inf:
+                task.not_before = 0.0
             if task.at == "asleep":
+                task.not_before = 0.0
                 self.model.place(task)
+
+    @some_started
+    @rule(data=st.data(), keys=st.sets(st.sampled_from(KEYS), max_size=3))
+    def wait(self, data: st.DataObject, keys: set[str]) -> None:
+        """A started task waits for questions and tasks, also for itself or for none."""
+        task = self.model.tasks[self._started(data)]
+        self.scheduler.wait(task.name, keys)
+        task.awaits, task.not_before = set(keys), 0.0
+        self.model.place(task)
+
+    @rule(keys=st.lists(st.sampled_from(QUESTIONS), max_size=2))
+    def arrive(self, keys: list[str]) -> None:
+        self.scheduler.arrive(keys)
+        for key in keys:
+            self.model.arrive(key)
+
+    @rule(some=st.sets(st.sampled_from(NAMES), max_size=3))
+    def remove(self, some: set[str]) -> None:
+        """Cancel what has not started, wherever it is."""
+        gone = {n for n in some if n in self.model.tasks and self.model.tasks[n].at != "started"}
+        assert {entry.spec.id for entry in self.scheduler.remove(some)} == gone
+        for name in gone:
+            del self.model.tasks[name]
+        for name in sorted(gone):
+            self.scheduler.settle(name, State.cancelled)
+            self.model.end(name, State.cancelled)
 
     @some_started
     @rule(data=st.data(), state=st.sampled_from([State.succeeded, State.succeeded, *sorted(TERMINAL)]))
@@ -238,6 +302,16 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert [scheduler.ready(cls) for cls in CLASSES] == [len(model.next(cls)) for cls in CLASSES]
         asleep, busy = len(model.of("asleep")), model.of("started") + model.of("ready")
         assert (scheduler.asleep, scheduler.resting) == (asleep, asleep > 0 and not busy)
+        waiting = [t.name for t in model.of("waiting")]
+        assert (len(scheduler.waiting), scheduler.waiting_of("work")) == (
+            len(waiting),
+            sum(1 + t.sharers for t in model.of("waiting")),
+        )
+        assert all(scheduler.awaits(name) == (name in waiting) for name in NAMES)
+        assert scheduler.only_waiting == (bool(waiting) and len(waiting) + len(held) == len(model.tasks))
+        assert sorted(names(scheduler.arrived)) == sorted(model.arrived)
+        scheduler.arrived.clear()
+        model.arrived.clear()
         assert sorted(names(scheduler.blocked)) == sorted(model.blocked)
         assert {n: len(e.others) for n, e in scheduler.started.items()} == {
             t.name: t.sharers for t in model.of("started")
@@ -250,6 +324,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         for _ in range(100):
             self.scheduler.ripen(1e9)
             self.scheduler.wake(NAMES)
+            self.scheduler.arrive(KEYS)
             for cls in CLASSES:
                 for taken in self.scheduler.start(cls, 10):
                     self.scheduler.end(taken.spec.id, State.succeeded)
@@ -293,6 +368,24 @@ def test_who_is_woken_on_the_way_to_bed_does_not_sleep() -> None:
     assert scheduler.start("x", 2) == []
     scheduler.wake(["a", "b", "a"])
     assert sorted(names(scheduler.start("x", 5))) == ["a", "b"]
+
+
+def test_who_is_woken_while_held_behind_another_does_not_sleep() -> None:
+    scheduler = scheduled(entry("a"), entry("b", ("a",), not_before=math.inf))
+    scheduler.wake(["b"])
+    scheduler.start("x", 1)
+    scheduler.end("a", State.succeeded)
+    assert (names(scheduler.start("x", 1)), scheduler.asleep) == (["b"], 0)
+
+
+def test_a_task_waits_for_all_of_what_it_waits_for_whatever_its_end() -> None:
+    scheduler = scheduled(entry("a"), entry("b"))
+    scheduler.start("x", 2)
+    scheduler.wait("a", ["b", "question"], tasks=True)
+    scheduler.arrive(["question"])
+    assert (scheduler.awaits("a"), scheduler.start("x", 2)) == (True, [])
+    scheduler.end("b", State.failed)
+    assert (names(scheduler.arrived), names(scheduler.start("x", 2))) == (["a"], ["a"])
 
 
 def test_when_nothing_new_is_begun_those_that_have_slept_go_on() -> None:

@@ -321,5 +321,6 @@ class TestAsynchronousParts(Suite):
 def test_every_built_in_is_here() -> None:
     tested = {suite.__name__.removeprefix("Test").lower() for suite in Suite.__subclasses__()}
     judges = {"judge", "pairwise", "panel"}  # in test_judges.py, with models to ask
+    judges |= {"person"}  # in test_people.py, with people to ask
     built_in = {name.replace("_", "") for name in BUILT_IN}
     assert tested | judges == built_in | {"function", "asynchronousparts"}

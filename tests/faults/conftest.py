@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 import peira
+from peira.core.contracts import OpenStore
 from peira.core.log.events import TERMINAL, Record, Status
 from peira.errors import StoreDamaged, Unknown
 from peira.stores.sqlite import SqliteStore
@@ -30,7 +31,16 @@ from peira.stores.verify import verify
 SCRIPT = """
 import json, os, sys
 from peira import Case, current_trial, exact, run, step, study
-from peira.stores.sqlite import SqliteStore
+
+
+def open_store(where, **how):
+    if "://" in where:
+        from peira.stores.postgres.store import PostgresStore
+
+        return PostgresStore(where, **how)
+    from peira.stores.sqlite import SqliteStore
+
+    return SqliteStore(where, **how)
 
 
 def note(name, *lines):
@@ -62,7 +72,7 @@ def acknowledged(records):
 
 
 if __name__ == "__main__":
-    store = SqliteStore(sys.argv[1], on_commit=acknowledged)
+    store = open_store(sys.argv[1], on_commit=acknowledged)
     results = run(answers, store=store, parallel=4, policy={"interruptions": int(sys.argv[2])})
     print(results.status)
     store.close()
@@ -105,8 +115,15 @@ class Bench:
         return self.folder / "answers.py"
 
     @property
-    def store(self) -> Path:
+    def store(self) -> Path | str:
         return self.folder / "answers.db"
+
+    def reader(self) -> OpenStore:
+        """The store, open for reading."""
+        return SqliteStore(self.store, readonly=True)
+
+    def exists(self) -> bool:
+        return Path(self.store).exists()
 
     def start(self, failpoint: str = "", begin: Callable[..., Any] | None = None) -> Any:
         env = {**os.environ, "OUTSIDE": str(self.folder), "PEIRA_FAILPOINT": failpoint}
@@ -145,7 +162,7 @@ class Bench:
         return [(int(pid), trial) for pid, trial in map(str.split, self.lines(name))]
 
     def recorded(self) -> dict[tuple[str, int], Record]:
-        store = SqliteStore(self.store, readonly=True)
+        store = self.reader()
         try:
             return {(record.run, record.seq): record for record in store.history()}
         finally:
@@ -162,7 +179,7 @@ class Bench:
             event = records[ack.run, ack.seq].event
             assert (event.__struct_config__.tag, getattr(event, "task", "")) == (ack.kind, ack.task)
         ended = {ack.task for ack in self.acks if ack.kind == "task.finished"}
-        store = SqliteStore(self.store, readonly=True)
+        store = self.reader()
         assert all(task.state in TERMINAL for task in store.find("task", sorted(ended)).values())
         store.close()
         self.check_status(records)
@@ -190,7 +207,7 @@ class Bench:
         assert max(Counter(later).values(), default=1) == 1
 
     def check_sound(self) -> None:
-        store = SqliteStore(self.store, readonly=True)
+        store = self.reader()
         try:
             assert list(verify(store)) == []
         finally:
@@ -201,7 +218,7 @@ class Bench:
         try:
             peira.open(self.store).runs()
         except Unknown:
-            assert not self.store.exists()
+            assert not self.exists()
         except StoreDamaged as problem:
             raise AssertionError("a store cut off while it was made looks damaged") from problem
 

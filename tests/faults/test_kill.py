@@ -11,7 +11,8 @@ RARE = ("blob.before_rename", "blob.after_rename")
 COUNTS = {
     name: (1,) if name in ONCE else (1, 4) if name in RARE else (1, 3, 17) if "store" in name else (1, 17)
     for name in NAMES
-    if not name.startswith(("backup.", "retention."))  # passed by `peira backup` and `gc`, and tested there
+    # What other commands pass (backup, gc, merge, ...), and what waits for people, is tested where those are.
+    if not name.startswith(("backup.", "retention.", "merge.", "forget.", "control.", "engine.before_wait"))
 }
 PLACES = [f"{name}:{count}" for name, counts in COUNTS.items() for count in counts]
 MOMENTS = range(8)

@@ -18,36 +18,56 @@ from peira import (
     Level,
     NoVerdict,
     Outcome,
+    Output,
     PeiraError,
     Policy,
     Reply,
     Results,
     Storage,
+    Stream,
     Study,
+    after,
+    agent,
     ask,
     ask_async,
+    ask_person,
     bundle_export,
     bundle_import,
     bundle_work,
     cases_from,
+    command,
     contest,
+    conversation,
+    cron,
     current_trial,
     diff,
     estimate,
     evaluate,
+    every,
     exact,
+    files,
     generate,
+    graph,
     import_outputs,
     includes,
     judge,
     match,
+    mcp,
     numeric,
     pairwise,
     panel,
+    person,
     plan,
+    python,
     regex,
     run,
+    run_async,
+    script,
+    serve,
+    shell,
+    simulated,
     step,
+    stream,
     study,
     submit,
     transform,
@@ -133,3 +153,26 @@ def everything() -> None:
         bundle_import("a.jsonl")
     except PeiraError as problem:
         print(problem)
+
+
+def asking(case: Case) -> Output:
+    answer = ask_person("Send this?", options=["send", "drop"], to="editors")
+    return Output(output=answer, metrics={"asked": 1.0})
+
+
+looping = agent("openai:x", tools=[search, shell(), python(), files(), mcp(["server"])], most=5)
+talking = conversation(looping, user=script(["Hi", "Bye"]))
+pretending = conversation(looping, user=simulated("openai:x", persona="a customer", goal="a refund"))
+walking = graph(nodes={"plan": search, "done": search}, edges=[("plan", "done")], start="plan", ends=["done"])
+told = study(name="told", agent=command(["cat"], stdin="{input}"), cases=["x"], evaluators=[person("Right?")])
+
+
+@stream(triggers=[after("other", where="output.urgent"), every("1h"), cron("0 9 * * 1-5", zone="UTC")])
+def incoming(case: Case) -> str:
+    return str(case.input)
+
+
+async def later(served: Stream) -> None:
+    print(await run_async(told, store="x.db"))
+    with serve(served, store="y.db") as host:
+        print(host.submit("incoming", {"n": 1}).result(5))

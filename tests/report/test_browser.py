@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from peira.analysis.results import Results
-from peira.report.writers.pdf import browser as program
-
-WANTED = "reports are opened in a real browser where playwright and chromium are installed"
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    found = program()
-    if found is None and os.environ.get("CI"):
-        pytest.fail("on CI reports must be opened in a browser: install chromium")
-    if found is None:
-        pytest.skip(f"{WANTED}; there is no chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason=WANTED)
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=shutil.which(found), args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 class Page:
@@ -94,13 +74,13 @@ def test_the_first_screen_has_question_answer_plot_and_table(chromium: Any, writ
     seen.page.close()
 
 
-def test_trials_are_found_by_words_condition_and_state(chromium: Any, written: Path) -> None:
+def test_trials_are_found_by_words_condition_and_result(chromium: Any, written: Path) -> None:
     seen = Page(chromium, written)
     page, count = seen.page, "document.querySelectorAll('.trial:not([hidden])').length"
     assert page.inner_text("#count") == "192 of 192"
-    page.select_option("#state", "failed")
+    page.select_option("#verdict", "failed")
     assert (seen.see(count), page.inner_text("#count")) == (2, "2 of 192")
-    page.select_option("#state", "")
+    page.select_option("#verdict", "")
     page.fill("#search", "onerror c1")
     assert 0 < seen.see(count) < 192
     page.fill("#search", "")
@@ -113,6 +93,29 @@ def test_trials_are_found_by_words_condition_and_state(chromium: Any, written: P
     assert page.locator(".trial[open] h4").first.inner_text() == "INPUT"
     assert seen.said == []
     page.close()
+
+
+def test_wrong_answers_are_found_and_not_green(chromium: Any, written: Path) -> None:
+    seen = Page(chromium, written)
+    seen.page.select_option("#verdict", "wrong")
+    shown = "[...document.querySelectorAll('.trial:not([hidden]) .state')].map(one => one.textContent)"
+    assert set(seen.see(shown)) == {"✗ wrong"}
+    colour = "getComputedStyle(document.querySelector('.trial:not([hidden]) .state')).color"
+    good = "getComputedStyle(document.querySelector('.state.correct')).color"
+    assert seen.see(colour) != seen.see(good)
+    asked = "document.querySelector('.trial:not([hidden]) .asked').textContent"
+    assert seen.see(asked) == "<script>window.pwned=1</script>"
+    seen.page.close()
+
+
+def test_nothing_is_cut_off_on_a_narrow_screen(chromium: Any, written: Path) -> None:
+    seen = Page(chromium, written, 390)
+    seen.see(OPEN_ALL)
+    cut = "[...document.querySelectorAll('td, svg, .wide')].filter(one => one.checkVisibility() && "
+    cut += "(one.getBoundingClientRect().right > innerWidth + 1 || one.scrollWidth > one.clientWidth + 1 && "
+    cut += "getComputedStyle(one).overflowX === 'auto')).length"
+    assert seen.see(cut) == 0
+    seen.page.close()
 
 
 def test_it_is_dark_in_the_dark_and_plots_follow(chromium: Any, written: Path) -> None:

@@ -72,11 +72,11 @@ def test_the_published_study_has_its_main_effects_and_its_interaction(gsm8k: Res
 def test_hypotheses_come_first_and_all_else_is_exploratory(built: Report) -> None:
     assert built.declared
     assert [one.verdict for one in built.findings] == ["supported", "rejected"]
-    assert built.answer.startswith("H1 (Large <b>wins</b>) is supported: large - small <b> +0.")
+    assert built.answer.startswith("H1 (Large <b>wins</b>) is supported: model=large - model=small <b> +0.")
     assert built.main is not None
     points = built.main.points
     assert [point.declared for point in points[:3]] == [True, True, False]
-    assert points[0].label == "H1: large - small <b>"
+    assert points[0].label == "H1: model=large - model=small <b>"
     assert not any(point.label.startswith(("model: ", "style: ")) for point in points)
     titles = [threat.title for threat in built.threats]
     assert titles.index("Few cases") >= 0
@@ -102,7 +102,7 @@ DEGENERATE: dict[str, tuple[Callable[[Make], list[Any]], str]] = {
     ),
     "one case": (
         lambda t: [t(0, {"match": m == "a"}, model=m) for m in "ab"],
-        "match does not clearly change with b rather than a (model): -1.00 [-1.00, 0.59].",
+        "match does not clearly change with model=b rather than model=a: -1.00 [-1.00, 0.59].",
     ),
     "one trial": (
         lambda t: [t(0, {"match": 0.5})],
@@ -110,16 +110,16 @@ DEGENERATE: dict[str, tuple[Callable[[Make], list[Any]], str]] = {
     ),
     "all equal": (
         lambda t: [t(n, {"match": True}, model=m) for n in range(20) for m in "ab"],
-        "match does not clearly change with b rather than a (model): 0.00 [-0.16, 0.16].",
+        "match does not clearly change with model=b rather than model=a: 0.00 [-0.16, 0.16].",
     ),
     "one condition": (lambda t: [t(n, {"match": n % 2 == 0}) for n in range(40)], "match is 0.50 ["),
     "texts only": (
         lambda t: [t(n, {"tone": "kind" if n % 3 else "terse"}, model=m) for n in range(9) for m in "ab"],
-        "tone=kind does not clearly change with b rather than a (model): 0.00 [-0.30, 0.30].",
+        "tone=kind does not clearly change with model=b rather than model=a: 0.00 [-0.30, 0.30].",
     ),
     "no spread": (
         lambda t: [t(n, {"match": 0.5 * (m == "a")}, model=m) for n in range(12) for m in "ab"],
-        "match changes by -0.50 [-0.63, -0.10] with b rather than a (model).",
+        "match changes by -0.50 [-0.63, -0.10] with model=b rather than model=a.",
     ),
     "three levels": (
         lambda t: [t(n, {"match": (n + ord(m)) % 3 == 0}, model=m) for n in range(30) for m in "abc"],
@@ -234,3 +234,44 @@ def test_what_may_have_been_billed_is_shown_apart_from_what_was(trial: Make, res
     assert (
         "In this run: spent $1.70 and 1 of unknown price and 3 in doubt (perhaps $0.031 more)." in told.lines
     )
+
+
+def grid_of(make: Make, value: Callable[[int, str, str, str], bool]) -> list[Any]:
+    levels = [(a, b, c) for a in "01" for b in ("plain", "long") for c in "01"]
+    return [
+        make(n, {"match": value(n, a, b, c)}, shots=int(a), style=b, heat=int(c))
+        for n in range(24)
+        for a, b, c in levels
+    ]
+
+
+def test_three_factors_are_answered_in_short_and_levels_carry_names(trial: Make, results: Make) -> None:
+    found = build(results(grid_of(trial, lambda n, a, b, c: n % 4 < 1 + 2 * int(a))))
+    assert "with shots=1 rather than shots=0" in found.answer
+    assert found.answer.endswith("; no interaction is clear.")
+    assert " x " not in found.answer
+    assert found.main is not None
+    assert "shots=1" in found.main.ranking
+
+
+def test_a_clear_interaction_is_named(trial: Make, results: Make) -> None:
+    found = build(results(grid_of(trial, lambda n, a, b, c: (a == c) == (n % 8 > 0))))
+    assert "the interaction shots x heat is " in found.answer
+    assert found.answer.endswith("2 other interactions are not clear.")
+
+
+def test_a_wrong_answer_is_called_wrong(trial: Make, results: Make) -> None:
+    scores = ({"match": True}, {"match": False}, {}, None)
+    found = build(results([trial(n, one) for n, one in enumerate(scores)]))
+    assert [one.verdict for one in found.trials] == ["correct", "wrong", "answered", "failed"]
+
+
+def test_slices_of_cases_appear(trial: Make, results: Make) -> None:
+    found = build(
+        results([trial(n, {"match": n % 3 > 0}, slice="even" if n % 2 == 0 else "odd") for n in range(30)])
+    )
+    assert found.slices is not None
+    assert {one.label for one in found.slices.slices} == {"even", "odd"}
+    for form in ("html", "md", "tex"):
+        assert "even" in RENDERERS[form](found).decode()
+    assert build(results([trial(n, {"match": n % 3 > 0}) for n in range(30)])).slices is None

@@ -51,7 +51,7 @@ def test_a_difference_that_failures_made_is_doubted_first(answers):
         [(one, two) for (one, _), two in zip(rows, shuffled, strict=True)],
         lambda side, right: side == "b" and not right and rng.random() < 0.4,
     )
-    assert found.answer.startswith("Lost trials could overturn b - a (if they differ by ")
+    assert found.answer.startswith("Lost trials could overturn model=b - model=a (if they differ by ")
     (curve,) = found.lost.curves
     assert curve.clear
     truth = np.mean(shuffled) - np.mean([one for one, _ in rows])

@@ -246,3 +246,39 @@ def test_metrics_of_calls() -> None:
     [duration] = found["gen_ai.client.operation.duration"]
     assert (duration.sum, duration.attributes["server.address"]) == (2.5, "api.openai.com")
     assert found["peira.cost"][0].value == 0.25
+
+
+OWN = """
+from opentelemetry import trace
+from peira import ask, step, study
+
+@study(cases=["a", "b"])
+def own(case):
+    with trace.get_tracer("mine").start_as_current_span("my work"):
+        step("look", lambda: 3)
+        return ask("scripted:x", case.input).text
+"""
+
+
+@pytest.mark.parametrize("runner", ["local", "process"])
+def test_the_spans_of_agents_belong_to_their_trials_in_every_runner(tmp_path, warm, runner) -> None:
+    pytest.importorskip("opentelemetry.sdk")
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "peira.toml").write_text('telemetry = "otel"\n')
+    command = ["peira", "run", "own.py", "--runner", runner, "--json"]
+    environment = {**os.environ, "OTEL_TRACES_EXPORTER": "console"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = warm.start(command, cwd=tmp_path, env=environment, **pipes)
+    out, err = process.communicate(timeout=50)
+    assert json.loads(out)["status"] == "completed", err
+    spans = [one for one in printed(err) if "context" in one]
+    names = {one["context"]["span_id"]: one["name"] for one in spans}
+    lies_in = sorted((one["name"], names.get(one["parent_id"], "")) for one in spans)
+    assert lies_in == [
+        *[("chat x", "invoke_agent own")] * 2,
+        *[("invoke_agent own", "run")] * 2,
+        *[("my work", "invoke_agent own")] * 2,
+        ("run", ""),
+        *[("step look", "my work")] * 2,
+    ]
+    assert len({one["context"]["trace_id"] for one in spans}) == 1

@@ -156,7 +156,7 @@ def test_limits_are_refused_all_at_once():
     assert problems(lambda: Storage(compression="gzip", inline=-1, keep_raw=True)) == [
         "compression: must be one of zstd, none, not 'gzip'",
         "inline: must be at least 0, not -1",
-        "keep_raw: is not known here; known: compression, inline",
+        "keep_raw: is not known here; known: compression, inline, payloads, responses, tables",
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import apsw
@@ -18,6 +17,8 @@ from peira.stores.sqlite.lock import OwnerLock
 from peira.stores.verify import verify
 from peira.testing.stores.actions import accept, claimed, find_call, plan_run, recorded
 from peira.testing.stores.calls import answered, intended, lost
+
+from .former_schemas import turn_back
 
 MANY = 3_000
 
@@ -43,38 +44,10 @@ def asked(path: Path, calls: int, answer: bytes = b'"yes"') -> list[str]:
     return keys
 
 
-def aged(path: Path) -> None:
-    """Make a store as it was before calls could be listed."""
-    db = apsw.Connection(str(path))
-    rows = list(db.execute("SELECT key, model, rest FROM call WHERE rest IS NOT NULL"))
-    db.execute(
-        """
-        ALTER TABLE call RENAME TO of_today;
-        CREATE TABLE call (
-            key BLOB PRIMARY KEY, task BLOB NOT NULL, name TEXT NOT NULL, state TEXT NOT NULL, value BLOB,
-            blob TEXT, rest BLOB
-        ) WITHOUT ROWID;
-        INSERT INTO call SELECT key, task, name, state, value, blob, rest FROM of_today;
-        DROP TABLE of_today;
-        DROP INDEX run_of_study;
-        DROP INDEX run_of_status;
-        DROP INDEX run_of_study_status;
-        DROP INDEX run_tag_run;
-        DROP INDEX run_name;
-        ALTER TABLE run DROP COLUMN name;
-        """
-    )
-    for key, model, rest in rows:
-        old = json.dumps([model, *json.loads(rest)[:3]]).encode()
-        db.execute("UPDATE call SET rest = ? WHERE key = ?", (old, key))
-    db.execute("PRAGMA user_version = 1")
-    db.close()
-
-
 @pytest.mark.parametrize("readonly", [False, True])
 def test_a_store_of_before_opens_and_its_calls_are_listed(tmp_path: Path, readonly: bool) -> None:
     keys = asked(tmp_path / "s.db", 20)
-    aged(tmp_path / "s.db")
+    turn_back(tmp_path / "s.db", 1)
     store = SqliteStore(tmp_path / "s.db", readonly=readonly)
     assert [call.key for call in store.calls(CallQuery())] == keys[::-1]
     [call] = store.calls(CallQuery(model="m:rare", run=find_call(store, "0 5").run))
@@ -87,7 +60,7 @@ def test_a_store_of_before_opens_and_its_calls_are_listed(tmp_path: Path, readon
 
 def test_a_store_of_before_that_is_in_use_is_let_alone(tmp_path: Path) -> None:
     asked(tmp_path / "s.db", 20)
-    aged(tmp_path / "s.db")
+    turn_back(tmp_path / "s.db", 1)
     before = (tmp_path / "s.db").read_bytes()
     lock = OwnerLock(tmp_path / "s.db.lock")
     with pytest.raises(StoreInUse):

@@ -19,13 +19,16 @@ from peira.core.contracts import Op, RunQuery
 from peira.core.ids import digest, digest_bytes
 from peira.core.log.events import RunFinished, RunNoted, Status
 from peira.errors import Invalid, StoreDamaged, StoreFault, Unknown
+from peira.stores.blobs import LARGE
 from peira.stores.sqlite import SqliteScheme, SqliteStore, reads
-from peira.stores.sqlite.blobs import LARGE
 from peira.stores.sqlite.lock import OwnerLock
 from peira.stores.sqlite.schema import MIGRATIONS, migrate
 from peira.stores.verify import verify
 from peira.testing import StoreSuite
-from peira.testing.stores.actions import accept, claimed, find_task, finished, plan_run
+from peira.testing.stores.actions import accept, claimed, everything, finished, plan_run, recorded
+from peira.testing.stores.calls import intended
+
+from .former_schemas import turn_back
 
 COMPRESSIBLE = b"the same words again and again " * 10_000
 
@@ -135,19 +138,19 @@ class TestOpening:
 
 
 class TestSchemas:
-    def test_a_store_of_every_earlier_schema_opens(self, path: Path) -> None:
-        for version in range(1, len(MIGRATIONS) + 1):
-            old = path.with_name(f"version {version}.db")
-            db = apsw.Connection(str(old))
-            for migration in MIGRATIONS[:version]:
-                migration(db)
-            db.execute(f"PRAGMA user_version = {version}")
-            db.close()
-            filled(old)
-            store = SqliteStore(old)
-            assert find_task(store, "t0").state == "succeeded"
-            assert verify(store) == []
-            store.close()
+    @pytest.mark.parametrize("version", range(1, len(MIGRATIONS) + 1))
+    @pytest.mark.parametrize("readonly", [False, True])
+    def test_a_store_of_every_earlier_schema_opens(self, path: Path, version: int, readonly: bool) -> None:
+        run = filled(path)
+        store = SqliteStore(path)
+        accept(store, run, claimed("u"), recorded("u", "step"), intended("u", "call"), finished("u"))
+        before = everything(store), store.about([digest("u")])
+        store.close()
+        turn_back(path, version)
+        store = SqliteStore(path, readonly=readonly)
+        assert (everything(store), store.about([digest("u")])) == before
+        assert verify(store) == []
+        store.close()
 
     def test_a_store_of_a_newer_peira_is_refused_and_let_alone(self, path: Path) -> None:
         filled(path)

@@ -1,27 +1,36 @@
-"""A Python function as agent: arguments are injected by name."""
+"""A Python function as agent, an object with `run`, or a factory of such: arguments are injected by name."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 from peira.core.code.fingerprint import Fingerprint, fingerprint
 from peira.core.context import Trial
 from peira.core.ids import Json
-from peira.core.signature import wants
+from peira.core.signature import Wants, agent_code, wants
+from peira.core.transcript import as_text
 
 INJECTED = frozenset({"case", "trial"})
+BY_NAME = ("input", "prompt", "seed")
+"""What an agent may also take by name, unless a factor has that name: the case's input, the same as text,
+and the trial's seed."""
 
 
 class FunctionAgent:
-    """Calls `fn` with `case`, `trial` and the factors that it has as parameters."""
+    """Calls `fn` with `case`, `trial`, `input`, `prompt`, `seed` and the factors that it has as parameters.
 
-    def __init__(self, fn: Callable[..., Any], label: str, version: str | None = None) -> None:
+    `fn` may also be an object that has `run`, a class, or a function that returns such an object: then its
+    `run` is called in the same way.
+    """
+
+    def __init__(self, fn: Any, label: str, version: str | None = None) -> None:
         self.fn, self.label, self.version = fn, label, version
-        self.asynchronous = inspect.iscoroutinefunction(inspect.unwrap(fn))
-        self._wants = wants(fn)
+        code = agent_code(fn)
+        self._called, self._wants = code.called, code.wants
+        self._first = code.wants if code.called is code.works else wants(code.called)
+        self.asynchronous = inspect.iscoroutinefunction(inspect.unwrap(code.works))
 
     @property
     def takes(self) -> frozenset[str] | None:
@@ -31,7 +40,7 @@ class FunctionAgent:
     @cached_property
     def fingerprint(self) -> Fingerprint:
         """The fingerprint of the function's code, computed once."""
-        return fingerprint(self.fn, version=self.version)
+        return fingerprint(self._called, version=self.version)
 
     @property
     def identity(self) -> Json:
@@ -40,14 +49,32 @@ class FunctionAgent:
 
     def invoke(self, trial: Trial) -> Any:
         """Call the function; its result, or a coroutine if `asynchronous`."""
-        given = self._wants.names
-        arguments = (
-            dict(trial.condition)
-            if self._wants.anything
-            else {name: value for name, value in trial.condition.items() if name in given}
-        )
-        if "case" in given:
-            arguments["case"] = trial.case
-        if "trial" in given:
-            arguments["trial"] = trial
-        return self.fn(**arguments)
+        made = self._called(**chosen_arguments(self._first, trial))
+        if callable(made) or not callable(getattr(type(made), "run", None)):
+            return made
+        return made.run(**chosen_arguments(wants(made.run), trial))
+
+
+def chosen_arguments(wanted: Wants, trial: Trial) -> dict[str, Any]:
+    """The arguments that a function with these parameters gets: factors first, then what is injected."""
+    condition = trial.condition
+    arguments = (
+        dict(condition)
+        if wanted.anything
+        else {name: value for name, value in condition.items() if name in wanted.names}
+    )
+    if "case" in wanted.names:
+        arguments["case"] = trial.case
+    if "trial" in wanted.names:
+        arguments["trial"] = trial
+    for name in BY_NAME:
+        if name in wanted.names and name not in arguments:
+            arguments[name] = _injected(name, trial)
+    return arguments
+
+
+def _injected(name: str, trial: Trial) -> Any:
+    """The case's input, its text, or the trial's seed."""
+    if name == "seed":
+        return trial.seed
+    return trial.case.input if name == "input" else as_text(trial.case.input)

@@ -11,12 +11,15 @@ with lazy_imports(__name__):
     from peira.analysis import cost as cost
     from peira.analysis import export_formats as export_formats
     from peira.analysis import gates as gates
+    from peira.analysis import worth as worth
     from peira.analysis.compare import comparison as comparison
     from peira.analysis.compare import contrasts as contrasts
     from peira.analysis.compare import family as family
     from peira.analysis.compare import hypotheses as hypotheses
+    from peira.analysis.compare import imputation as imputation
     from peira.analysis.effects import anova as anova
     from peira.analysis.effects import factor_effects as factor_effects
+    from peira.analysis.effects import marginal_means as marginal_means
     from peira.analysis.effects import mixed_models as mixed_models
     from peira.analysis.effects import split_plots as split_plots
     from peira.analysis.effects import surface as surface
@@ -24,6 +27,7 @@ with lazy_imports(__name__):
     from peira.analysis.judges import biases as biases
     from peira.analysis.judges import corrected_means as corrected_means
     from peira.analysis.judges import labels as labels
+    from peira.analysis.judges import raters as raters
     from peira.analysis.ranking import leaderboard as leaderboard
     from peira.analysis.ranking import tournament as tournament
     from peira.analysis.table import means as means

@@ -2,19 +2,20 @@
 
 Each requirement is tested one-sided at 1 - level, with a bound that is exact for scores from 0 to 1 and for
 grades from 1 to 5, whatever their distribution. Trials that failed or did not finish count as the worst
-possible score; with a measure that has no worst value a gate fails while trials are missing.
+possible score, and are named by how they ended; with a measure that has no worst value a gate fails while
+trials are missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 from xml.etree import ElementTree
 
 from peira.analysis.compare.contrasts import ComparisonOptions, compare_runs
 from peira.analysis.compare.sides import match, side
-from peira.analysis.table.measures import TAKEN, Measured, measure
+from peira.analysis.table.measures import TAKEN, Measured, ends_text, measure
 from peira.analysis.value import ResultValue
 from peira.core.ids import short
 from peira.results.trials import TrialResult
@@ -51,6 +52,8 @@ class GateCheck:
     demand: str
     met: bool
     reason: str
+    took: float = 0.0
+    """Seconds of the trials that the check is about; those of the other run, too, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +79,13 @@ class GateResult(ResultValue):
     def junit(self, suite: str, took: float = 0.0) -> str:
         """The checks as JUnit XML test cases.
 
-        `took` is the time of the trials that were checked, in seconds: that of the suite, and in equal parts
-        of its checks.
+        `took` is the time of the suite in seconds; each check has that of the trials that it is about.
         """
         failed = sum(not check.met for check in self.checks)
         counts = {"tests": str(len(self.checks)), "failures": str(failed), "errors": "0", "skipped": "0"}
         root = ElementTree.Element("testsuite", {"name": suite, **counts, "time": f"{took:.3f}"})
-        each = f"{took / max(1, len(self.checks)):.3f}"
         for check in self.checks:
-            named = {"classname": suite, "name": check.demand, "time": each}
+            named = {"classname": suite, "name": check.demand, "time": f"{check.took:.3f}"}
             case = ElementTree.SubElement(root, "testcase", named)
             if not check.met:
                 ElementTree.SubElement(case, "failure", {"message": check.reason})
@@ -104,8 +105,15 @@ def judge(
 def _check(trials: Sequence[TrialResult], demand: Bound | NoWorse, level: float) -> GateCheck:
     """Check one requirement."""
     if isinstance(demand, Bound):
-        return _bound(measure(trials, demand.score), demand, level)
-    return _no_worse(trials, demand, level)
+        measured = measure(trials, demand.score).with_unfinished()
+        about = [one.trial for one in measured.observations]
+        return replace(_bound(measured, demand, level), took=_seconds(about))
+    return replace(_no_worse(trials, demand, level), took=_seconds([*trials, *demand.trials]))
+
+
+def _seconds(trials: Iterable[TrialResult]) -> float:
+    """The seconds that these trials took."""
+    return sum(trial.took or 0.0 for trial in trials)
 
 
 def _bound(measured: Measured, demand: Bound, level: float) -> GateCheck:
@@ -116,12 +124,12 @@ def _bound(measured: Measured, demand: Bound, level: float) -> GateCheck:
     if end.mean is None:
         return GateCheck(title, False, "no trial has a score")
     if end.bound is None:
-        why = f"{end.lost} trials have no score" if end.lost else "the interval is unknown"
+        states = [one.trial.state for one in measured.observations if one.value is None]
+        why = f"there are {ends_text(states)}" if end.lost else "the interval is unknown"
         return GateCheck(title, False, f"the mean is {end.mean:.4g}, and {why}")
     met = end.bound >= demand.limit if demand.kind == "min" else end.bound <= demand.limit
-    counted = (
-        f", counting {end.lost} lost {'trial' if end.lost == 1 else 'trials'} as worst" if end.lost else ""
-    )
+    states = [one.trial.state for one in measured.observations if one.value is None]
+    counted = f", counting {ends_text(states)} as worst" if end.lost else ""
     side = "above" if demand.kind == "min" else "below"
     reason = f"the mean is {end.mean:.4g}, {side} {end.bound:.4g} with {level:.0%} confidence"
     return GateCheck(title, met, f"{reason}{counted}{end.doubt}")
@@ -175,7 +183,7 @@ def _no_worse(trials: Sequence[TrialResult], demand: NoWorse, level: float) -> G
     labels = ["this run", short(demand.run)]
     if less := demand.score in TAKEN:
         sides, labels = sides[::-1], labels[::-1]
-    compared = compare_runs(sides[0], sides[1], (labels[0], labels[1]), demand.score, wish=wish)
+    compared = compare_runs(sides, labels, demand.score, wish=wish)
     found = compared.contrasts[0]
     if found.difference is None or found.not_worse is None:
         return GateCheck(title, False, f"the runs cannot be compared: {found.pairing}")
@@ -190,11 +198,17 @@ def _no_worse(trials: Sequence[TrialResult], demand: NoWorse, level: float) -> G
     what = "it is lower by" if less else "it is higher by"
     reason = f"{what} {found.difference.mean:.4g}, above {bounds[0]:.4g} with {level:.0%} confidence"
     met = bounds[0] > -demand.margin
-    if found.bounds is None:
+    states = [
+        one.trial.state
+        for side in sides
+        for one in measure(side, demand.score).with_unfinished().observations
+        if one.value is None
+    ]
+    if not states:
         return GateCheck(title, met, reason)
     held = met and bounds[1] is not None and bounds[1] > -demand.margin
     shown = "unknown" if bounds[1] is None else f"{bounds[1]:.4g}"
-    return GateCheck(title, held, f"{reason}; with {found.bounds.lost} lost at worst its bound is {shown}")
+    return GateCheck(title, held, f"{reason}; with {ends_text(states)} at worst its bound is {shown}")
 
 
 def _difference_bounds(
@@ -205,7 +219,9 @@ def _difference_bounds(
     None if the runs are not paired, or the score has no limits.
     """
     measured = measure([trial for trials in sides for trial in trials], score)
-    one, two = (side("", measure(trials, measured.name).observations, ()) for trials in sides)
+    one, two = (
+        side("", measure(trials, measured.name).with_unfinished().observations, ()) for trials in sides
+    )
     found = match(one, two)
     if measured.ends is None or not found.pairs:
         return None

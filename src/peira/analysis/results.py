@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -16,7 +16,8 @@ from peira.core.ids import Json, short
 from peira.core.log.events import Spent, Status
 from peira.core.looks import Look
 from peira.core.registry import registry
-from peira.errors import Invalid
+from peira.core.transcript import Transcript
+from peira.errors import Invalid, Unknown
 from peira.results.aims import Aims
 from peira.results.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures, shown_trial
 
@@ -231,7 +232,7 @@ class Results:
 
     def compare(
         self,
-        by: str | Results,
+        by: str | Results | Sequence[Results],
         a: Json = None,
         b: Json = None,
         *,
@@ -245,23 +246,28 @@ class Results:
         test: str = "",
         effect: str = "",
         interval: str = "",
+        missing: analysis.imputation.Missing = "ended",
     ) -> analysis.comparison.ComparisonTable:
-        """Compare levels of a factor (or "agent"), or these results with those of another run.
+        """Compare levels of a factor (or "agent"), or these results with those of other runs.
 
         Paired by case wherever both sides have the case. Two levels `a` and `b`; or all with a `baseline`; or
         every pair, as one family. `margin` adds tests of equivalence and non-inferiority. `test`, `effect`
-        and `interval` name methods other than those that fit the data.
+        and `interval` name methods other than those that fit the data. `missing` says what is done about lost
+        trials: "ended" leaves them out and shows bounds, "impute" imputes them (right if they are missing at
+        random, given what their cases and conditions scored otherwise), "worst" counts them as lowest.
         """
         compare, wish = (
             analysis.contrasts,
             analysis.contrasts.ComparisonOptions(level, margin, correction, paired, test),
         )
         declared = self.aims.correction(by, score) if self.aims and isinstance(by, str) else ""
-        wish = replace(wish, effect=effect, interval=interval, declared=declared)
-        if isinstance(by, Results):
-            labels = (short(self.run_id), short(by.run_id))
-            notes = tuple(dict.fromkeys((*self.notes, *by.notes)))
-            found = compare.compare_runs(self._stream(), by._stream(), labels, score, slice, wish, notes)
+        wish = replace(wish, effect=effect, interval=interval, declared=declared, missing=missing)
+        if not isinstance(by, str):
+            runs = [self, *([by] if isinstance(by, Results) else by)]
+            labels = [short(one.run_id) for one in runs]
+            notes = tuple(dict.fromkeys(note for one in runs for note in one.notes))
+            streams = [one._stream() for one in runs]
+            found = compare.compare_runs(streams, labels, score, slice, wish, notes)
         else:
             found = compare.compare_levels(self._stream(), by, a, b, score, slice, baseline, wish, self.notes)
         return replace(found, notes=(*found.notes, *self._undeclared([found.by], found.score)))
@@ -278,6 +284,29 @@ class Results:
         found = analysis.factor_effects.effects(self._stream(), factors, score, level, order, self.notes)
         names = [one.term for one in found.tests if " x " not in one.term]
         return replace(found, notes=(*found.notes, *self._undeclared(names, found.score)))
+
+    def marginal_means(
+        self,
+        *factors: str,
+        at: Mapping[str, Json | Sequence[Json]] | None = None,
+        within: Sequence[str] = (),
+        baseline: Json = None,
+        interaction: bool = False,
+        correction: str | None = "holm",
+        score: str | None = None,
+        level: float = 0.95,
+    ) -> analysis.marginal_means.MarginalMeans:
+        """Means over a grid of levels of these factors, adjusted in the model of the design, and contrasts.
+
+        `at` holds factors at given levels; all others are averaged over with equal weights. Rows are compared
+        with those at the `baseline` level of the first factor, or every two, with the levels of the factors
+        in `within` held equal; `interaction` asks for differences of differences. All contrasts are one
+        family, adjusted by `correction`: holm, bh, bonferroni, tukey or dunnett (largest t), or None.
+        """
+        query = analysis.marginal_means.GridQuery(
+            factors, at or {}, tuple(within), baseline, interaction, correction, level
+        )
+        return analysis.marginal_means.marginal_means(self._stream(), query, score, self.notes)
 
     def _undeclared(self, factors: Sequence[str], score: str) -> list[str]:
         """The note that effects without a declared hypothesis are exploratory."""
@@ -328,24 +357,71 @@ class Results:
         return analysis.surface.surface(self._stream(), factors, score, level, lowest, self.notes)
 
     def leaderboard(
-        self, *by: str, score: str | None = None, level: float = 0.95, lowest_first: bool = False
+        self,
+        *by: str,
+        score: str | None = None,
+        level: float = 0.95,
+        lowest_first: bool = False,
+        missing: analysis.imputation.Missing = "ended",
+        others: Sequence[Results] = (),
     ) -> analysis.leaderboard.Leaderboard:
         """Entries (of agent and factors) with intervals of means and ranks, and which differ.
 
-        Without names, entries are all combinations of the agent and the varying factors. `lowest_first` ranks
-        low scores best. Includes cost, time and the probability of being on the Pareto front.
+        Without names, entries are all combinations of the agent and the varying factors. With the results of
+        `others`, each run is an entry of its own (with `by`, for each level of these), compared on the cases
+        that both have, all as one family. `lowest_first` ranks low scores best. Includes cost, time and the
+        probability of being on the Pareto front. `missing` is that of `compare`; imputed, means and ranks
+        include the uncertainty of what was lost.
         """
-        return analysis.leaderboard.leaderboard(self._stream(), by, score, level, lowest_first, self.notes)
+        rank = analysis.leaderboard.leaderboard
+        if not others:
+            return rank(self._stream(), by, score, level, lowest_first, self.notes, missing)
+        runs = [self, *others]
+        if len({one.run_id for one in runs}) < len(runs):
+            raise Invalid("runs: each can be ranked once")
+        labels = [short(one.run_id) for one in runs]
+        streams = [one._stream() for one in runs]
+        notes = tuple(dict.fromkeys(note for one in runs for note in one.notes))
+        trials = analysis.leaderboard.with_runs(streams, labels)
+        return rank(trials, (analysis.leaderboard.RUN, *by), score, level, lowest_first, notes, missing)
+
+    def worth(
+        self,
+        by: str,
+        more: int,
+        *,
+        score: str | None = None,
+        lowest: bool = False,
+        per_point: float | None = None,
+        level: float = 0.95,
+    ) -> analysis.worth.Worth:
+        """What it is worth to run so many more cases before choosing a level of `by`.
+
+        Forecasts the width of intervals, whether differences will be clear, whether another level will be
+        chosen, and by how much the choice is expected to improve (the expected value of sample information).
+        `per_point` are the US dollars that a score higher by 1 is worth; the gain is then set against the
+        cost of the cases. `lowest` says that less is better.
+        """
+        query = analysis.worth.WorthQuery(more, lowest, per_point, level)
+        return analysis.worth.worth(self._stream(), by, query, score, self.notes)
 
     def standings(
-        self, *, level: float = 0.95, method: str = "covariance", elo: bool = False
+        self,
+        *,
+        level: float = 0.95,
+        method: str = "covariance",
+        elo: bool = False,
+        length_controlled: bool = False,
     ) -> analysis.tournament.Standings:
         """The standings of a contest (see `contest`): strengths with intervals, and wins.
 
         By the Bradley-Terry model with intervals clustered by case; `method` is "covariance" or "bootstrap",
-        `elo` adds Elo ratings. Raises Invalid if these are not the results of a contest.
+        `elo` adds Elo ratings. `length_controlled` gives strengths and win rates at equal lengths of answers,
+        for judges that prefer long ones. Raises Invalid if these are not the results of a contest.
         """
-        return analysis.tournament.standings(self._stream(), level, method, elo, self.notes)
+        return analysis.tournament.standings(
+            self._stream(), level, method, elo, self.notes, length_controlled
+        )
 
     def agreement(
         self,
@@ -361,6 +437,17 @@ class Results:
         trial ids to labels; `cut` turns numbers into yes/no.
         """
         return analysis.agreement.agreement(self._rated(labels, score, cut), level)
+
+    def people(self, score: str) -> dict[str, float | str]:
+        """The labels that people gave by a score of the evaluator `person`, by trial id, on its own scale.
+
+        `agreement`, `biases` and `corrected` take them as `labels`.
+        """
+        return analysis.labels.labels_of_people(self.trials, score)
+
+    def raters(self, score: str, *, level: float = 0.95) -> analysis.raters.RaterAgreement:
+        """How far the raters of a score of the evaluator `person` agree: Krippendorff's alpha."""
+        return analysis.raters.rater_agreement(self.trials, score, level)
 
     def biases(
         self, *, labels: analysis.labels.Labels | None = None, score: str | None = None, level: float = 0.95
@@ -494,7 +581,8 @@ class Results:
         Keys of models that stand in answers are written as [hidden], unless `raw`.
 
         Formats: csv, csv-long, excel, jsonl, parquet, sqlite; the folders artifact, hf and attachments (the
-        files that agents attached); mlflow and wandb; and those of plug-ins. An existing export of the same
+        files that agents attached); mlflow and wandb; transcripts as openai and inspect have them; and those
+        of plug-ins. An existing export of the same
         format is replaced atomically, anything else only with `force`. The same results give the same bytes.
         """
         return analysis.export_formats.export(self if raw else self.shown(), path, format, force)
@@ -514,6 +602,19 @@ class Results:
     def _stream(self) -> Iterable[TrialResult]:
         """The loaded trials, or else a new pass over the stored ones."""
         return self.__dict__["trials"] if "trials" in self.__dict__ else self._load()
+
+    def transcript(self, trial: str | TrialResult) -> Transcript:
+        """What happened in a trial, in order: messages, tools, steps; by the trial or the start of its id."""
+        id = trial if isinstance(trial, str) else trial.id
+        found = [one.id for one in self if one.id.startswith(id)]
+        if len(found) != 1 or self.background is None:
+            raise Unknown(f"no trial {id!r} in these results" if not found else f"several trials {id!r}")
+        return self.background.transcripts(found)[found[0]]
+
+    def __await__(self) -> Generator[Any, None, Results]:
+        """Itself: `await run(study)` is allowed, although only `run_async` lets other tasks go on."""
+        yield from ()
+        return self
 
     def __len__(self) -> int:
         return len(self.trials)

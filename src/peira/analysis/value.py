@@ -6,15 +6,24 @@ sentence, remarks. All four forms are derived from these parts, so that they alw
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import csv
+import io
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from operator import methodcaller
+from os import PathLike
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
 from peira.core.text import grid as layout
+from peira.core.text import latex
 from peira.core.text.terminal import printable
+from peira.errors import Invalid
 from peira.models.secrets import without_keys
+from peira.spec.files import write_whole
 
 
 class TextGrid(NamedTuple):
@@ -96,6 +105,35 @@ class ResultValue:
         """The value as one JSON document."""
         return without_keys(msgspec.json.encode(self.document()).decode())
 
+    def latex(self) -> str:
+        """The tables in LaTeX (with booktabs), and one paragraph per line of text."""
+        tables = [latex.tabular(*_printable(grid)) for grid in self.grids()]
+        above, below = self._lines(bool(tables))
+        lines = [[latex.escaped(printable(line)) for line in part] for part in (above, below)]
+        return without_keys("\n\n".join([*lines[0], *tables, *lines[1]]))
+
+    def csv(self) -> str:
+        """The tables as CSV, an empty line between two; without the text around them."""
+        made = io.StringIO()
+        for number, grid in enumerate(self.grids()):
+            made.write("\r\n" if number else "")
+            csv.writer(made).writerows([grid.header, *grid.rows])
+        return without_keys(made.getvalue())
+
+    def save(self, path: str | PathLike[str], force: bool = False) -> Path:
+        """Write the value to a file, in the form that its ending says: one of `ENDINGS`.
+
+        Raises Invalid for any other ending, and if there is a file already and `force` is not given.
+        """
+        file = Path(path)
+        form = ENDINGS.get(file.suffix.lower())
+        if form is None:
+            raise Invalid(f"{file.name!r} must end in one of {', '.join(ENDINGS)}")
+        if not force and os.path.lexists(file):
+            raise Invalid(f"{file} is there already; overwrite it with --force, or force=True")
+        write_whole(file, form(self).rstrip("\n").encode() + b"\n")
+        return file
+
     def _lines(self, tabled: bool) -> tuple[list[str], list[str]]:
         """The non-empty lines above and below the tables."""
         return list(filter(None, [self.title])), list(filter(None, self._below(tabled)))
@@ -106,3 +144,27 @@ class ResultValue:
             yield self.nothing
         yield from (self.sentence or "").split("\n")
         yield from self.remarks
+
+
+def _printable(grid: TextGrid) -> TextGrid:
+    """A table without control characters."""
+    rows = [[printable(cell) for cell in row] for row in grid.rows]
+    return TextGrid([printable(cell) for cell in grid.header], rows)
+
+
+def _page(value: ResultValue) -> str:
+    """The value as an HTML page."""
+    style = "body{font-family:sans-serif}td,th{text-align:left;padding:.2em .8em}"
+    head = f'<meta charset="utf-8"><title>peira</title><style>{style}</style>'
+    return f"<!doctype html><html><head>{head}</head><body>{value._repr_html_()}</body></html>"
+
+
+ENDINGS: dict[str, Callable[[ResultValue], str]] = {
+    ".txt": str,
+    ".md": methodcaller("markdown"),
+    ".html": _page,
+    ".tex": methodcaller("latex"),
+    ".csv": methodcaller("csv"),
+    ".json": methodcaller("to_json"),
+}
+"""What `save` writes for each ending of a file's name."""

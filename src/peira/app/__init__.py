@@ -9,6 +9,7 @@ from __future__ import annotations
 from peira.core.lazy import lazy_imports
 
 with lazy_imports(__name__):
+    from peira.app.control import serve_commands as serve_commands
     from peira.app.functions import evaluate as evaluate
     from peira.app.functions import generate as generate
     from peira.app.functions import open as open
@@ -19,7 +20,6 @@ with lazy_imports(__name__):
     from peira.app.prior_results import source_with_rule as source_with_rule
     from peira.app.recordings import is_store as is_store
     from peira.app.recordings import recorded_answers as recorded_answers
-    from peira.app.recordings import reply_of as reply_of
     from peira.app.run import ANSWERS as ANSWERS
     from peira.app.run import OUTPUTS as OUTPUTS
     from peira.app.run import SCORES as SCORES
@@ -37,6 +37,11 @@ with lazy_imports(__name__):
     from peira.app.store.calls import settle as settle
     from peira.app.store.calls import tally_of as tally_of
     from peira.app.store.follower import Follower as Follower
+    from peira.app.store.migration import merge as merge
+    from peira.app.store.migration import migrate as migrate
+    from peira.app.store.payloads import apply_storage as apply_storage
+    from peira.app.store.payloads import forget_payloads as forget_payloads
+    from peira.app.store.readable import list_calls as list_calls
     from peira.app.store.results import manifest_of as manifest_of
     from peira.app.store.results import results_of as results_of
     from peira.app.store.retention import collect as collect
@@ -46,5 +51,8 @@ with lazy_imports(__name__):
     from peira.app.store.table_files import read_cached_table as read_cached_table
     from peira.app.store.table_files import write_cached_table as write_cached_table
     from peira.app.store.view import Opened as Opened
+    from peira.app.streams.results import stream_results as stream_results
+    from peira.app.streams.view import StreamView as StreamView
     from peira.app.studies import StudyLike as StudyLike
     from peira.app.studies import judged_by as judged_by
+    from peira.report.progress import ProgressOption as ProgressOption

@@ -25,6 +25,7 @@ KINDS = {
     "exports": "export",
     "benchmarks": "benchmark",
     "runners": "runner",
+    "agents": "agent",
 }
 """What can be listed, and the kind of plug-in that it is."""
 LISTED = (*KINDS, "recipes", "model-keys")

@@ -25,7 +25,7 @@ def run(
     limit: int | None = None,
     fresh: bool = False,
     resources: Mapping[str, Any] | None = None,
-    progress: bool | None = None,
+    progress: app.ProgressOption = None,
     log: str | Path | None = None,
     earlier: peira.Results | str | None = None,
     batch: bool = False,
@@ -33,6 +33,7 @@ def run(
     name: str = "",
     tags: Sequence[str] = (),
     wait: float | None = 0.0,
+    wait_for_people: bool = False,
 ) -> peira.Results:
     """Run a study through all its stages and return its results.
 
@@ -42,12 +43,18 @@ def run(
     part of identities. The first Ctrl-C lets running trials finish, the second cancels them; then
     KeyboardInterrupt is raised, with everything recorded.
 
-    `log` is a file to which each event is appended as a line of JSON. With an `earlier` run (its results or
-    its id), `where` may refer to its findings for the same case and levels: the mean `score.NAME`, and the
-    counts `earlier.trials` and `earlier.failed`. With `batch`, calls are submitted as batches: answered
-    later, at half the price. `whole` runs the whole plan, whatever the stopping rule says. The run can be
-    found again by its `name`, which no other run of the store may have, and listed by its `tags`. A store
-    that is in use is waited for up to `wait` seconds (None: as long as it takes); then StoreInUse is raised.
+    In `async def` code `await run_async(...)`: this function blocks the event loop until the run is over.
+
+    `progress` shows how far it is, by default as fits the terminal; a function is given it instead, a few
+    times a second, on a thread of its own. `log` is a file to which each event is appended as a line of JSON.
+    With an `earlier` run (its results or its id), `where` may refer to its findings for the same case and
+    levels: the mean `score.NAME`, and the counts `earlier.trials` and `earlier.failed`. With `batch`, calls
+    are submitted as batches: answered later, at half the price. `whole` runs the whole plan, whatever the
+    stopping rule says. The run can be found again by its `name`, which no other run of the store may have,
+    and listed by its `tags`. A store that is in use is waited for up to `wait` seconds (None: as long as it
+    takes); then StoreInUse is raised.
+    A run whose remaining trials all wait for people (`ask_person`) ends with the status "waiting for people";
+    with `wait_for_people` it stays, and goes on with their answers.
     """
     refuse_while_loading()
     options = app.RunOptions(
@@ -67,8 +74,21 @@ def run(
         whole=whole,
         name=name,
         tags=tags,
+        wait_for_people=wait_for_people,
     )
     return app.executed_results(study, options)
+
+
+async def run_async(study: app.StudyLike, **options: Any) -> peira.Results:
+    """`run` for `async def` code: awaits the results and does not block the event loop.
+
+    Takes the arguments of `run`. If the task that awaits it is cancelled, the run is: it can be resumed.
+    """
+    import asyncio  # slow, and running by now
+
+    refuse_while_loading()
+    handle = await asyncio.to_thread(app.Handle, study, app.RunOptions(**options))
+    return await handle
 
 
 def generate(study: app.StudyLike, **options: Any) -> peira.Results:

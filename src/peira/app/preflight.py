@@ -31,7 +31,7 @@ def models_in(plan: Plan, project: Project, stages: Sequence[str] = (GENERATE, E
     """The models that these stages of a plan are known to call, in order of appearance.
 
     They are found in the levels of factors, in string constants of the agents' code, and in the `models` of
-    evaluators; names that are computed at run time are not found.
+    agents and evaluators; names that are computed at run time are not found.
     """
     called = [name for name in (_agent_models(plan) if GENERATE in stages else ()) if is_model(project, name)]
     return list(dict.fromkeys([*called, *(_evaluator_models(plan) if EVALUATE in stages else ())]))
@@ -53,6 +53,7 @@ def _agent_models(plan: Plan) -> Iterator[Any]:
         code = getattr(plan.study.agents.get(label), "__code__", None)
         if code is not None:
             yield from _constants(code)
+        yield from getattr(plan.agents.get(label), "models", ())
 
 
 def _constants(code: CodeType) -> Iterator[Any]:
@@ -71,7 +72,8 @@ def check_models(
     stages: Sequence[str] = (GENERATE, EVALUATE),
     batch: bool = False,
 ) -> None:
-    """Raise Invalid, with every problem, if models cannot be called that these stages need.
+    """Raise Invalid, with every problem, if models cannot be called that these stages need, or agents cannot
+    work here: a command whose program is missing.
 
     A stage in which everything is recorded needs none. With `batch`, models need a batch endpoint.
     """
@@ -81,10 +83,23 @@ def check_models(
             raise Invalid(problems)
 
 
+def _agent_problems(plan: Plan) -> Iterator[str]:
+    """Why agents that check themselves cannot work here."""
+    for label in agents_of(plan.layout.conditions):
+        check = getattr(plan.agents.get(label), "check", None)
+        try:
+            if check is not None:
+                check()
+        except Invalid as error:
+            path = f"agents.{label}" if plan.study.labelled else "agent"
+            yield from (f"{path}: {problem}" for problem in error.problems)
+
+
 def _problems(plan: Plan, project: Project, stages: Sequence[str], batch: bool) -> list[str]:
     """All problems with the models of these stages."""
     names = models_in(plan, project, stages)
     problems = problems_of(project, names) + _unpriced(plan, project, names)
+    problems += _agent_problems(plan) if GENERATE in stages else ()
     return problems + (_unbatched(project, list(names)) if batch else [])
 
 

@@ -7,18 +7,15 @@ from pathlib import Path
 import msgspec
 
 import peira.models as models
-from peira.app.store.access import AnyStore, reading
+from peira.app.store.access import reading
 from peira.core.contracts import CallQuery
-from peira.core.log.state import Call
-from peira.core.models import Answer, Model, Reply, Request
-from peira.core.registry import registry
-from peira.errors import CallFailed, Invalid, Unknown
+from peira.core.models import Reply, Request
+from peira.engine.transcripts import reply_of
 from peira.spec.project import Project
 
 MAGIC = b"SQLite format 3"
 """The first bytes of a SQLite file."""
 EVERY = 10_000_000
-_answer = msgspec.json.Decoder(Answer).decode
 _request = msgspec.json.Decoder(Request).decode
 
 
@@ -41,14 +38,3 @@ def recorded_answers(project: Project, path: Path) -> dict[str, list[Reply]]:
                 request = _request(store.get(call.request))
                 found.setdefault(models.request_digest(request), []).append(reply)
     return found
-
-
-def reply_of(call: Call, store: AnyStore) -> Reply | None:
-    """The reply in a recorded answer; None if there is none, or no provider here can read it."""
-    provider, _, name = call.model.partition(":")
-    raw = store.get(call.blob) if call.blob else bytes(call.value)
-    try:
-        model: Model = registry.make("model", provider, model=name)
-        return model.read(_answer(raw))
-    except (CallFailed, Invalid, Unknown, msgspec.MsgspecError):
-        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import peira.app as app
 import peira.engine as engine
 import peira.report.telemetry as telemetry
+import peira.sandbox as sandbox
 from peira.analysis.results import Results
 from peira.app.models import by_model, models_of
 from peira.app.preflight import budget_notes, check_models, estimate_of, models_in
@@ -26,8 +27,9 @@ from peira.core.clock import SystemClock
 from peira.core.contracts import Runner, RunQuery
 from peira.core.log.events import Status
 from peira.core.registry import registry
+from peira.engine.commands import service_of
 from peira.engine.context import CallSettings, RunContext
-from peira.engine.control import ControlFolder, StopRequest
+from peira.engine.control import StopRequest
 from peira.engine.execution import Execution
 from peira.engine.progress import Progress
 from peira.engine.run import RunDriver, RunEnd
@@ -36,10 +38,11 @@ from peira.engine.sources.study import StudySource, class_of
 from peira.engine.stages import EVALUATE, GENERATE, STAGES, TRANSFORM
 from peira.errors import Invalid
 from peira.plan.expansion import Plan
+from peira.plan.listing import PlanListing
 from peira.plan.manifest import keep, read
-from peira.report.progress import display
+from peira.report.progress import ProgressOption, display
 from peira.spec.agents import written_agent
-from peira.spec.limits import Policy
+from peira.spec.limits import Policy, Storage
 from peira.spec.project import LOCAL, Project, parallel_problem, runner_problem
 from peira.spec.study import Study
 
@@ -59,7 +62,7 @@ class RunOptions:
     limit: int | None = None
     fresh: bool = False
     resources: Mapping[str, Any] = field(default_factory=dict)
-    progress: bool | None = None
+    progress: ProgressOption = None
     wait: float | None = 0.0
     stages: Sequence[str] = STAGES
     log: str | Path | None = None
@@ -69,6 +72,7 @@ class RunOptions:
     whole: bool = False
     name: str = ""
     tags: Sequence[str] = ()
+    wait_for_people: bool = False
 
     def problems(self) -> list[str]:
         """Everything that is wrong with these options, one line each."""
@@ -133,10 +137,12 @@ def execute(study: StudyLike, options: RunOptions, on_begin: OnBegin | None = No
         check_models(planned, project, None, options.stages, options.batch)
         _subject_runner(planned, options.runner or project.runner, "")  # refuses what it cannot execute
     watched = telemetry.telling(True) if project.telemetry == "otel" else nullcontext()
-    compression = study.storage.compression if isinstance(study, Study) else "zstd"
-    with watched, session.owned(options.wait, compression) as store:
-        refuse_taken(options.name, store)
+    with watched, session.owned(options.wait) as store:
+        if options.name:
+            refuse_taken(options.name, store)
         plan = planned or plan_of(study, store, project, **select)
+        if plan.study.storage != Storage():
+            app.apply_storage(store, plan.study.storage)
         if planned is None:
             check_models(plan, project, store, options.stages, options.batch)
         resumes = find_run(store, str(study)).id if names_run(study, store) else ""
@@ -160,20 +166,20 @@ def _run(
     """Record the run, execute its tasks and return its id and how it ended."""
     workers = options.parallel or project.parallel or WORKERS
     runners = _runners(plan, store, options.runner or project.runner, workers)
-    policy = _policy(plan.study, options)
+    policy = plan.study.policy if options.policy is None else _policy(plan.study, options)
     clock, number = SystemClock(), store.incarnation
-    folder = store.folder("control")
-    control = None if folder is None else ControlFolder(folder)
-    if control:
-        control.clear()
+    commands = service_of(store, lambda: app.serve_commands)  # which is imported for that
     work_root = store_folder(store, "work")
     shutil.rmtree(work_root, ignore_errors=True)
-    manifest = keep(plan, store.put, _changed_fields(policy, plan.study.policy))
+    manifest = keep(
+        plan, store.put, {} if options.policy is None else _changed_fields(policy, plan.study.policy)
+    )
     every = len(options.stages) == len(STAGES)
     stops = every and plan.study.stop is not None and not options.whole
     recorded = recorded_before(plan, manifest, store) if every and not stops else None
     how: dict[str, Any] = {"stages": options.stages, "batch": options.batch}
-    known = bool(models_in(plan, project, options.stages)) or _ran_before(plan, store)
+    asked = models_in(plan, project, options.stages)
+    known = bool(asked or store.runs(RunQuery(study=plan.study.name, limit=1)))
     expected = estimate_of(plan, store, project, workers, **how) if known and not recorded else None
     direct = not died_before(plan, store)
     run = open_run(
@@ -190,10 +196,21 @@ def _run(
         tags=tuple(options.tags),
     )
     only = recorded.trials if recorded else None
-    source = StudySource(plan, store, options.stages, options.resources, only, direct)
+    storage = plan.study.storage
+    listing = PlanListing.of(store, manifest, storage.payloads == "keep") if storage.tables else None
+    source = StudySource(plan, store, options.stages, options.resources, only, direct, listing)
     adaptive = app.source_with_rule(plan, read(manifest, store.get), source, store) if stops else None
     context = RunContext(
-        run, str(number), store, policy, clock, work_root=work_root, inline=plan.study.storage.inline
+        run,
+        str(number),
+        store,
+        policy,
+        clock,
+        work_root=work_root,
+        inline=storage.inline,
+        outputs_apart=storage.payloads == "digest",
+        answers_apart=storage.responses == "drop",
+        label=label(store, number),
     )
     calls = CallSettings(
         models=models_of(project),
@@ -202,37 +219,36 @@ def _run(
         before=tuple(spent_before(plan, store, run)),
     )
     counts = recorded.counts if recorded else {}
-    execution = Execution(context, adaptive or source, calls, counts, adaptive)
-    for note in () if recorded else budget_notes(plan, project, options.stages):
+    execution = Execution(context, adaptive or source, calls, counts, adaptive, options.wait_for_people)
+    for note in budget_notes(plan, project, options.stages) if asked and not recorded else ():
         execution.say(note)
     if log:
         log.follow(store, run)
     if on_begin:
         on_begin(run, execution)
     try:
-        with display(plan.study.name, _shown(options.progress, project)) as show:
+        unasked = options.progress is None and project.progress == "none"
+        with display(plan.study.name, False if unasked else options.progress) as show:
             driver = RunDriver(
                 execution,
                 runners,
-                control=control,
-                time_limit=plan.study.budget.time,
+                commands=commands,
                 on_progress=show,
                 on_notice=show.notice,
                 unsuccessful=None if adaptive or not every else lambda: source.unsuccessful,
             )
-            return run, driver.conduct()
+            ended = driver.conduct()
     finally:
+        if any(getattr(agent, "starts_processes", False) for agent in plan.agents.values()):
+            sandbox.end(label(store, number))  # of attempts that were abandoned a moment ago
         shutil.rmtree(work_root, ignore_errors=True)
-
-
-def _ran_before(plan: Plan, store: AnyStore) -> bool:
-    """Whether the study has run before, so that something is known of its time."""
-    return bool(store.runs(RunQuery(study=plan.study.name, limit=1)))
-
-
-def _shown(wanted: bool | None, project: Project) -> bool | None:
-    """Whether progress is shown; None leaves it to the terminal."""
-    return False if wanted is None and project.progress == "none" else wanted
+    if listing:
+        listing.close(complete=every and only is None and ended.status is Status.completed)
+        if execution.spent and storage.keeps_all:
+            app.list_calls(store, run)
+    if storage != Storage() and not storage.keeps_all:
+        app.forget_payloads(store, run, storage)
+    return run, ended
 
 
 def _policy(study: Study, options: RunOptions) -> Policy:
@@ -256,6 +272,12 @@ def _runners(plan: Plan, store: AnyStore, name: str, workers: int) -> dict[str, 
     runners: dict[str, tuple[Runner, int]] = {class_of(GENERATE, awaiting): (subject, workers)}
     # One pool of threads for all that is plain code: what made an output also scores it.
     plain = subject if name == LOCAL and not awaiting else local_runner(False)
+    return runners | following_runners(plan, plain, workers)
+
+
+def following_runners(plan: Plan, plain: Runner, workers: int) -> dict[str, tuple[Runner, int]]:
+    """The runners of what follows from outputs: `plain` for plain code, a loop for what is awaited."""
+    runners: dict[str, tuple[Runner, int]] = {}
     if plan.transform is not None:
         runners[TRANSFORM] = (plain, workers)
     for asynchronous in sorted({e.asynchronous for e in plan.evaluators.values()}):
@@ -286,8 +308,12 @@ def local_runner(asynchronous: bool) -> Runner:
     return runner
 
 
+AWAITED = 0.02
+"""Seconds between two looks of who awaits a run."""
+
+
 class Handle:
-    """A run in a background thread of this process."""
+    """A run in a background thread of this process. It can be awaited: `results = await submit(study)`."""
 
     def __init__(self, study: StudyLike, options: RunOptions) -> None:
         self._began = threading.Event()
@@ -318,6 +344,22 @@ class Handle:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the run has ended, at most `timeout` seconds (0: only look); whether it has."""
         return self._over.wait(timeout)
+
+    def __await__(self) -> Generator[Any, None, Results]:
+        """The results, without blocking the event loop; if the waiting task is cancelled, so is the run."""
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> Results:
+        import asyncio  # slow, and running by now
+
+        try:
+            while not self._over.is_set():
+                await asyncio.sleep(AWAITED)
+        except asyncio.CancelledError:
+            if not self._over.is_set():
+                self._execution.request(StopRequest.cancelled("the task that awaits it"))
+            raise
+        return self.result()
 
     def progress(self) -> Progress:
         """How many tasks are done, running and left."""

@@ -51,7 +51,7 @@ def plan_of(
         raise Invalid("earlier: say in `where` which trials are meant, like score.match < 1")
     if isinstance(study, Plan):
         return study
-    past = _earlier(earlier, store)
+    past = None if earlier is None else _earlier(earlier, store)
     if store is None and is_run_id(study):
         raise Unknown(f"no run {study!r}: there is no store")
     if names_run(study, store):
@@ -61,10 +61,8 @@ def plan_of(
     return expand(live, generation=number, where=where, limit=limit, earlier=past)
 
 
-def _earlier(run: Results | str | None, store: Any) -> EarlierRun | None:
+def _earlier(run: Results | str, store: Any) -> EarlierRun:
     """The outcomes of the earlier run, given by results or by id."""
-    if run is None:
-        return None
     if isinstance(run, str) and store is None:
         raise Unknown(f"no run {run!r}: there is no store")
     return app.earlier_of(find_run(store, run) if isinstance(run, str) else run, store)
@@ -86,7 +84,7 @@ def _of_run(
     if not (where or limit or fresh):
         return plan
     number = generation(plan.study.name, store, fresh) if fresh else plan.layout.generation
-    past = past if where else _earlier(plan.earlier or None, store)
+    past = past if where or not plan.earlier else _earlier(plan.earlier, store)
     return expand(
         plan.study, generation=number, where=where or plan.where, limit=limit or plan.limit, earlier=past
     )

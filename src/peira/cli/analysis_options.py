@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Protocol
+from pathlib import Path
+from typing import Annotated, NamedTuple, Protocol
 
 import msgspec
 import typer
 
-from peira.analysis.ranking.leaderboard import varying
 from peira.analysis.results import Results
+from peira.analysis.table.groups import varying
 from peira.app.store.view import Opened
-from peira.cli.options import share
-from peira.cli.output import CommandOutput, terminal_width
+from peira.cli.options import Json, share
+from peira.cli.output import CommandOutput, note, terminal_width
 from peira.errors import Invalid
 
 Score = Annotated[
@@ -23,6 +24,7 @@ Factor = Annotated[
 ]
 First = Annotated[str | None, typer.Option("--first", metavar="LEVEL", help="This level ...")]
 Second = Annotated[str | None, typer.Option("--second", metavar="LEVEL", help="... with this one.")]
+Lowest = Annotated[bool, typer.Option("--lowest", help="Less is better.")]
 Level = Annotated[
     float,
     typer.Option("--level", metavar="P", callback=share, help="Confidence of intervals (0.95)."),
@@ -40,11 +42,28 @@ Reduce = Annotated[
 
 
 class Presentable(Protocol):
-    """A finding: text by `text`, within a width if one is given, JSON by `to_json`."""
+    """A finding: text by `text`, within a width if one is given, JSON by `to_json`, a file by `save`."""
 
     def text(self, width: int | None = None) -> str: ...
 
     def to_json(self) -> str: ...
+
+    def save(self, path: str, force: bool = False) -> Path: ...
+
+
+class Presentation(NamedTuple):
+    """Where findings go, and in which form."""
+
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write it: .md, .html, .tex, .csv, .json, .txt."),
+    ] = None
+    force: Annotated[bool, typer.Option("--force", help="With -o: overwrite a file that is there.")] = False
+    as_json: Json = False
+
+
+TERMINAL = Presentation()
+"""Text, on the terminal."""
 
 
 def results_of(opened: Opened, run: str, reduce: str = "", latest: bool = False) -> Results:
@@ -53,9 +72,11 @@ def results_of(opened: Opened, run: str, reduce: str = "", latest: bool = False)
     return results.reduced(reduce) if reduce else results
 
 
-def show(found: Presentable, as_json: bool) -> None:
-    """Write a finding to standard output, as text or as JSON."""
-    out = CommandOutput(as_json)
+def show(found: Presentable, presentation: Presentation) -> None:
+    """Write a finding to standard output, as text or as JSON, and to a file if one is named."""
+    out = CommandOutput(presentation.as_json)
+    if presentation.output is not None:
+        note(f"written to {found.save(presentation.output, presentation.force)}")
     out.document(msgspec.Raw(found.to_json().encode()))
     out.text(found.text(terminal_width()))
 

@@ -95,11 +95,12 @@ def _option_text(param: Any) -> str:
 COMMANDS = {
     "init": ("init", "Write a first study, a project file and a schema for editors."),
     "plan": ("plan", "Say what a run would do, and what of it is new. Runs nothing."),
-    "diff": ("diff", "Say what changed from one study, run or frozen plan to another."),
+    "diff": ("plan", "Say what changed from one study, run or frozen plan to another."),
     "design": ("design", "Say what a design can and cannot tell. Runs nothing."),
     "estimate": ("plan", "Say what a run would take: calls, tokens, cost, time. Runs nothing."),
     "run": ("run", "Run a study, or go on with it: what is recorded is not done again."),
     "score": ("run", "Judge the outputs there are; never calls the agent."),
+    "endpoint": ("serve", "Serve models over HTTP; every call is recorded, replayed and budgeted."),
     "import": ("imports", "Take in outputs that were made elsewhere."),
     "bundle": ("bundles", "Hand out pending work as a file, and take in what came of it."),
     "list": ("catalogue", "List what can be named: evaluators, transforms, designs, models and more."),
@@ -112,12 +113,14 @@ COMMANDS = {
     "contest": ("contest", "Let a judge compare the outputs of a run, two by two."),
     "trust": ("analysis", "Say how far a judge can be trusted: agreement, biases, corrected means."),
     "effects": ("compare", "Say what each factor does, and what factors do together."),
+    "means": ("analysis", "Show means over factors, adjusted for the others, and contrasts."),
     "slices": ("analysis", "Show the means of slices, small ones pulled towards the rest."),
     "quantiles": ("analysis", "Show medians and tails: of seconds, or of any number."),
     "ratio": ("analysis", "Show one total per another: cost per success."),
     "surface": ("analysis", "Say where a score is best, over factors that are numbers."),
     "hypotheses": ("analysis", "Say what became of the hypotheses that a study declared."),
     "power": ("power", "Say how many cases it takes to tell two sides apart."),
+    "worth": ("power", "Say what it is worth to run more cases before choosing a level."),
     "report": ("report", "Write a report of a run, for people to read."),
     "export": ("export", "Write the results of a run as files that other tools read."),
     "gate": ("gate", "Exit with 1 unless the results meet these demands, with confidence."),
@@ -125,12 +128,28 @@ COMMANDS = {
     "calls": ("calls", "List the calls of models, last asked first, and what they cost."),
     "resolve": ("calls", "Settle calls in doubt, or discard answers that are bad."),
     "batch": ("batch", "Say where batches stand, or fetch the answers of those that are over."),
+    "inbox": ("control.inbox", "List what people are asked, and answer it."),
+    "stream": ("control.stream", "Submit jobs to a stream, and see what becomes of them."),
     "watch": ("runs", "Follow a run live, from any terminal, until it ends."),
-    "cancel": ("store", "Stop a run, wherever it is running, and say what was stopped."),
+    "serve": ("serve", "Serve the streams of a file, or web pages of a store."),
+    "view": ("serve", "Look at a store in a browser; changes nothing."),
+    "cancel": ("control.runs", "Stop a run, wherever it is running, and say what was stopped."),
+    "pause": (
+        "control.runs",
+        "Let a run begin nothing more until it is resumed.",
+    ),
+    "resume": ("control.runs", "Let a paused run go on."),
+    "adjust": (
+        "control.runs",
+        "Raise limits of a run under way: trials at once, its budget.",
+    ),
     "verify": ("store", "Check a store: replay its events, check every digest."),
     "gc": ("retention", "Delete runs that are not kept, and make the store smaller."),
     "delete": ("retention", "Delete runs. What other runs need of them is kept."),
+    "merge": ("retention", "Add the runs of another store to this one."),
+    "migrate": ("retention", "Bring a store up to date."),
     "backup": ("store", "Copy a store to a file, also while a run is writing it."),
+    "db": ("store", "Run a private Postgres server, whose address is given to --store."),
     "doctor": ("store", "Check that peira can work here."),
     "demo": ("demo", "See it work: a small factorial study of a real model."),
 }
@@ -178,7 +197,7 @@ def commands() -> Any:
 def _command(name: str, function: Callable[..., Any]) -> Any:
     """The parser of one command function."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name, cls=CliCommand, context_settings=SETTINGS)(with_project(function))
+    app.command(name, cls=CliCommand, context_settings=SETTINGS)(command_function(function))
     return typer.main.get_command(app)
 
 
@@ -188,27 +207,55 @@ ProjectFile = Annotated[
 ]
 
 
-def with_project(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of a command with the option --project, if it uses a store."""
-    parameters = signature(function).parameters
-    if "store" not in parameters:
+def command_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a command as typer needs it: every option is a parameter of its own.
+
+    A parameter that is a group of options (a NamedTuple, whose fields are annotated like parameters) is
+    replaced by these, and put together again when the command is called. A command that uses a store also
+    gets --project.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    given = signature(function).parameters
+    groups = {name: hints[name] for name in given if _is_group(hints[name])}
+    if not groups and "store" not in given:
         return function
 
     @wraps(function)
-    def command(*words: Any, project: str | None = None, **options: Any) -> Any:
-        from peira.spec.project import named_project  # slow, and help needs no project
+    def command(*words: Any, **options: Any) -> Any:
+        from peira.app.store.access import public_option  # slow, and help needs neither store nor project
+        from peira.spec.project import named_project
 
-        with named_project(project):
-            return function(*words, **options)
+        made = {
+            name: group(**{field: options.pop(field) for field in group._fields})
+            for name, group in groups.items()
+        }
+        with named_project(options.pop("project", None)):
+            if "store" in options:
+                options["store"] = public_option(options["store"])
+            return function(*words, **made, **options)
 
-    hints = get_type_hints(function, include_extras=True)
-    added = Parameter("project", Parameter.KEYWORD_ONLY, default=None, annotation=ProjectFile)
-    known = [one.replace(annotation=hints[name]) for name, one in parameters.items()]
-    after = [one.name for one in known].index("store") + 1
-    plain = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in (*known[:after], added, *known[after:])]
-    command.__signature__ = Signature(plain)  # type: ignore[attr-defined]
-    command.__annotations__ = {**hints, "project": ProjectFile}
+    parameters = [one for name in given for one in _parameters(given[name], hints[name])]
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
     return command
+
+
+def _is_group(hint: Any) -> bool:
+    """Whether a parameter is a group of options."""
+    return isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields")
+
+
+def _parameters(parameter: Parameter, hint: Any) -> list[Parameter]:
+    """The parameters that stand for one: the options of a group; --project beside --store."""
+    if _is_group(hint):
+        return [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=hint._field_defaults[name], annotation=annotation)
+            for name, annotation in get_type_hints(hint, include_extras=True).items()
+        ]
+    plain = parameter.replace(annotation=hint, kind=Parameter.KEYWORD_ONLY)
+    if parameter.name != "store":
+        return [plain]
+    return [plain, Parameter("project", Parameter.KEYWORD_ONLY, default=None, annotation=ProjectFile)]
 
 
 def _version(wanted: bool) -> None:

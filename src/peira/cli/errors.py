@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -20,6 +21,9 @@ UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 LONGEST = 600
 """Characters of a line; of a longer one the middle is left out."""
 
+PASSWORD = re.compile(r"(\b\w+://[^\s/:@]*):[^\s/]*(?=@)")
+"""The password in an address, which no message shows."""
+
 NOT_AGAIN = ("--fresh", "--detach")
 """Options that must not be repeated when a run is continued."""
 
@@ -28,7 +32,7 @@ def say(lines: Iterable[str], exit_code: int) -> int:
     """Print the lines to standard error, each with the prefix `peira: `; returns the exit code."""
     sys.stdout.flush()
     for line in lines:
-        text = " ".join(line.splitlines())
+        text = PASSWORD.sub(r"\1", " ".join(line.splitlines()))
         if len(text) > LONGEST:  # what was given may be in it, whatever its length
             text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
         print(printable(f"peira: {text}"), file=sys.stderr, flush=True)
@@ -74,4 +78,5 @@ def _has_similar(name: str, known: Iterable[str]) -> bool:
 
 def resume_command(arguments: Sequence[str]) -> str:
     """The command that continues where this one was stopped."""
-    return shlex.join([program(), *(word for word in arguments if word not in NOT_AGAIN)])
+    words = (PASSWORD.sub(r"\1", word) for word in arguments if word not in NOT_AGAIN)
+    return shlex.join([program(), *words])

@@ -21,6 +21,8 @@ from peira.spec.values import SMALLEST_SHARE
 
 SHORTHAND = re.compile(r"\s*([^\W\d][\w.]*)\s*=(?!=)\s*(\S.*)", re.DOTALL)
 """The short form of a condition: NAME=VALUE."""
+DOUBLED = re.compile(r"\s*([^\W\d][\w.]*)\s*=(=.*)", re.DOTALL)
+"""What may be meant for the short form, but compares: NAME==VALUE."""
 
 
 def joined_conditions(conditions: Iterable[str]) -> str:
@@ -35,7 +37,8 @@ def joined_conditions(conditions: Iterable[str]) -> str:
 def _expanded(condition: str) -> str:
     """A condition with NAME=VALUE written out as an expression.
 
-    The shell removes quotes, so model=7 must match the text "7" as well as the number.
+    The shell removes quotes, so model=7 must match the text "7" as well as the number. NAME==VALUE is an
+    expression already: a text that begins with = is written after a space.
     """
     short = SHORTHAND.fullmatch(condition)
     if short is None:
@@ -57,7 +60,10 @@ def _problems(text: str) -> list[str]:
     try:
         Expression(text)
     except ExpressionError as error:
-        return [f"where: {error.reason}, in {text!r}"]
+        hint = ""
+        if doubled := DOUBLED.fullmatch(text):
+            hint = f" (for the text {doubled[2]!r} write {doubled[1]}= {doubled[2]})"
+        return [f"where: {error.reason}, in {text!r}{hint}"]
     return []
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from peira.app.store.runs import readable_counts
-from peira.cli.output import fitted, moment
+from peira.app.store.runs import UNDER_WAY, readable_counts
+from peira.cli.output import fitted, moment, program
 from peira.cli.run_summary import money, next_command, tally
 from peira.core.clock import stamp
 from peira.core.ids import canonical, short
@@ -91,10 +92,13 @@ def status_text(follower: Follower, size: int, account: RunAccount, store: str |
 
 def _next(run: Run, store: str | None) -> str:
     """The command to type next, by the run's status."""
-    if run.status in (Status.planned, Status.running):
+    if run.status in UNDER_WAY:
         return next_command("watch", run.id, store)
     if run.status is Status.frozen:
         return next_command("run", run.id, store)
+    if run.status is Status.waiting:
+        where = f" --store {shlex.quote(store)}" if store else ""
+        return f"{program()} inbox{where}, then {next_command('run', run.id, store)}"
     if run.status in (Status.interrupted, Status.stopped, Status.cancelled):
         return f"{next_command('run', run.id, store)}  (goes on where it stopped)"
     return next_command("show", run.id, store) + (" --failures" if run.status is Status.failures else "")

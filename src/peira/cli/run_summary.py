@@ -47,13 +47,19 @@ def money_document(account: RunAccount) -> dict[str, Any]:
     }
 
 
-NOT_DONE_HERE = ("reused", "kept", "left", "spared")
+NOT_DONE_HERE = ("reused", "kept", "kept_exhausted", "left", "spared", "waiting")
 FINE = frozenset(
     {"planned", "succeeded", "reused", "batches"}
     | {f"{what}{end}" for what in ("answers", "scores") for end in ("", " reused")}
 )
 """Counts that are not problems and are not listed separately."""
-WORDS = {"kept": "failed before", "left": "not begun", "in_doubt": "in doubt", "spared": "not needed"}
+WORDS = {
+    "kept": "failed before",
+    "kept_exhausted": "exhausted before",
+    "left": "not begun",
+    "in_doubt": "in doubt",
+    "spared": "not needed",
+}
 
 
 def document(

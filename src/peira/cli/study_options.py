@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -10,13 +11,17 @@ import msgspec
 import typer
 
 from peira.app.session import Session
+from peira.app.store.runs import is_run_id
 from peira.cli.options import chosen
 from peira.errors import Invalid
+from peira.spec.agents import COMMAND, AgentKind
 from peira.spec.benchmark import Benchmark, find_benchmark
 from peira.spec.modules import is_reference, resolve_reference
+from peira.spec.overrides import overridden, read_overrides
 from peira.spec.plugins import as_evaluator, as_transform
 from peira.spec.project import Project
 from peira.spec.study import Study
+from peira.spec.study_files import load
 
 Model = Annotated[
     list[str] | None, typer.Option("--model", metavar="NAME", help="Of a benchmark: a model to ask. Several.")
@@ -46,16 +51,27 @@ Repeats = Annotated[
 ]
 
 
-class BenchmarkOptions(NamedTuple):
-    """The options that are for benchmarks only; None where not given."""
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Another value for a field of the study: policy.retries=2. Several.",
+    ),
+]
 
-    model: list[str] | None = None
-    variant: list[str] | None = None
-    data: str | None = None
-    temperature: float | None = None
-    max_tokens: int | None = None
-    system: str | None = None
-    repeats: int | None = None
+
+class StudyOptions(NamedTuple):
+    """The options of every command that takes a study; all but the last are for benchmarks."""
+
+    model: Model = None
+    variant: Variant = None
+    data: Data = None
+    temperature: Temperature = None
+    max_tokens: MaxTokens = None
+    system: System = None
+    repeats: Repeats = None
+    overrides: Overrides = None
 
     def study_of(self, benchmark: Benchmark) -> Study:
         """The study of these models on a benchmark, asked in this way."""
@@ -77,16 +93,49 @@ def benchmark_named(name: str, project: Project) -> Benchmark | None:
     return find_benchmark(name)
 
 
-def study_argument(study: str, session: Session, options: BenchmarkOptions) -> str | Study:
-    """The study argument: a file, a run's id, or a study compiled from a benchmark."""
+AgentCommand = Annotated[
+    str | None,
+    typer.Option(
+        "--agent-command",
+        metavar="WORDS",
+        help="Run this command as the agent instead: 'prog --ask {input}'. Its files: see docs/commands.md.",
+    ),
+]
+
+
+def with_agent_command(study: str | Study, words: str | None) -> str | Study:
+    """The study with a command as its only agent; Invalid says what of the study does not fit that."""
+    if words is None:
+        return study
+    try:
+        split = shlex.split(words)
+    except ValueError as problem:
+        raise Invalid(f"--agent-command: {problem}") from None
+    if not split:
+        raise Invalid("--agent-command: there is no word")
+    loaded = study if isinstance(study, Study) else load(study)
+    sole = [given for given in loaded.agents.values() if isinstance(given, AgentKind)]
+    options = dict(sole[0].options) if len(sole) == 1 and sole[0].kind == COMMAND else {}
+    return loaded.with_agent(AgentKind(COMMAND, {**options, COMMAND: split}))
+
+
+def study_argument(study: str, session: Session, options: StudyOptions) -> str | Study:
+    """The study argument: a file, a run's id, or a study compiled from a benchmark or with other fields."""
+    changes = read_overrides(options.overrides) if options.overrides else {}
     if (found := benchmark_named(study, session.project)) is not None:
-        return options.study_of(found)
+        return overridden(options.study_of(found), changes)
     given = {f"--{name.replace('_', '-')}": value for name, value in options._asdict().items()}
+    del given["--overrides"]
     if misplaced := [name for name, value in given.items() if value not in (None, [])]:
         raise Invalid(
             f"{name}: is for benchmarks (see `peira data list`); {study} is none" for name in misplaced
         )
-    return chosen(study, session)
+    meant = chosen(study, session)
+    if not changes:
+        return meant
+    if is_run_id(meant):
+        raise Invalid(f"--set: run {study} has the plan that it was run with; name the study's file instead")
+    return overridden(load(meant), changes)
 
 
 Evaluator = Annotated[

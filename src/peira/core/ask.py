@@ -10,20 +10,21 @@ import json
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future
-from itertools import islice
 from typing import Any
 
 import msgspec
 
-from peira.core.context import current_channel
-from peira.core.ids import Json, normalise
+from peira.core.context import Channel, current_account, current_branch, current_channel
+from peira.core.ids import Json, digest, normalise
 from peira.core.mailbox import future_result
+from peira.core.messages import read_messages
 from peira.core.models import Reply, Request
-from peira.errors import Invalid, Unfit
+from peira.core.schemas import schema_of, schema_problems
+from peira.core.tools import tool_schema
+from peira.errors import Unfit
 
-Prompt = str | Sequence[Mapping[str, Json]]
-"""A text, or messages as {"role": ..., "content": ...}."""
-MOST_PROBLEMS = 3
+Prompt = str | Sequence[Mapping[str, Json] | Any]
+"""A text, or messages: {"role": ..., "content": ...}, replies, or the forms of OpenAI and Anthropic."""
 FENCE = "```"
 
 
@@ -40,10 +41,11 @@ def ask(
     """Ask a model and wait for its reply.
 
     A resumed trial gets the recorded reply and pays nothing. Equal requests in one trial are distinguished by
-    their order, or by `key`. `tools` and the provider's parameters are passed by name. With a `schema` (a
-    JSON schema, or a pydantic model) the reply's `parsed` matches it; a reply that does not match is sent
-    back with its problems at most `repairs` times, then Unfit is raised. Raises NotInTrial outside a trial
-    and CallFailed if the model cannot answer.
+    their order, or by `key`. Messages may be written as OpenAI or Anthropic write them, and `reply.message`
+    can be appended to them as it is. `tools` (Python functions, or their schemas) and the provider's
+    parameters are passed by name. With a `schema` (a JSON schema, or a pydantic model) the reply's `parsed`
+    matches it; a reply that does not match is sent back with its problems at most `repairs` times, then Unfit
+    is raised. Raises NotInTrial outside a trial and CallFailed if the model cannot answer.
 
     In an `async def` agent use `ask_async`: this function blocks the event loop that all agents share, and
     warns.
@@ -106,9 +108,9 @@ def _exchange(
     parameters: dict[str, Any],
 ) -> Generator[Future[Reply], Reply, Reply]:
     """The model calls that lead to the reply: yields each future and is sent its result."""
-    channel, wanted = current_channel(), _schema(schema)
+    channel, wanted = current_channel(), schema_of(schema)
     request = _request(prompt, system, wanted, parameters)
-    reply = yield channel.call(model, request, key)
+    reply = yield _call(channel, model, request, key)
     if wanted is None:
         return reply
     for nth in range(1, repairs + 1):
@@ -116,21 +118,27 @@ def _exchange(
         if not problems:
             return msgspec.structs.replace(reply, parsed=parsed)
         request = _repair(request, reply.text, problems)
-        reply = yield channel.call(model, request, key and f"{key} repair {nth}")
+        reply = yield _call(channel, model, request, key and f"{key} repair {nth}")
     parsed, problems = _fit(reply.text, wanted)
     if problems:
         raise Unfit(f"{model}: its reply does not fit the schema after {repairs} repairs: {problems[0]}")
     return msgspec.structs.replace(reply, parsed=parsed)
 
 
+def _call(channel: Channel, model: str, request: Request, key: str) -> Future[Reply]:
+    """Ask through the channel, in the name of whoever is asking."""
+    account, branch = current_account(), current_branch()
+    if branch is not None:
+        key = branch.key(f"{model} {digest(msgspec.to_builtins(request))} {key}") + (f" {key}" if key else "")
+    return channel.call(model, request, key, account) if account else channel.call(model, request, key)
+
+
 def _request(
     prompt: Prompt, system: str | None, schema: dict[str, Json] | None, parameters: dict[str, Any]
 ) -> Request:
     """The provider-independent request, normalised to JSON."""
-    messages = (
-        [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(map(_message, prompt))
-    )
-    tools = list(parameters.pop("tools", ()))
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else read_messages(prompt)
+    tools = [tool_schema(tool) for tool in parameters.pop("tools", None) or ()]
     return Request(
         messages=tuple(normalise(messages, "messages")),
         system=system,
@@ -140,72 +148,13 @@ def _request(
     )
 
 
-def _message(given: Any) -> dict[str, Any]:
-    """A message in peira's form, from that, from a reply, or from OpenAI's form of tool calls and results."""
-    message = given.message if isinstance(given, Reply) else dict(given)
-    if message.get("role") == "tool" and "tool_call_id" in message:
-        message.setdefault("id", message.pop("tool_call_id"))
-    if message.get("tool_calls"):
-        message["tool_calls"] = [_tool_call(call) for call in message["tool_calls"]]
-    return message
-
-
-def _tool_call(given: Any) -> Any:
-    """A tool call in peira's form."""
-    function = given.get("function") if isinstance(given, Mapping) else None
-    if not isinstance(function, Mapping):
-        return given
-    said = function.get("arguments")
-    arguments: Any = said
-    if isinstance(said, str):
-        try:
-            arguments = json.loads(said) if said else {}
-        except (ValueError, RecursionError):
-            arguments = said
-    return {"id": given.get("id", ""), "name": function.get("name", ""), "arguments": arguments}
-
-
-def _schema(given: Any) -> dict[str, Json] | None:
-    """The schema as a JSON schema; Invalid if it is not one, or refers to something outside itself."""
-    if given is None:
-        return None
-    given = given.model_json_schema() if hasattr(given, "model_json_schema") else given
-    schema = normalise(given, "schema")
-    if not isinstance(schema, dict):
-        raise Invalid(f"schema: must be a JSON schema or a pydantic model, not {given!r}")
-    from jsonschema import SchemaError, validators  # slow, and seldom needed
-
-    try:
-        validators.validator_for(schema).check_schema(schema)
-    except SchemaError as problem:
-        raise Invalid(f"schema: {problem.message}") from None
-    _wrong(None, schema)
-    return schema
-
-
 def _fit(text: str, schema: dict[str, Json]) -> tuple[Json, list[str]]:
     """The JSON value in a reply, and the problems that keep it from matching the schema."""
     try:
         value = normalise(json.loads(_bare(text)), "reply")
     except (ValueError, RecursionError) as problem:
         return None, [f"it is no JSON ({problem})"]
-    return value, _wrong(value, schema)
-
-
-def _wrong(value: Json, schema: dict[str, Json]) -> list[str]:
-    """Where the value does not match the schema, the first few problems only.
-
-    Nothing is fetched: every reference must be resolved inside the schema, else Invalid is raised.
-    """
-    from jsonschema import validators
-    from referencing.exceptions import Unresolvable
-    from referencing.jsonschema import EMPTY_REGISTRY
-
-    found = validators.validator_for(schema)(schema, registry=EMPTY_REGISTRY).iter_errors(value)
-    try:
-        return [f"{error.json_path}: {error.message}" for error in islice(found, MOST_PROBLEMS)]
-    except Unresolvable as problem:
-        raise Invalid(f"schema: {problem}") from None
+    return value, schema_problems(value, schema)
 
 
 def _bare(text: str) -> str:

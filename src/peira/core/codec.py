@@ -73,6 +73,23 @@ def pack(data: bytes, codec: str) -> bytes:
     return zstandard.compress(data, 3) if codec == "zstd" else data
 
 
+MOST_WINDOW = 128 * 1024**2
+"""Bytes that a compressed payload may make the decompressor keep at hand."""
+USUAL_RATIO = 256
+
+
 def unpack(data: bytes, codec: str) -> bytes:
-    """The bytes that `pack` compressed with the same codec."""
-    return zstandard.decompress(data) if codec == "zstd" else data
+    """The bytes that `pack` compressed with the same codec; ZstdError if they are damaged.
+
+    A header may claim any size: memory is taken for what there is, not for what it claims.
+    """
+    if codec != "zstd":
+        return data
+    claimed = zstandard.frame_content_size(data)
+    if 0 <= claimed <= len(data) * USUAL_RATIO:
+        return zstandard.decompress(data)
+    stream = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW).decompressobj()
+    found = stream.decompress(data)
+    if not stream.eof or claimed not in (-1, len(found)):
+        raise zstandard.ZstdError(f"{len(found)} bytes, of {claimed} that its header claims")
+    return found

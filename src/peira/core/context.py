@@ -8,9 +8,11 @@ later.
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
@@ -25,11 +27,23 @@ from peira.errors import NotInTrial
 if TYPE_CHECKING:
     import numpy
 
+    from peira.core.people.questions import PersonAnswer, PersonQuestion
+
 ABOUT = ("kind", "pattern", "model", "provider", "request_id", "trace")
 
 
 class Channel(Protocol):
     """What an attempt may request from the engine; every method raises `Abandoned` once it is abandoned."""
+
+    @property
+    def label(self) -> str:
+        """The label for processes that the attempt starts: the next owner of the store ends what has it."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """Whether the attempt has ended or was abandoned."""
+        ...
 
     def recall(self, key: str) -> bytes | None:
         """The value of a recorded step, as canonical JSON; None if there is none."""
@@ -39,8 +53,19 @@ class Channel(Protocol):
         """Record a step's value; durable when the future resolves."""
         ...
 
-    def call(self, model: str, request: Request, key: str) -> Future[Reply]:
-        """A model's reply, from the ledger or from a new call; durable when the future resolves."""
+    def call(self, model: str, request: Request, key: str, account: str = "") -> Future[Reply]:
+        """A model's reply, from the ledger or from a new call; durable when the future resolves.
+
+        `account` is who asks, if it is not the agent itself: what it costs is counted apart.
+        """
+        ...
+
+    def consult(self, questions: Sequence[PersonQuestion]) -> list[PersonAnswer]:
+        """How people closed each of these questions; raises `Waiting` while one of them is open."""
+        ...
+
+    def await_tasks(self, tasks: Sequence[str]) -> None:
+        """Return if all of these tasks have ended, in whatever state; otherwise raise `Waiting`."""
         ...
 
     def observe(self, name: str, data: Json) -> None:
@@ -106,6 +131,26 @@ class Trial(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return Counter()
 
     @cached_property
+    def counts(self) -> Counter[str]:
+        """What agents that peira ships have counted in this attempt: turns, failed tool calls."""
+        return Counter()
+
+    @cached_property
+    def parts(self) -> dict[str, Any]:
+        """Objects that several parts of this attempt share, by name: the workspace of its tools."""
+        return {}
+
+    @cached_property
+    def lasting(self) -> ExitStack:
+        """Contexts that are entered during this attempt and left at its end: servers of its tools."""
+        return ExitStack()
+
+    def finish(self) -> None:
+        """Leave what was entered; called once the agent has returned, whoever runs it."""
+        if "lasting" in self.__dict__:
+            self.lasting.close()
+
+    @cached_property
     def rng(self) -> random.Random:
         """A random generator of this trial's own: the same at any parallelism, on any runner."""
         return random.Random(self.seed)
@@ -127,7 +172,10 @@ class Trial(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         self.channel.observe(_text(name, "the name of a log"), data)
 
     def report(self, **metrics: float) -> None:
-        """Record numbers beside the output (tokens, tool calls, a confidence)."""
+        """Record numbers beside the output (tokens, tool calls, a confidence).
+
+        `cost` (or `cost_usd`), in US dollars, is added to what the trial's recorded calls cost.
+        """
         self.channel.report({_text(n, "a metric's name"): float(v) for n, v in metrics.items()}, {})
 
     def describe(self, **about: str) -> None:
@@ -159,6 +207,59 @@ enter = _current.set
 
 _evaluation_channel: ContextVar[Channel | None] = ContextVar("peira_judged", default=None)
 judge = _evaluation_channel.set
+
+
+_account: ContextVar[str] = ContextVar("peira_account", default="")
+
+
+@contextmanager
+def accounted_to(account: str) -> Iterator[None]:
+    """Count the calls that are made in this context apart, under a name such as "user"."""
+    token = _account.set(account)
+    try:
+        yield
+    finally:
+        _account.reset(token)
+
+
+def current_account() -> str:
+    """Who is asking models: "" for the agent itself."""
+    return _account.get()
+
+
+class TrialBranch:
+    """A part of a trial that may be skipped as a whole when the trial is resumed, because its value is
+    recorded: a node of a graph, a tool. Equal calls and steps in it are counted apart from those outside."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def key(self, same: str) -> str:
+        """A name for one of several equal things: the branch, and which of them it is."""
+        with self._lock:
+            self._counts[same] += 1
+            return f"{self.name} {self._counts[same]}"
+
+
+_branch: ContextVar[TrialBranch | None] = ContextVar("peira_branch", default=None)
+
+
+@contextmanager
+def in_branch(name: str) -> Iterator[None]:
+    """Count the calls and steps in this context apart, under a name that is unique in the trial."""
+    outer = _branch.get()
+    token = _branch.set(TrialBranch(f"{outer.name}/{name}" if outer else name))
+    try:
+        yield
+    finally:
+        _branch.reset(token)
+
+
+def current_branch() -> TrialBranch | None:
+    """The branch that this code is running in; None in the trial itself."""
+    return _branch.get()
 
 
 def current_channel() -> Channel:

@@ -6,10 +6,11 @@ of execution (`Offer` to `Runner`), and where tasks and conditions come from (`S
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -19,6 +20,7 @@ from peira.core.ids import Json
 from peira.core.log.events import AnyEvent, Record, Result, State, TaskSpec
 from peira.core.log.rows import CallQuery as CallQuery
 from peira.core.log.rows import CallTotals as CallTotals
+from peira.core.log.rows import JobQuery as JobQuery
 from peira.core.log.rows import RunQuery as RunQuery
 from peira.core.log.state import Call, Run, Task
 from peira.core.looks import StopRule as StopRule
@@ -96,16 +98,28 @@ class Catalogue(Protocol):
     def about(self, tasks: Sequence[str], until: str = "") -> list[Record]:
         """Every record about these tasks, in commit order, of all runs that began no later than `until`.
 
-        Without `until`, of all runs. It scans all events, so use it rarely.
+        Without `until`, of all runs. For a few tasks it is quick, however many events there are.
         """
         ...
 
     def changed_since(self, run: str) -> list[str]:
-        """The ids of tasks that were there when runs after this one changed them."""
+        """The ids of tasks with records in runs that began after this one, and in this or earlier ones."""
         ...
 
     def active(self) -> list[Task]:
-        """Every task that is running, waiting or cancelling."""
+        """Every task that an attempt holds: running or cancelling."""
+        ...
+
+    def waiting(self) -> list[Task]:
+        """Every waiting task, oldest first; the cost grows with their number, not with that of all tasks."""
+        ...
+
+    def jobs(self, query: JobQuery) -> list[Task]:
+        """The jobs that match the query, newest first."""
+        ...
+
+    def job_counts(self, cls: str) -> dict[State, int]:
+        """How many jobs of a class are in each state."""
         ...
 
     def queued(self, cls: str) -> list[Task]:
@@ -194,6 +208,15 @@ class OpenStore(Store, Catalogue, Inspectable, Ownership, Protocol):
 
 
 @runtime_checkable
+class ChangeCounter(Protocol):
+    """A store that says cheaply whether anything was committed; not every store can."""
+
+    def changes(self) -> int:
+        """A number that differs from the last one if other connections committed since; read only."""
+        ...
+
+
+@runtime_checkable
 class Backups(Protocol):
     """A store that can be copied to a file; not every store can."""
 
@@ -203,6 +226,105 @@ class Backups(Protocol):
         The store may be open for reading, and written by another process meanwhile. The copy has no owner.
         Raises Invalid if there is something at the path. A copy that was cut off is no store.
         """
+        ...
+
+
+@runtime_checkable
+class Commands(Protocol):
+    """A store that carries commands to its owner, from any machine; others use files in their folder."""
+
+    def send_command(self, id: str, body: bytes) -> None:
+        """Leave a command for the owner, also if the store is open for reading; durable when it returns."""
+        ...
+
+    def command_queued(self, id: str) -> bool:
+        """Whether the command was not executed yet."""
+        ...
+
+    def pending_commands(self) -> list[tuple[str, bytes]]:
+        """The commands that were left, oldest first, each with its id; for the owner. They stay."""
+        ...
+
+    def remove_command(self, id: str) -> None:
+        """Remove a command that was executed."""
+        ...
+
+
+@runtime_checkable
+class Snapshots(Protocol):
+    """A store that others may write while it is read, and that can be read as it is at one moment."""
+
+    def snapshot(self) -> AbstractContextManager[Any]:
+        """The reading part of the store (`Inspectable`, `find`, `events`, `get`), as it is now."""
+        ...
+
+
+@runtime_checkable
+class Forgets(Protocol):
+    """A store that can let go of payloads and know that it did; not every store can."""
+
+    def forget(self, digests: Collection[str]) -> int:
+        """Remove the bytes of these blobs; returns how many bytes that were. From then on `get` raises
+        NotKept, and `verify` does not miss them. All or nothing, whenever the process is killed."""
+        ...
+
+    def forgotten(self) -> Collection[str]:
+        """The digests of blobs that were removed so."""
+        ...
+
+    def compress(self, codec: str) -> None:
+        """Compress payloads from now on like this: "zstd" or "none"."""
+        ...
+
+
+class PlanEntry(NamedTuple):
+    """What a task of a plan is about, in plain words, for people and programs that cannot read the plan.
+
+    `place` is its number in the plan. `group` is its agent and its condition (as JSON), `subject` its case:
+    id, slice, cluster, input, expected, metadata; each begins with a number that only equal ones share.
+    `output` is how its result begins, if that is too long for its row; `scores` are the names and tasks of
+    what was made of it.
+    """
+
+    place: int
+    task: str
+    group: tuple[int, str, str]
+    subject: tuple[int | str | None, ...]
+    repeat: int
+    output: str = ""
+    scores: Sequence[tuple[str, str]] = ()
+
+
+class CallWords(NamedTuple):
+    """What was asked in a call and answered, or how both begin."""
+
+    key: str
+    prompt: str
+    reply: str
+
+
+@runtime_checkable
+class ListsPlans(Protocol):
+    """A store that other programs can read, once it is told what its tasks are about; not every store can."""
+
+    def listed(self) -> Mapping[str, bool]:
+        """The plans (by the digest of the manifest) that it was told of, and whether nothing is missing."""
+        ...
+
+    def list_plan(self, plan: str, entries: Iterable[PlanEntry], complete: bool = False) -> Future[None]:
+        """Tell it of more entries of a plan; they replace those of the same places.
+
+        They are written soon, and read from the iterable by another thread then. `complete` says that nothing
+        is missing now.
+        """
+        ...
+
+    def list_calls(self, calls: Iterable[CallWords]) -> Future[None]:
+        """Tell it what calls said; written soon."""
+        ...
+
+    def listed_tasks(self, plan: str, prefix: str) -> Sequence[tuple[str, int]]:
+        """The ids of listed tasks of a plan that have this prefix, with their places in it."""
         ...
 
 
@@ -224,6 +346,37 @@ class Deletes(Protocol):
         What is kept of them stays as rows, and the store stays sound (see `stores.retention`). All or
         nothing, whenever the process is killed. The store must be opened for writing and is closed by this.
         """
+        ...
+
+
+class Merged(msgspec.Struct, frozen=True):
+    """What a merge brought: new runs, the number of their records, and of tasks that both stores had made."""
+
+    runs: tuple[Run, ...]
+    records: int
+    shared: int
+
+
+@runtime_checkable
+class Merges(Protocol):
+    """A store to which the runs of another can be added; not every store can."""
+
+    def merge(self, other: OpenStore, ours: bool = False, dry_run: bool = False) -> Merged:
+        """Add the runs of another store, which nobody writes meanwhile (see `stores.merge`).
+
+        Raises Invalid with a line for each conflict; with `ours`, a result that differs is this store's. All
+        or nothing, whenever the process is killed. The store must be opened for writing and is closed by
+        this.
+        """
+        ...
+
+
+@runtime_checkable
+class Versioned(Protocol):
+    """A scheme whose stores have a version of their format, which is raised when they are opened."""
+
+    def versions(self, address: str) -> tuple[int, int]:
+        """The version of the store there (0: it is empty), and that of this peira."""
         ...
 
 
@@ -253,6 +406,15 @@ class StoreScheme(Protocol):
 
     def read(self, address: str) -> OpenStore:
         """Open the store for reading, also while another process owns it; Unknown if it does not exist."""
+        ...
+
+
+@runtime_checkable
+class SecretAddresses(Protocol):
+    """A scheme whose addresses may contain a password."""
+
+    def public(self, address: str) -> str:
+        """The address without secrets, by which this process can open the store from now on."""
         ...
 
 
@@ -301,7 +463,7 @@ class Evaluator(Protocol):
 
     @property
     def takes(self) -> frozenset[str]:
-        """Which of output, expected, case, trial it is given; these enter the score's identity."""
+        """Which of output, expected, case, trial, transcript it takes; these enter the score's identity."""
         ...
 
     @property
@@ -349,6 +511,24 @@ class Work(Protocol):
 
     def copy(self) -> Work:
         """An independent copy for inspection: changes to it do not reach this one."""
+        ...
+
+
+class QuestionContext(msgspec.Struct, frozen=True):
+    """What questions to people are about: `scope` is part of the keys of their answers, the rest is shown."""
+
+    scope: str
+    trial: str = ""
+    case: str = ""
+    evaluator: str = ""
+
+
+@runtime_checkable
+class AskingWork(Work, Protocol):
+    """Work that says more about the questions it asks than its scope."""
+
+    def question_context(self) -> QuestionContext:
+        """What its questions are about; the same for equal work, whatever its code."""
         ...
 
 
@@ -462,6 +642,15 @@ class GrowingRunner(Runner, Protocol):
         ...
 
 
+@runtime_checkable
+class ResizableRunner(Runner, Protocol):
+    """A runner whose number of workers can be raised while it works."""
+
+    def resize(self, workers: int) -> None:
+        """From now on execute up to so many attempts at once; never fewer than before."""
+        ...
+
+
 class Source(Protocol):
     """Where tasks come from; more may be added while the run is going on."""
 
@@ -488,6 +677,37 @@ class Source(Protocol):
 
     def follow(self, offer: Offer, ended: Ended) -> Sequence[Offer]:
         """The tasks that depend on this one and can be created now that it has ended."""
+        ...
+
+
+@runtime_checkable
+class OpenSource(Source, Protocol):
+    """A source that may stay open for long while it has nothing: it says when it has grown.
+
+    `more` and `follow` are called with a lock of the engine held.
+    """
+
+    def watch(self, grown: Callable[[], None]) -> None:
+        """From now on call `grown` whenever `more` may have something again, or `closed` has changed.
+
+        From any thread, holding no lock that `more` takes. Called once, before anything else.
+        """
+        ...
+
+
+class Consequences(msgspec.Struct, frozen=True, gc=False):
+    """What is recorded in the same commit as the end of a task: events, and the blobs they refer to."""
+
+    events: tuple[AnyEvent, ...] = ()
+    blobs: tuple[bytes, ...] = ()
+
+
+@runtime_checkable
+class ChainingSource(Source, Protocol):
+    """A source from whose tasks others follow durably: they are queued in the commit of the end."""
+
+    def with_end(self, offer: Offer, ended: Ended) -> Consequences:
+        """What is recorded with the end of this task; called with a lock of the engine held."""
         ...
 
 

@@ -18,6 +18,7 @@ import operator
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn
 
 from peira.errors import ExpressionError
@@ -65,19 +66,15 @@ class Expression:
             raise ExpressionError(f"cannot be evaluated: {fault}", self.text) from fault
 
 
-def _numbers(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, made to raise TypeError for operands that are not numbers."""
-
-    def apply(*operands: Any) -> Any:
-        for operand in operands:
-            if not isinstance(operand, (int, float)):
-                raise TypeError(f"needs numbers, not {type(operand).__name__}")
-        return function(*operands)
-
-    return apply
+def _on_numbers(function: Callable[..., Any], *operands: Any) -> Any:
+    """The function of these operands; raises TypeError for operands that are not numbers."""
+    for operand in operands:
+        if not isinstance(operand, (int, float)):
+            raise TypeError(f"needs numbers, not {type(operand).__name__}")
+    return function(*operands)
 
 
-_add_numbers = _numbers(operator.add)
+_add_numbers = partial(_on_numbers, operator.add)
 
 
 def _add(left: Any, right: Any) -> Any:
@@ -99,13 +96,14 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: _add,
-    ast.Sub: _numbers(operator.sub),
-    ast.Mult: _numbers(operator.mul),
-    ast.Div: _numbers(operator.truediv),
-    ast.FloorDiv: _numbers(operator.floordiv),
-    ast.Mod: _numbers(operator.mod),
+    ast.Sub: partial(_on_numbers, operator.sub),
+    ast.Mult: partial(_on_numbers, operator.mul),
+    ast.Div: partial(_on_numbers, operator.truediv),
+    ast.FloorDiv: partial(_on_numbers, operator.floordiv),
+    ast.Mod: partial(_on_numbers, operator.mod),
 }
-_FUNCTIONS: dict[str, Callable[..., Any]] = {"len": len, "min": min, "max": max, "abs": _numbers(abs)}
+_abs = partial(_on_numbers, abs)
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"len": len, "min": min, "max": max, "abs": _abs}
 _ALLOWED_CALLS = "len, min, max, abs and implies"
 _REFUSED: dict[type[ast.AST], str] = {
     ast.Subscript: "subscripts are not allowed",
@@ -253,7 +251,7 @@ class _Builder:
         if isinstance(node.op, ast.Not):
             return lambda values: not operand(values)
         if isinstance(node.op, ast.USub):
-            return self._apply(node, _numbers(operator.neg), [operand])
+            return self._apply(node, partial(_on_numbers, operator.neg), [operand])
         self._refuse(node, about=node.op)
 
     def _comparison(self, node: ast.Compare) -> _Thunk:

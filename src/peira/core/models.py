@@ -7,13 +7,14 @@ separate so that the raw answer can be recorded before it is parsed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
 from peira.core.ids import MAX_INT, Json
+from peira.core.messages import anthropic_messages, openai_messages
 from peira.errors import CallFailed
 
 
@@ -23,8 +24,12 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     `messages` are {"role", "content"} with content text or a list of parts ({"type": "text", "text"} or
     {"type": "image", "data" (base64) or "url", "media", "detail"}), tool results are {"role": "tool", "id",
     "content"}, also with parts, and an assistant's message may carry "tool_calls" of {"id", "name",
-    "arguments"} and "thinking", as `Reply.message` writes them. `ask` also takes replies, and OpenAI's form
-    of both ("tool_call_id", "function"), which it brings into this one.
+    "arguments"} and "thinking", as `Reply.message` writes them. A tool result with "error" is that of a tool
+    that failed. `ask` also takes replies, and the forms of OpenAI and Anthropic (see `core.messages`).
+
+    A request that a program made through the recording endpoint is *native*: `form` names the dialect
+    (`core.dialects`) in whose own JSON its messages, tools and parameters are, `headers` are those that
+    change what the provider does, and `beside` is said about it and is no part of its identity.
     """
 
     messages: tuple[dict[str, Json], ...]
@@ -32,6 +37,9 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     tools: tuple[dict[str, Json], ...] = ()
     schema: dict[str, Json] | None = None
     parameters: dict[str, Json] = {}
+    form: str = ""
+    headers: dict[str, str] = {}
+    beside: dict[str, Json] = {}
 
 
 def token_count(said: object) -> int | None:
@@ -103,7 +111,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     were requested. `thinking` are the provider's blocks of reasoning, which it wants back with the results of
     tools; `id` is the provider's id of the answer. `cost` is in US dollars, None if unknown; `latency` and
     `first_token` are in seconds. `replayed` says that the reply was recorded before and cost nothing now;
-    `call` is its key in the ledger.
+    `call` is its key in the ledger. `native` is the answer as its provider wrote it, if the request was so.
     """
 
     text: str
@@ -127,6 +135,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     refusal: str = ""
     thinking: tuple[dict[str, Json], ...] = ()
     id: str = ""
+    native: dict[str, Json] | None = None
 
     def __post_init__(self) -> None:
         if self.tool_calls and any(type(call) is not ToolCall for call in self.tool_calls):
@@ -145,12 +154,34 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             said["thinking"] = [dict(block) for block in self.thinking]
         return said
 
+    def to_openai(self) -> dict[str, Json]:
+        """The reply as a message in the form of OpenAI's chat completions, which `ask` takes as well."""
+        return openai_messages([self.message])[0]
+
+    def to_anthropic(self) -> dict[str, Json]:
+        """The reply as a message in Anthropic's form, which `ask` takes as well."""
+        return anthropic_messages([self.message])[0]
+
     def __str__(self) -> str:
         return self.text
 
 
 REFUSED = "refused"
 """The refusal of a model that gave no words for it."""
+
+
+class Output(msgspec.Struct, frozen=True):
+    """What an agent may return in the place of its bare output: with metrics and events beside it.
+
+    `metrics` are numbers, as `current_trial().report` takes them (`cost` or `cost_usd` counts as cost);
+    `events` are {"name": ..., ...} or (name, data), as `current_trial().log` takes them; `about` are facts
+    for `describe`.
+    """
+
+    output: Any
+    metrics: Mapping[str, float] = {}
+    events: Sequence[Any] = ()
+    about: Mapping[str, str] = {}
 
 
 def output_of(outcome: object) -> object:

@@ -151,6 +151,32 @@ class Registry:
 
             yield tell_all
 
+    def carried(self) -> list[tuple[str, dict[str, str]]]:
+        """What a child process is to put around user code, for the listeners of this one.
+
+        Called inside `surrounded`. A listener's `carry()` returns the name (module:function) of a context
+        manager and the data that it takes. Listeners never stop a run: one that fails is left out.
+        """
+        found: list[tuple[str, dict[str, str]]] = []
+        for one in self._surrounds:
+            if callable(carry := getattr(one.listener, "carry", None)):
+                try:
+                    found.append(carry())
+                except Exception as problem:
+                    self._warn_once(f"{type(one.listener).__name__}.carry", problem)
+        return found
+
+    @contextmanager
+    def resumed(self, carried: Iterable[tuple[str, dict[str, str]]]) -> Iterator[None]:
+        """Run user code inside what another process carried over; what cannot be had is left out."""
+        with ExitStack() as around:
+            for name, data in carried:
+                try:
+                    around.enter_context(plugin_function(name)(data))
+                except Exception as problem:
+                    self._warn_once(name, problem)
+            yield
+
     def hooks(self, name: str) -> tuple[Hook, ...]:
         """The registered hooks of this name."""
         return self._hooks.get(name, ())

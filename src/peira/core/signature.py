@@ -1,4 +1,4 @@
-"""Which parameters a user's function has, so that it is passed only those."""
+"""Which parameters a user's function, object or class has, so that it is passed only those."""
 
 from __future__ import annotations
 
@@ -26,3 +26,34 @@ def wants(fn: Callable[..., Any]) -> Wants:
         required=frozenset(p.name for p in named if p.default is p.empty),
         anything=any(p.kind is p.VAR_KEYWORD for p in parameters),
     )
+
+
+# Agents that are objects with `run`, or classes of such
+
+
+def has_run(value: object) -> bool:
+    """Whether a value is an object (no class, nothing that can be called) with a method `run`."""
+    return not callable(value) and callable(getattr(type(value), "run", None))
+
+
+@dataclass(frozen=True)
+class AgentCode:
+    """The code of an agent: what is called first (the function or class, or the `run` of an object), what
+    does the work as far as that is known, and the parameters of both."""
+
+    called: Callable[..., Any]
+    works: Callable[..., Any]
+    wants: Wants
+
+
+def agent_code(fn: Any) -> AgentCode:
+    """How an agent is called that is a function, an object with `run`, or a class of such objects."""
+    called = fn.run if has_run(fn) else fn
+    found = wants(called)
+    run: Any = getattr(fn, "run", None)
+    if not isinstance(fn, type) or not callable(run):
+        return AgentCode(called, called, found)
+    more = wants(run)
+    names, required = found.names | more.names, found.required | more.required
+    both = Wants(names - {"self"}, required - {"self"}, found.anything or more.anything)
+    return AgentCode(called, run, both)

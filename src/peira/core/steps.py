@@ -15,9 +15,9 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from peira.core.code.fingerprint import fingerprint
 from peira.core.codec import decode
-from peira.core.context import Channel, Trial, current_trial
+from peira.core.context import Channel, Trial, current_branch, current_trial
 from peira.core.failpoints import reach
-from peira.core.ids import canonical, compose, digest, normalise
+from peira.core.ids import Json, canonical, compose, digest, normalise
 from peira.core.registry import registry
 
 P = ParamSpec("P")
@@ -65,11 +65,34 @@ async def _step_async(channel: Channel, key: str, name: str, pending: Coroutine[
     return value
 
 
+def recorded(trial: Trial, name: str, code: Json, given: Json, compute: Callable[[], Any]) -> Any:
+    """The value of a step whose code and arguments are known as values: computed once, then replayed.
+
+    For agents that execute others' code by themselves; users call `step`.
+    """
+    key = step_key(trial, name, digest(code), digest(given))
+    if (known := trial.channel.recall(key)) is not None:
+        return decode(known)
+    with registry.surrounded("step", name) if registry.surrounding else nullcontext():
+        value = normalise(compute(), f"step {name!r}")
+    reach("step.before_record")
+    trial.channel.record(key, name, canonical(value)).result()
+    reach("step.after_record")
+    return value
+
+
 def _key(
     trial: Trial, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> str:
     """The id of this step, with its ordinal among equal steps of the attempt."""
     given = digest(normalise([list(args), kwargs], f"arguments of step {name!r}"))
-    same = compose("step", trial.id, digest(name), fingerprint(fn).digest, given)
+    return step_key(trial, name, fingerprint(fn).digest, given)
+
+
+def step_key(trial: Trial, name: str, code: str, given: str) -> str:
+    """The id of a step of this name, code and arguments (digests), with its ordinal among equal ones."""
+    same = compose("step", trial.id, digest(name), code, given)
+    if (branch := current_branch()) is not None:
+        return compose("step", same, digest(branch.key(same)))
     trial.ordinals[same] += 1
     return compose("step", same, trial.ordinals[same])

@@ -18,7 +18,17 @@ with lazy_imports(__name__, "register"):
     from peira.data.statistics import stats as stats
 
 _BENCHMARKS = {
-    "maths": ("competition_math", "gsm8k", "gsm_symbolic", "math500"),
+    "maths": (
+        "aime24",
+        "aime25",
+        "amc23",
+        "beyondaime",
+        "competition_math",
+        "gsm8k",
+        "gsm_symbolic",
+        "math500",
+        "olympiadbench",
+    ),
     "choices": (
         "commonsense_qa",
         "gpqa",

@@ -21,7 +21,7 @@ from peira.core.space import Space
 from peira.design.coded_runs import CodedDesign, CodedRun, RunSheet, between, merged
 from peira.design.dimensions import choice_problems, is_number, require
 from peira.design.factorial.fraction import Fraction
-from peira.design.factorial.fractional import by_resolution, by_runs
+from peira.design.factorial.fractional import by_generators, by_resolution, by_runs
 from peira.errors import Invalid
 
 # Box-Behnken tables
@@ -79,6 +79,12 @@ BOXES: dict[int, tuple[Box, ...]] = {
 VARIANTS = ("circumscribed", "inscribed", "faced")
 MOST_CUBE = 20
 """Maximum number of factors of a central composite design."""
+SMALL: dict[int, tuple[str, ...]] = {3: ("C=AB",), 4: ("D=AB",), 6: ("C=AB", "F=DE")}
+"""Generators of the cubes of small composite designs, by number of factors.
+
+Hartley (1959), Biometrics 15, 611-624: no word of length four, so that two interactions of two factors are
+never confounded; main effects, which are with some, are estimated by the axial runs.
+"""
 
 
 class CentralComposite(CodedDesign):
@@ -91,7 +97,9 @@ class CentralComposite(CodedDesign):
 
     `alpha` is the axial distance relative to the cube: "rotatable" (the prediction variance depends only on
     the distance from the centre), "orthogonal" (quadratic effects are estimated independently), or a number.
-    `core` is the cube: "full", or "fraction", the smallest fraction of resolution V.
+    `core` is the cube: "full"; "fraction", the smallest fraction of resolution V, which keeps all
+    interactions of two apart; or "small", the fraction of a small composite design (Hartley) of 3, 4 or 6
+    factors, in which main effects are told from interactions by the axial runs alone.
     """
 
     name = "central_composite"
@@ -102,14 +110,14 @@ class CentralComposite(CodedDesign):
         *,
         variant: Literal["circumscribed", "inscribed", "faced"] = "faced",
         alpha: Literal["rotatable", "orthogonal"] | float | None = None,
-        core: Literal["full", "fraction"] = "full",
+        core: Literal["full", "fraction", "small"] = "full",
         center: int = 1,
         replicates: int = 1,
     ) -> None:
         super().__init__(
             choice_problems("variant", variant, VARIANTS),
             _alpha_problems(alpha, variant),
-            choice_problems("core", core, ("full", "fraction")),
+            choice_problems("core", core, ("full", "fraction", "small")),
             center=center,
             replicates=replicates,
         )
@@ -131,11 +139,22 @@ class CentralComposite(CodedDesign):
         return (-axis, -corner, 0.0, corner, axis)
 
     def _cube(self, factors: int) -> Fraction:
-        """The two-level factorial, full or the smallest fraction of resolution V."""
+        """The two-level factorial: full, the smallest fraction of resolution V, or Hartley's."""
         if self.core == "full":
             return by_runs(1 << factors, factors)
+        if self.core == "small":
+            if factors not in SMALL:
+                known = ", ".join(map(str, SMALL))
+                raise Invalid(
+                    f"core: small composite designs have {known} factors, not {factors}; say core = "
+                    f'"{"fraction" if factors > 4 else "full"}"'
+                )
+            return by_generators(SMALL[factors], list("ABCDEF"[:factors]))
         if factors < 5:
-            raise Invalid(f'core: {factors} factors have no fraction of resolution 5; say core = "full"')
+            less = ', or core = "small"' if factors in SMALL else ""
+            raise Invalid(
+                f'core: {factors} factors have no fraction of resolution 5; say core = "full"{less}'
+            )
         return by_resolution(5, factors)
 
     def _reach(self, factors: int) -> tuple[float, float]:

@@ -22,8 +22,9 @@ class RunContext:
     """One run: its id, its owner, its store, policy, clock, journal and hooks.
 
     `inline` is the size in bytes up to which a value is stored inside its event; larger values become blobs.
-    Attempts get their private folders under `work_root`. `journal` and `hooks` are made here, one of each per
-    run.
+    With `outputs_apart` outputs and steps always do, with `answers_apart` raw answers: they can be removed.
+    Attempts get their private folders under `work_root`; processes that they start are marked by `label`.
+    `journal` and `hooks` are made here, one of each per run.
     """
 
     run: str
@@ -33,6 +34,9 @@ class RunContext:
     clock: Clock = field(default_factory=SystemClock)
     work_root: Path = Path("work")
     inline: int = INLINE
+    label: str = "peira"
+    outputs_apart: bool = False
+    answers_apart: bool = False
     journal: Journal = field(init=False)
     hooks: Hooks = field(init=False)
 

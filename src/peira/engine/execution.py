@@ -21,29 +21,68 @@ from __future__ import annotations
 import heapq
 import math
 import threading
+import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
 from types import MappingProxyType
+
+import msgspec
 
 import peira.engine.calls as model_calls
 import peira.engine.sources as sources
 import peira.models as models
-from peira.core.contracts import Attempt, Op, Source
+from peira.core.contracts import Attempt, Offer, Op, OpenSource, Outcome, Source
 from peira.core.failpoints import reach
-from peira.core.log.events import RunNoted, Spent, State
+from peira.core.log.events import (
+    TERMINAL,
+    AnyEvent,
+    CommandTaken,
+    Failure,
+    RunAdjusted,
+    RunCancelling,
+    RunNoted,
+    RunPaused,
+    RunResumed,
+    Spent,
+    State,
+    Status,
+    TasksCancelling,
+    TasksWoken,
+)
+from peira.core.log.rows import ASKED, Call, question_row
 from peira.engine.attempts.admission import Admission, Claims
 from peira.engine.attempts.channel import AttemptChannel
 from peira.engine.attempts.endings import Abandoner, ActiveAttempt, Settlement, ended
 from peira.engine.context import CallSettings, RunContext
-from peira.engine.control import StopRequest, most_failures
-from peira.engine.kinds import BATCH
+from peira.engine.control import ADJUST, CANCEL, PAUSE, RESUME, Command, StopRequest, most_failures
+from peira.engine.inbox import expiring, find_question, waiting_op
+from peira.engine.kinds import BATCH, STAGES
 from peira.engine.progress import Progress, TaskCounts
 from peira.engine.scheduler import Scheduler, TaskEntry
-from peira.errors import Parked, TimedOut, unwrapped
+from peira.errors import Abandoned, Fenced, Parked, TimedOut, unwrapped
+from peira.spec.limits import raised
 
 GROUP = 128
 GATHERING = 0.01
 """How long what follows from ends is gathered, so that the store is asked about many tasks at once."""
+IDLE = 0.25
+"""How long intake rests when there is nothing to admit; it is woken when there is."""
+
+
+class _NewWait(msgspec.Struct):
+    """A task that begins to wait: the commit that says so, and what it waits for.
+
+    `unknown` are awaited tasks that were not at hand when `mark` ops had been added to the journal.
+    """
+
+    attempt: Attempt
+    questions: tuple[str, ...]
+    awaits: tuple[str, ...]
+    commit: Future[list[Outcome]] | None = None
+    unknown: frozenset[str] = frozenset()
+    mark: int = 0
 
 
 class _Released:
@@ -59,6 +98,11 @@ class _Released:
         self._lock.acquire()
 
 
+def _belongs(offer: Offer, tasks: frozenset[str]) -> bool:
+    """Whether a task is one of these, or follows from one."""
+    return offer.spec.id in tasks or getattr(offer.work, "trial", None) in tasks
+
+
 class Execution:
     def __init__(
         self,
@@ -67,12 +111,15 @@ class Execution:
         calls: CallSettings | None = None,
         recorded: Mapping[str, int] = MappingProxyType({}),
         adaptive: sources.AdaptiveSource | None = None,
+        stays: bool = False,
     ) -> None:
         """`recorded` counts what is known to be in the store already, and will not come from the source.
-        `adaptive` is the source again, if a stopping rule may end or narrow it."""
+        `adaptive` is the source again, if a stopping rule may end or narrow it. With `stays` the run goes on
+        while all that is left waits for people."""
         self.context, self.source = context, source
         self.run, self.journal = context.run, context.journal
         self._calls = calls or CallSettings()
+        self.time_limit = self._calls.budget.time
         self._ledger: model_calls.Ledger | None = None
         self._opening = threading.Lock()
         self.notices: deque[str] = deque()
@@ -83,6 +130,7 @@ class Execution:
         self.fault: BaseException | None = None
         self._policy, self._clock, self._hooks = context.policy, context.clock, context.hooks
         self._scheduler = Scheduler()
+        self.waiting = self._scheduler.waiting
         self._intake = Admission(context, source, self._scheduler, self.tally)
         self._claims = Claims(context)
         self._settling = Settlement(context, self._scheduler, self._intake, self._claims, self.tally)
@@ -99,6 +147,20 @@ class Execution:
         self._rule = adaptive.evidence if adaptive else None
         self._asking_rule = self._last_look = self._given_up_rule = False
         self._since = self._clock.monotonic()
+        self.stays, self.paused = stays, False
+        self.adjusted: deque[int] = deque()
+        """Numbers of workers that were asked for, for the driver."""
+        self._to_cancel: dict[str, str] = {}  # started tasks that were cancelled, and by whom
+        self._new_waits: list[_NewWait] = []
+        self._due: list[tuple[float, str]] = []  # deadlines of questions, by the clock on the wall: a heap
+        if isinstance(source, OpenSource):
+            source.watch(self.grown)
+
+    def grown(self) -> None:
+        """The source may have something again."""
+        with self._changed:
+            self._intake.grown()
+            self._hungry.notify()
 
     def feed(self) -> None:
         """Keep tasks coming until it is over; a thread of its own, so that no worker waits for admission."""
@@ -106,7 +168,9 @@ class Execution:
             with self._changed:
                 while not (self.stop or self.over):
                     if not self._intake.urgent:
-                        self._hungry.wait(GATHERING)
+                        self._hungry.wait(GATHERING if self._intake.hungry else IDLE)
+                        if self._intake.offers and not self._intake.urgent:
+                            self._hungry.wait(GATHERING)
                     if self._intake.feed(self._changed) or self._unblock():
                         self._call_workers()
                     if self.rule_pending:
@@ -153,7 +217,7 @@ class Execution:
             if self.stop or self.over:
                 self._wake()
                 return "", [], []
-            for cls, size in sizes.items() if not self.rule_pending else ():
+            for cls, size in sizes.items() if not (self.rule_pending or self.paused) else ():
                 direct = self._intake.start_direct(cls, size)
                 ahead = self._ahead.get(cls)
                 entries = [] if direct or ahead else self._scheduler.start(cls, size + spare)
@@ -164,7 +228,7 @@ class Execution:
             idle.wait()
 
     def _has_work(self, classes: Iterable[str]) -> bool:
-        return any(
+        return not self.paused and any(
             self._intake.direct.get(cls) or self._ahead.get(cls) or self._scheduler.ready(cls)
             for cls in classes
         )
@@ -174,7 +238,7 @@ class Execution:
         if len(attempts) > n:
             with self._changed:
                 self._ahead.setdefault(cls, deque()).extend(attempts[n:])
-                if self.stop or self.starved:
+                if self.stop or self.starved or self.paused:
                     self._return_ahead()
                 self._call_workers()
         return attempts[:n]
@@ -239,7 +303,12 @@ class Execution:
         """Count it among what is under way; False if it must not begin. Needs no lock."""
         key = active.attempt.key
         self._active[key] = active
-        if not (self.stop or self.fault):  # looked at after it can be seen, so that no stop misses it
+        # Looked at after it can be seen, so that no stop misses it.
+        if self._to_cancel and (by := self._to_cancel.get(key[0])) is not None:
+            if self._active.pop(key, None):
+                self._close(active, None, Abandoned(f"cancelled by {by}"), abandoned=True)
+            return False
+        if not (self.stop or self.fault or self.paused):
             return True
         if self._active.pop(key, None):
             self.back([active.attempt])
@@ -260,6 +329,8 @@ class Execution:
         if active is None:
             return 0.0
         problem = unwrapped(problem)
+        if active.channel.questions or active.channel.awaits:
+            return self._begin_to_wait(active)
         if isinstance(problem, Parked):
             active.channel.close()
             if self._hooks.listening:
@@ -269,6 +340,21 @@ class Execution:
             self.back([attempt], problem.seconds)
             return self._clock.monotonic() - active.began
         return self._close(active, outcome, problem)
+
+    def _begin_to_wait(self, active: ActiveAttempt) -> float:
+        """Record that the attempt's task waits, whatever its code made of the signal; its worker is free."""
+        attempt, channel = active.attempt, active.channel
+        channel.close()
+        if self._hooks.listening:
+            self._hooks.attempt_ended(attempt, State.waiting)
+        waits = _NewWait(attempt, tuple(channel.questions), channel.awaits)
+        now = self._clock.now()
+        op = waiting_op(self.run, attempt, channel.questions, channel.awaits, now, self.context.inline)
+        with self._changed:
+            self._new_waits.append(waits)
+        reach("engine.before_wait")
+        waits.commit = self.journal.send([op])
+        return self._clock.monotonic() - active.began
 
     def _close(
         self, active: ActiveAttempt, outcome: object, problem: BaseException | None, abandoned: bool = False
@@ -334,6 +420,11 @@ class Execution:
         with self._changed:
             self.tally.add(BATCH, state)
 
+    def settled_ops(self) -> int:
+        """How many ops were added to the journal, with those of everything that is being settled."""
+        with self._changed:
+            return self.journal.added
+
     def say(self, text: str) -> None:
         """Tell people, now and in the log."""
         text = models.without_keys(text)
@@ -345,13 +436,189 @@ class Execution:
     def _settle(self) -> None:
         if self._settling.settle(self.stop is not None):
             self._check_failures()
-            if self._intake.urgent:
+            if self._intake.hungry:
                 self._hungry.notify()
             self._call_workers()
+        if self._new_waits:
+            self._settle_waits()
+        if self._intake.asked:
+            self._note_deadlines(self._intake.asked)
+            self._intake.asked.clear()
+        if self._scheduler.arrived:
+            self._note_arrived()
         if self._allocated and self._allocated.evidence.learnt:
             self._learn(self._allocated)
         if self.rule_pending:
             self._evident.notify()
+
+    def _settle_waits(self) -> None:
+        """Put aside the tasks whose waiting is durable. What they wait for is looked up now, with the lock
+        held: what is closed later is noted by the scheduler."""
+        committed = [one for one in self._new_waits if one.commit is not None and one.commit.done()]
+        keys = [key for one in committed for key in one.questions]
+        rows = self.context.store.find("call", keys) if keys else {}
+        left = {id(one): one for one in self._new_waits}
+        for one in committed:
+            assert one.commit is not None
+            entry = self._scheduler.started[one.attempt.spec.id]
+            if one.commit.result()[-1] is not None:  # somebody answered just before
+                del left[id(one)]
+                self.back([one.attempt])
+            elif (awaits := self._awaited_tasks(one)) is not None:
+                del left[id(one)]
+                entry.tries -= 1
+                entry.attempts -= 1
+                asked = {key for key in one.questions if rows[key].state == ASKED}
+                self._scheduler.wait(one.attempt.spec.id, asked | awaits, tasks=bool(one.awaits))
+                self._note_deadlines(asked, rows)
+                if one.awaits and not asked | awaits:
+                    self.journal.queue([Op(self.run, (TasksWoken((one.attempt.spec.id,)),))])
+        self._new_waits = list(left.values())
+        if committed:
+            self._call_workers()
+
+    def _awaited_tasks(self, one: _NewWait) -> set[str] | None:
+        """Those of the awaited tasks that have not ended; None if the journal must be waited for first.
+
+        A task that is not at hand may have ended a moment ago, and the store not know it yet.
+        """
+        unknown = frozenset(task for task in one.awaits if not self._scheduler.knows(task))
+        if not unknown:
+            return set(one.awaits)
+        if not unknown <= one.unknown:
+            one.unknown, one.mark = unknown, self.journal.added
+        if self.journal.durable < one.mark:
+            return None
+        rows = self.context.store.find("task", list(unknown))
+        return set(one.awaits) - {task for task, row in rows.items() if row.state in TERMINAL}
+
+    def _note_deadlines(self, keys: Iterable[str], rows: Mapping[str, Call] | None = None) -> None:
+        found = self.context.store.find("call", list(keys)) if rows is None else rows
+        for key in keys:
+            if key in found and (due := question_row(found[key]).due):
+                heapq.heappush(self._due, (due, key))
+
+    def _note_arrived(self) -> None:
+        """Tasks that waited for others are queued again; answers have queued the rest."""
+        woken = tuple(entry.spec.id for entry in self._scheduler.arrived if entry.awaits_tasks)
+        if woken:
+            self.journal.queue([Op(self.run, (TasksWoken(woken),))])
+        self._scheduler.arrived.clear()
+        self._call_workers()
+
+    def close_question(self, event: AnyEvent, note: AnyEvent | None = None) -> Fenced | None:
+        """Record how a question was closed, durably, and let the task go on; the refusal if it was closed
+        before. `note` is recorded with it."""
+        events = (event,) if note is None else (note, event)
+        [refusal] = self.journal.write([Op(self.run, events)])
+        if refusal is None:
+            self.arrive([event.key])  # type: ignore[union-attr]
+        return refusal
+
+    def arrive(self, keys: Iterable[str]) -> None:
+        """Questions were closed, or tasks ended, that tasks here may wait for."""
+        with self._changed:
+            self._scheduler.arrive(keys)
+            self._note_arrived()
+
+    def awaits(self, task: str) -> bool:
+        """Whether the task is at hand, and waits."""
+        with self._changed:
+            return self._scheduler.awaits(task)
+
+    def obey(self, command: Command) -> None:
+        """Execute a command about this run, and commit that."""
+        taken = CommandTaken(command.command, command.id, command.by)
+        by, id = command.by, command.id
+        cancelled = self.stop is not None and self.stop.status is Status.cancelled
+        if command.command == CANCEL and command.tasks:
+            self.cancel_tasks(command.tasks, by, taken)
+        elif command.command == CANCEL and not cancelled:
+            self.journal.write([Op(self.run, (taken, RunCancelling(by, id)))])
+            self.request(StopRequest.cancelled(by))
+        elif command.command == PAUSE:
+            self.journal.write([Op(self.run, (taken, RunPaused(by, id)))])
+            self.pause(True)
+        elif command.command == RESUME:
+            self.journal.write([Op(self.run, (taken, RunResumed(by, id)))])
+            self.pause(False)
+        elif command.command == ADJUST:
+            parallel = int(command.body.get("parallel") or 0)
+            budget = {name: float(most) for name, most in dict(command.body.get("budget") or {}).items()}
+            self.journal.write([Op(self.run, (taken, RunAdjusted(parallel, budget, by, id)))])
+            self.adjust(parallel, budget)
+
+    def pause(self, paused: bool) -> None:
+        """Hand out nothing more, or go on; what is running may finish."""
+        with self._changed:
+            self.paused = paused
+            if paused:
+                self._return_ahead()
+            self._call_workers()
+        self.notices.append("paused: `peira resume` goes on" if paused else "resumed")
+
+    def adjust(self, parallel: int, budget: Mapping[str, float]) -> None:
+        """Raise limits while the run goes on: the number of workers, fields of the budget."""
+        if parallel:
+            self.adjusted.append(parallel)
+        if budget:
+            with self._opening:
+                self._calls = replace(self._calls, budget=raised(self._calls.budget, budget))
+                self.time_limit = self._calls.budget.time
+                if self._ledger is not None:
+                    self._ledger.raise_budget(budget)
+
+    def cancel_tasks(self, tasks: Collection[str], by: str, taken: AnyEvent | None = None) -> None:
+        """Cancel these tasks, and what follows from them, in whatever state; durable when it returns.
+
+        Those that have ended stay as they are.
+        """
+        wanted = frozenset(tasks)
+        if taken is not None:
+            self.journal.queue([Op(self.run, (taken,))])
+        failure = Failure(Abandoned.__name__, f"cancelled by {by}")
+        while True:
+            self.journal.drain()
+            with self._changed:
+                self._settle()
+                chosen = set(self._scheduler.belonging(lambda offer: _belongs(offer, wanted)))
+                if not any(one.attempt.spec.id in chosen for one in self._new_waits):
+                    started = self._cancel_now(wanted, chosen, failure, by)
+                    break
+            time.sleep(GATHERING)  # one that begins to wait just now
+        self.journal.drain()
+        for key in [key for key in list(self._active) if key[0] in started]:
+            self._abandon(key, Abandoned(f"cancelled by {by}"))
+
+    def _cancel_now(self, wanted: frozenset[str], chosen: set[str], failure: Failure, by: str) -> set[str]:
+        """End what is not started, and mark what is; returns the latter. With the lock held."""
+        started = chosen & self._scheduler.started.keys()
+        for entry in self._scheduler.remove(chosen - started):
+            self._intake.cancel(entry, failure)
+        unknown = [task for task in wanted - chosen if not self._scheduler.knows(task)]
+        rows = self.context.store.find("task", unknown) if unknown else {}
+        for task in unknown:
+            self._intake.cancel_unknown(task, rows.get(task), failure)
+        claimed = [task for task in sorted(started) if self._scheduler.started[task].claimed]
+        self.journal.queue([Op(self.run, (TasksCancelling((task,), by),)) for task in claimed])
+        self._to_cancel.update(dict.fromkeys(started, by))
+        self._call_workers()
+        return started
+
+    def cancel_waiting(self, by: str) -> None:
+        """The run is cancelled: so is everything that waits, and its questions are void."""
+        failure = Failure(Abandoned.__name__, f"cancelled by {by}")
+        with self._changed:
+            self._settle()
+            for entry in self._scheduler.remove(list(self._scheduler.waiting)):
+                self._intake.cancel(entry, failure)
+        self.journal.drain()
+
+    def waiting_counts(self) -> dict[str, int]:
+        """How many tasks wait, by kind, as they are counted at the end of the run."""
+        with self._changed:
+            counts = {f"{kind}.waiting": self._scheduler.waiting_of(kind) for kind in STAGES}
+        return {key: n for key, n in counts.items() if n}
 
     @property
     def rule_pending(self) -> bool:
@@ -367,7 +634,8 @@ class Execution:
                 while self._allocated and not last:
                     self._evident.wait_for(lambda: self.rule_pending or self._last_look)
                     last = self._last_look
-                    self._ask_rule(self._allocated, last and not (self.stop or self.starved or self.fault))
+                    stopped = self.stop or self.starved or self.fault or self._scheduler.waiting
+                    self._ask_rule(self._allocated, last and not stopped)
         except BaseException as problem:  # also what ends a thread: workers wait for what the rule says
             self.fail(problem)
 
@@ -444,6 +712,7 @@ class Execution:
             self._intake.remember({})
             resting = self._scheduler.resting and self._intake.dry and not self._intake.busy
             late = self._late(now) if self._deadlines else []
+            overdue = self._overdue() if self._due else []
             self._call_workers()
             if self.over:
                 self._wake()
@@ -452,6 +721,21 @@ class Execution:
             self._ledger.hand_in()
         for key in late:
             self._abandon(key, self._timed_out(key))
+        for question in overdue:
+            self._expire(question)
+
+    def _overdue(self) -> list[str]:
+        """The keys of questions whose deadline has passed."""
+        found, now = [], self._clock.now()
+        while self._due and self._due[0][0] <= now:
+            found.append(heapq.heappop(self._due)[1])
+        return found
+
+    def _expire(self, key: str) -> None:
+        """Close a question that nobody answered in time, unless somebody just did."""
+        asked = find_question(self.context.store, key)
+        if asked.open:
+            self.close_question(expiring(asked))
 
     def _late(self, now: float) -> list[tuple[str, int]]:
         """Attempts whose time is over. What they waited in peira's own queues does not count."""
@@ -521,7 +805,11 @@ class Execution:
             return True
         if self.stop:
             return not self._scheduler.started
-        return self._intake.dry and self._scheduler.idle and not (self._intake.busy or self.rule_pending)
+        if not self._intake.dry or self._intake.busy or self.rule_pending:
+            return False
+        if self._scheduler.waiting and not self.stays:
+            return self._scheduler.only_waiting
+        return self._scheduler.idle
 
     def wait(self, timeout: float) -> bool:
         """Wait until it is over, at most so long; raises what went wrong with the store or the engine."""
@@ -536,6 +824,6 @@ class Execution:
             elapsed = self._clock.monotonic() - self._since
             look = self._allocated.evidence.look if self._allocated else None
             waiting = self._scheduler.asleep
-            running = len(self._active)
+            running, people = len(self._active), len(self._scheduler.waiting)
         waits = tuple(self._ledger.waits()) if self._ledger else ()
-        return self.tally.snapshot(self.source.size, running, elapsed, waiting, look, waits)
+        return self.tally.snapshot(self.source.size, running, elapsed, waiting, look, waits, people)

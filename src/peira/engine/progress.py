@@ -17,6 +17,7 @@ class Progress:
     `total` is None while the source may still grow; `waiting` is the number of tasks that wait for batches;
     `look` is the last look of the study's stopping rule; `waits` says why nothing may move: which models have
     not answered for long, or are paused. `exhausted` and `cancelled` units did not fail: they were stopped.
+    `people` is the number of tasks that wait for people or other tasks.
     """
 
     total: int | None
@@ -31,6 +32,7 @@ class Progress:
     waits: tuple[str, ...] = ()
     exhausted: int = 0
     cancelled: int = 0
+    people: int = 0
 
     @property
     def rate(self) -> float:
@@ -45,19 +47,24 @@ class Progress:
         return (self.total - self.done) / self.rate
 
 
-REUSED, KEPT, LEFT, SPARED = "reused", "kept", "left", "spared"
+REUSED, KEPT, KEPT_EXHAUSTED, LEFT, SPARED = "reused", "kept", "kept_exhausted", "left", "spared"
+_NO_FAILURE = ("succeeded", "cancelled", "exhausted", REUSED, KEPT_EXHAUSTED, LEFT)
+"""Counts that are not of failures."""
 
 
 def shared(state: State) -> str:
-    """How a task's end counts for other offers of the same task: reused, or kept (a failure)."""
+    """How a task's end counts for other offers of the same task: reused, or kept (it is not retried)."""
+    if state is State.exhausted:
+        return KEPT_EXHAUSTED
     return REUSED if state is State.succeeded else KEPT
 
 
 class TaskCounts:
     """Counts of ended tasks by kind and state.
 
-    Beside the states of tasks there are `reused`, `kept` (an earlier failure that is not retried), `left`
-    (not done) and `spared` (not needed). `means` are kinds of tasks that only serve others, like batches:
+    Beside the states of tasks there are `reused`, `kept` (an earlier failure that is not retried),
+    `kept_exhausted` (stopped by a limit before, and not retried), `left` (not done) and `spared` (not
+    needed). `means` are kinds of tasks that only serve others, like batches:
     their failures are not counted, because they show in the tasks that they serve.
     """
 
@@ -84,8 +91,23 @@ class TaskCounts:
 
     @property
     def failures(self) -> int:
-        """Tasks of any kind but `means` that did not succeed, including earlier failures kept."""
-        return sum(n for key, n in self._ends() if key.partition(".")[2] not in ("succeeded", REUSED, LEFT))
+        """Tasks of any kind but `means` that failed, including earlier failures kept.
+
+        What a limit or a person stopped did not fail.
+        """
+        return sum(n for key, n in self._ends() if key.partition(".")[2] not in _NO_FAILURE)
+
+    @property
+    def limits_reached(self) -> str:
+        """How many tasks of any kind but `means` a limit stopped, now or before; "" if none."""
+        ends = Counter[str]()
+        for key, n in self._ends():
+            ends[key.partition(".")[2]] += n
+        now, before = ends["exhausted"], ends[KEPT_EXHAUSTED]
+        return "; ".join(
+            [f"{now:,} exhausted by budget.per_trial"] * bool(now)
+            + [f"{before:,} exhausted before, and not tried again (policy.retry_failed)"] * bool(before)
+        )
 
     def _ends(self) -> list[tuple[str, int]]:
         return [(key, n) for key, n in self.counts.items() if key.partition(".")[0] not in self._means]
@@ -98,11 +120,12 @@ class TaskCounts:
         waiting: int = 0,
         look: Look | None = None,
         waits: tuple[str, ...] = (),
+        people: int = 0,
     ) -> Progress:
         """The counts as a `Progress`."""
         unit = self.unit
         done, exhausted, cancelled = (
-            self.of(unit, *states) for states in ((), ("exhausted",), ("cancelled",))
+            self.of(unit, *states) for states in ((), ("exhausted", KEPT_EXHAUSTED), ("cancelled",))
         )
         return Progress(
             total=total,
@@ -117,4 +140,5 @@ class TaskCounts:
             waits=waits,
             exhausted=exhausted,
             cancelled=cancelled,
+            people=people,
         )

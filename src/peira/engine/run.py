@@ -9,14 +9,15 @@ import gc
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from peira.core.contracts import Attempt, GrowingRunner, Op, Runner
+from peira.core.contracts import Attempt, GrowingRunner, Op, ResizableRunner, Runner
 from peira.core.failpoints import reach
-from peira.core.log.events import CommandTaken, RunFinished, Status, Unsuccessful
+from peira.core.log.events import RunFinished, State, Status, Unsuccessful
 from peira.engine.attempts.channel import AttemptChannel
-from peira.engine.control import CANCEL, Command, ControlFolder, StopRequest
+from peira.engine.commands import CommandService
+from peira.engine.control import StopRequest
 from peira.engine.execution import Execution
 from peira.engine.progress import LEFT, SPARED, Progress
 from peira.errors import StoreDamaged
@@ -129,8 +130,7 @@ class RunDriver:
         execution: Execution,
         runners: Mapping[str, tuple[Runner, int]],
         *,
-        control: ControlFolder | None = None,
-        time_limit: float | None = None,
+        commands: CommandService | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         on_notice: Callable[[str], None] | None = None,
         unsuccessful: Callable[[], Unsuccessful | None] | None = None,
@@ -142,8 +142,8 @@ class RunDriver:
         """
         self._unsuccessful = unsuccessful
         self._on_notice = on_notice
-        self._execution, self._runners, self._control = execution, runners, control
-        self._time_limit, self._on_progress = time_limit, on_progress
+        self._execution, self._runners, self._commands = execution, runners, commands
+        self._on_progress = on_progress
         self._pools = [
             (runner, tuple(reversed([cls for cls in runners if runners[cls][0] is runner])), workers)
             for runner, workers in {id(pool[0]): pool for pool in runners.values()}.values()
@@ -156,7 +156,8 @@ class RunDriver:
         hooks = self._execution.context.hooks
         hooks.run_began()
         try:
-            with collection_paused(), _signals(self._interrupt):
+            served = self._commands.attached(self._execution) if self._commands else nullcontext()
+            with collection_paused(), _signals(self._interrupt), served:
                 self._start()
                 try:
                     self._watch()
@@ -197,17 +198,25 @@ class RunDriver:
                 self._look_around(now - since)
 
     def _look_around(self, elapsed: float) -> None:
-        if self._control:
-            for command in self._control.take():
-                self._obey(command)
-        if self._time_limit is not None and elapsed > self._time_limit:
-            late = elapsed > self._time_limit + GRACE
-            self._execution.request(
-                StopRequest.limit(f"{self._time_limit:g} s are over (budget.time)", now=late)
-            )
+        if self._commands:
+            self._commands.serve()
+        while self._execution.adjusted:
+            self._resize(self._execution.adjusted.popleft())
+        limit = self._execution.time_limit
+        if limit is not None and elapsed > limit:
+            late = elapsed > limit + GRACE
+            self._execution.request(StopRequest.limit(f"{limit:g} s are over (budget.time)", now=late))
         self._tell()
         if self._on_progress:
             self._on_progress(self._execution.progress())
+
+    def _resize(self, workers: int) -> None:
+        """Raise the number of workers, where the runner can."""
+        for n, (runner, classes, before) in enumerate(self._pools):
+            if isinstance(runner, ResizableRunner) and workers > before:
+                runner.resize(workers)
+                self._pools[n] = runner, classes, workers
+        self._notice(f"up to {workers} at once from now on")
 
     def _tell(self) -> None:
         while self._execution.notices:
@@ -216,12 +225,6 @@ class RunDriver:
     def _notice(self, text: str) -> None:
         if self._on_notice:
             self._on_notice(text)
-
-    def _obey(self, command: Command) -> None:
-        if command.command == CANCEL and command.run == self._execution.run:
-            event = CommandTaken(command.command, command.id, command.by)
-            self._execution.journal.write([Op(self._execution.run, (event,))])
-            self._execution.request(StopRequest.cancelled(command.by))
 
     def _interrupt(self) -> None:
         """Only counts: a signal may come while the lock is held here."""
@@ -241,23 +244,26 @@ class RunDriver:
         for runner, _, _ in self._pools:
             runner.stop()
         self._execution.close_calls()
-        self._end_rule()
+        if self._rule_thread is not None:
+            self._end_rule(self._rule_thread)
         self._tell()
 
-    def _end_rule(self) -> None:
+    def _end_rule(self, thread: threading.Thread) -> None:
         """Let the stopping rule have its last look; where the run was stopped, not for long."""
         execution, clock = self._execution, self._execution.context.clock
         execution.close_looks()
         since = clock.monotonic()
-        while self._rule_thread is not None and self._rule_thread.is_alive():
+        while thread.is_alive():
             late = execution.stop is not None and clock.monotonic() - since > LAST_LOOK
             if late or self._signals > 1 or execution.fault:
                 execution.give_up_rule()
                 return
-            self._rule_thread.join(PULSE)
+            thread.join(PULSE)
 
     def _finish(self) -> RunEnd:
         execution = self._execution
+        if execution.stop is not None and execution.stop.status is Status.cancelled:
+            execution.cancel_waiting(execution.stop.reason.removeprefix("cancelled by "))
         execution.journal.drain()
         finished = self._ending()
         ended = finished.status, finished.counts, finished.reason, execution.spent
@@ -276,17 +282,24 @@ class RunDriver:
             return RunEnd(stop.status, counts, stop.reason, stop.exit_code)
         if reached := self._execution.budgets_reached:
             return RunEnd(Status.stopped, counts, "; ".join(reached), 3)
+        if self._execution.waiting:
+            return RunEnd(Status.waiting, counts, "", 3)
         if self._execution.tally.failures:
             return RunEnd(Status.failures, counts, "; ".join(self._execution.refusals), 1)
+        if any(key.endswith("exhausted") for key in counts):
+            return RunEnd(Status.stopped, counts, self._execution.tally.limits_reached, 3)
         return RunEnd(Status.completed, counts, "", 0)
 
     def _counts(self) -> dict[str, int]:
         """Every unit the source holds, once; a run that was not stopped may leave none out."""
         execution = self._execution
         counts, size = dict(execution.tally.counts), execution.source.size
+        waiting = execution.waiting_counts() if execution.waiting else {}
+        counts |= waiting
         if size is None:
             return counts
-        missing = size - execution.tally.of(execution.source.unit)
+        unit = execution.source.unit
+        missing = size - execution.tally.of(unit) - waiting.get(f"{unit}.{State.waiting}", 0)
         if missing and execution.spares and not (execution.stop or execution.starved):
             return {"planned": size, **counts, f"{execution.source.unit}.{SPARED}": missing}
         if missing and not (execution.stop or execution.starved):

@@ -48,10 +48,11 @@ def open_run(
     evaluation: str = "",
     name: str = "",
     tags: tuple[str, ...] = (),
+    stream: str = "",
 ) -> str:
     """Write the opening events, durably; returns the new run's id."""
     run = compose("run", manifest, uuid.uuid4().hex)
-    planned = planned_on(manifest, len(plan), store, now, resumes, estimate, evaluation, tags, name)
+    planned = planned_on(manifest, len(plan), store, now, resumes, estimate, evaluation, tags, name, stream)
     store.commit([Op(run, (planned,)), Op(run, (RunStarted(owner, incarnation),))]).result()
     reach("engine.after_plan")
     return run
@@ -67,6 +68,7 @@ def planned_on(
     evaluation: str = "",
     tags: tuple[str, ...] = (),
     name: str = "",
+    stream: str = "",
 ) -> RunPlanned:
     """The event that opens a run on a manifest, with its provenance; `tags` are added to the study's."""
     plan = read(manifest, store.get)
@@ -82,6 +84,7 @@ def planned_on(
         generation=plan.generation,
         evaluation=evaluation,
         name=name,
+        stream=stream,
     )
 
 

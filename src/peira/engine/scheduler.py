@@ -9,6 +9,7 @@ can be attributed to it.
                                           ^         |
                                           +- later -+   (a retry, after its back-off)
                                           +- asleep +   (until it is woken)
+                                          +- waiting +  (until all that it waits for has arrived)
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import count
 from types import MappingProxyType
 
@@ -33,7 +34,8 @@ class TaskEntry(msgspec.Struct, gc=False):
     `begun` is set once an attempt of this run began. `others` are further offers of the same task. `slept`:
     it waited to be woken at least once. `missing` are the needs that have not ended. `parked_at` is when an
     attempt went back to wait for a model's limits (0: it did not), `queued` the seconds of all such waits.
-    `claimed` is false while a direct task is under way whose claim is not recorded yet.
+    `claimed` is false while a direct task is under way whose claim is not recorded yet. `awaits` are the keys
+    of questions and the ids of tasks that it waits for; `awaits_tasks`: there are tasks among them.
     """
 
     offer: Offer
@@ -49,6 +51,8 @@ class TaskEntry(msgspec.Struct, gc=False):
     parked_at: float = 0.0
     queued: float = 0.0
     claimed: bool = True
+    awaits: set[str] | frozenset[str] = frozenset()
+    awaits_tasks: bool = False
 
     @property
     def spec(self) -> TaskSpec:
@@ -59,7 +63,9 @@ class TaskEntry(msgspec.Struct, gc=False):
 class Scheduler:
     """All tasks at hand, by state; the caller holds the execution's lock.
 
-    `started` are those under way; `blocked` collects tasks whose needs failed, for the caller to end.
+    `started` are those under way; `blocked` collects tasks whose needs failed, for the caller to end;
+    `waiting` are those that wait for people or tasks; `arrived` collects tasks that wait no more, for the
+    caller to record.
     """
 
     def __init__(self, suspect_after: int = 2) -> None:
@@ -74,18 +80,26 @@ class Scheduler:
         self._woken: set[str] = set()  # started ones that must not go to sleep
         self._suspects: deque[TaskEntry] = deque()  # ready, to be started alone
         self._alone = ""  # the suspect that was started last
-        self._waiting: dict[str, TaskEntry] = {}  # those with unmet needs
+        self._unmet: dict[str, TaskEntry] = {}  # those with unmet needs
+        self.waiting: dict[str, TaskEntry] = {}  # those that wait for people or tasks
+        self._awaited: dict[str, list[TaskEntry]] = {}  # the same, by what they wait for
         self._order = count()  # breaks ties in heaps, first come first served
         self._suspect_after = suspect_after
         self.blocked: list[TaskEntry] = []
+        self.arrived: list[TaskEntry] = []
 
     def offer(self, entry: TaskEntry, ended: Mapping[str, State] = MappingProxyType({})) -> bool:
-        """Add a task; `ended` has the states of its needs that ended. False if it is known already."""
+        """Add a task; `ended` has the states of its needs that ended. False if it is known already.
+
+        One that has `awaits` began before, so that its needs are met: it waits.
+        """
         if (same := self._known.get(entry.spec.id)) is not None:
             same.others += (entry.offer,)
             return False
         self._known[entry.spec.id] = entry
-        if not entry.spec.needs or self._met(entry, ended):
+        if entry.awaits:
+            self._set_aside(entry)
+        elif not entry.spec.needs or self._met(entry, ended):
             self._ready(entry)
         return True
 
@@ -111,7 +125,7 @@ class Scheduler:
         for need in entry.missing:
             self._held.setdefault(need, []).append(entry)
         if entry.missing:
-            self._waiting[entry.spec.id] = entry
+            self._unmet[entry.spec.id] = entry
         return not entry.missing
 
     def _block(self, first: TaskEntry) -> None:
@@ -124,6 +138,8 @@ class Scheduler:
             for waiting in self._held.pop(entry.spec.id, ()):
                 self._forget(waiting)
                 chain.append(waiting)
+            if self._awaited:
+                self.arrive((entry.spec.id,))
 
     def _ready(self, entry: TaskEntry) -> None:
         """Put a task whose needs are met into the queue it belongs to."""
@@ -149,7 +165,8 @@ class Scheduler:
         return self._later[0][0] if self._later else None
 
     def wake(self, tasks: Iterable[str]) -> None:
-        """Make these tasks ready again: sleeping ones at once, started ones when they would sleep."""
+        """Make these tasks ready again: sleeping ones at once, started ones when they would sleep, and those
+        with unmet needs when these are met."""
         for task in tasks:
             if task in self._asleep:
                 entry = self._asleep.pop(task)
@@ -157,6 +174,93 @@ class Scheduler:
                 self._ready(entry)
             elif task in self.started:
                 self._woken.add(task)
+            elif (held := self._unmet.get(task)) is not None and held.not_before == math.inf:
+                held.not_before = 0.0
+
+    def wait(self, task: str, keys: Iterable[str], tasks: bool = False) -> None:
+        """Put a started task aside until all of these questions and tasks have arrived; `tasks`: there are
+        tasks among them. It is ready at once if there are none."""
+        entry = self.started.pop(task)
+        self._woken.discard(task)
+        entry.awaits, entry.awaits_tasks, entry.not_before = set(keys), tasks, 0.0
+        if entry.awaits:
+            self._set_aside(entry)
+        else:
+            self._ready(entry)
+
+    def _set_aside(self, entry: TaskEntry) -> None:
+        entry.awaits = set(entry.awaits)
+        self.waiting[entry.spec.id] = entry
+        for key in entry.awaits:
+            self._awaited.setdefault(key, []).append(entry)
+
+    def arrive(self, keys: Iterable[str]) -> None:
+        """These questions were closed, or these tasks ended: who waits for nothing else becomes ready."""
+        for key in keys:
+            for entry in self._awaited.pop(key, ()):
+                entry.awaits = entry.awaits - {key}
+                if not entry.awaits:
+                    del self.waiting[entry.spec.id]
+                    self.arrived.append(entry)
+                    self._ready(entry)
+
+    def awaits(self, task: str) -> bool:
+        """Whether the task waits for people or tasks."""
+        return task in self.waiting
+
+    def knows(self, task: str) -> bool:
+        """Whether the task is at hand and has not ended."""
+        return task in self._known
+
+    def waiting_of(self, kind: str) -> int:
+        """The number of offers of a kind whose tasks wait."""
+        entries = self.waiting.values()
+        return sum(1 + len(entry.others) for entry in entries if entry.spec.kind == kind)
+
+    @property
+    def only_waiting(self) -> bool:
+        """Whether tasks wait for people or tasks, and nothing else can happen before one of these arrives."""
+        others = len(self._known) - len(self.waiting) - len(self._unmet)
+        return bool(self.waiting) and not others
+
+    def belonging(self, belongs: Callable[[Offer], bool]) -> list[str]:
+        """The tasks at hand, started or not, one of whose offers belongs; looks at all of them."""
+        found = []
+        for task, entry in self._known.items():
+            if belongs(entry.offer) or any(map(belongs, entry.others)):
+                found.append(task)
+        return found
+
+    def remove(self, tasks: Collection[str]) -> list[TaskEntry]:
+        """Forget those of these tasks that are at hand and not started, in whatever queue; the caller ends
+        them."""
+        found = [self._known[task] for task in tasks if task in self._known and task not in self.started]
+        for entry in found:
+            task = entry.spec.id
+            del self._known[task]
+            if task in self._unmet:
+                self._forget(entry)
+            elif task in self.waiting:
+                del self.waiting[task]
+                for key in entry.awaits:
+                    self._awaited[key].remove(entry)
+            else:
+                self._asleep.pop(task, None)
+        if found:
+            self._filter(lambda entry: entry.spec.id in self._known)
+        return found
+
+    def _filter(self, kept: Callable[[TaskEntry], bool]) -> None:
+        """Remove tasks from the queues of those that are ready or in back-off."""
+        for queue in (*self._plain.values(), self._suspects):
+            left = [entry for entry in queue if kept(entry)]
+            queue.clear()
+            queue.extend(left)
+        for heap in self._urgent.values():
+            heap[:] = [item for item in heap if kept(item[2])]
+            heapq.heapify(heap)
+        self._later = [item for item in self._later if kept(item[2])]
+        heapq.heapify(self._later)
 
     @property
     def asleep(self) -> int:
@@ -225,22 +329,24 @@ class Scheduler:
         assert state in TERMINAL, state
         self._known.pop(task, None)
         for entry in self._held.pop(task, ()) if self._held else ():
-            if entry.spec.id in self._waiting:  # not blocked meanwhile by another need
+            if entry.spec.id in self._unmet:  # not blocked meanwhile by another need
                 self._release(entry, task, state)
+        if self._awaited:
+            self.arrive((task,))
 
     def _release(self, entry: TaskEntry, need: str, state: State) -> None:
-        """Note for a waiting task that one of its needs ended."""
+        """Note for a task with unmet needs that one of them ended."""
         entry.missing = entry.missing - {need}
         if state is not State.succeeded:
             self._forget(entry)
             self._block(entry)
         elif not entry.missing:
-            del self._waiting[entry.spec.id]
+            del self._unmet[entry.spec.id]
             self._ready(entry)
 
     def _forget(self, entry: TaskEntry) -> None:
-        """Remove a waiting task from the lists of all its needs."""
-        del self._waiting[entry.spec.id]
+        """Remove a task with unmet needs from the lists of all of these."""
+        del self._unmet[entry.spec.id]
         for need in entry.missing:
             if need in self._held:
                 self._held[need].remove(entry)
@@ -248,14 +354,14 @@ class Scheduler:
 
     @property
     def stuck(self) -> bool:
-        """Whether every known task waits for a need: then no need will be met any more."""
-        return bool(self._waiting) and len(self._waiting) == len(self._known)
+        """Whether every known task has unmet needs: then no need will be met any more."""
+        return bool(self._unmet) and len(self._unmet) == len(self._known)
 
     def drop(self, kind: str, unwanted: Callable[[str], bool] = lambda task: True) -> None:
         """Forget tasks of a kind (those `unwanted`) that have not started and need no other task.
 
         They are not done in this run. Tasks that have slept are kept, since the calls they slept for were
-        paid.
+        paid; so are those that wait.
         """
 
         def dropped(entry: TaskEntry) -> bool:
@@ -264,20 +370,12 @@ class Scheduler:
                 del self._known[entry.spec.id]
             return found
 
-        for queue in (*self._plain.values(), self._suspects):
-            kept = [entry for entry in queue if not dropped(entry)]
-            queue.clear()
-            queue.extend(kept)
-        for heap in self._urgent.values():
-            heap[:] = [item for item in heap if not dropped(item[2])]
-            heapq.heapify(heap)
-        self._later = [item for item in self._later if not dropped(item[2])]
-        heapq.heapify(self._later)
+        self._filter(lambda entry: not dropped(entry))
 
     def give_up_waiting(self) -> None:
-        """Block all waiting tasks: nobody can meet their needs any more."""
-        while self._waiting:
-            entry = next(iter(self._waiting.values()))
+        """Block all tasks with unmet needs: nobody can meet them any more."""
+        while self._unmet:
+            entry = next(iter(self._unmet.values()))
             self._forget(entry)
             self._block(entry)
 

@@ -15,17 +15,20 @@ from typing import Any
 
 import msgspec
 
+import peira.engine as engine
 from peira.core.codec import decode
 from peira.core.context import Channel, SeenCase, Trial, enter, judge
-from peira.core.contracts import Agent, Ended, Evaluator, Store
-from peira.core.ids import Json, own_copy
+from peira.core.contracts import Agent, Ended, Evaluator, QuestionContext, Store
+from peira.core.ids import Json, canonical, compose, digest_bytes, own_copy
 from peira.core.log.events import State
-from peira.core.models import Usage
+from peira.core.models import Output, Usage
 from peira.core.registry import Told, registry
+from peira.core.transcript import Transcript
 from peira.core.transforms import NoAnswer, Transform, from_json, to_json
 from peira.engine import kinds
 from peira.errors import Invalid
 from peira.evaluators.scores import score_value
+from peira.plan.score_ids import output_digest
 from peira.plan.trials import Place
 from peira.spec.agents import made_agent, read_kind
 from peira.spec.modules import resolve_reference
@@ -39,6 +42,29 @@ def _surrounded(name: str, channel: Channel, epoch: int) -> AbstractContextManag
     """What listeners put around an attempt; there are none in a child process."""
     run, task = getattr(channel, "run", ""), getattr(channel, "task", "")
     return registry.surrounded("attempt", name, run, task, epoch)
+
+
+def _reported(outcome: Output, trial: Trial) -> Any:
+    """The output of what an agent returned, with the rest reported."""
+    if outcome.metrics:
+        trial.report(**outcome.metrics)
+    if outcome.about:
+        trial.describe(**outcome.about)
+    for event in outcome.events:
+        name, data = _event(event)
+        trial.log(name, **data)
+    return outcome.output
+
+
+def _event(given: Any) -> tuple[str, dict[str, Json]]:
+    """An event of an `Output`: its name and its data; Invalid if it is none."""
+    if isinstance(given, str):
+        return given, {}
+    if isinstance(given, Mapping) and isinstance(given.get("name"), str):
+        return given["name"], {str(key): value for key, value in given.items() if key != "name"}
+    if isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[1], Mapping):
+        return str(given[0]), {str(key): value for key, value in given[1].items()}
+    raise Invalid(f"events: {given!r} is no event; write {{'name': ..., ...}} or (name, data)")
 
 
 class GenerateWork:
@@ -69,6 +95,10 @@ class GenerateWork:
         """The scope of its calls: part of their keys in the store."""
         return self._scope() if self._scope else self.trial_id
 
+    def question_context(self) -> QuestionContext:
+        """What its questions are about: the same when the agent's code has changed."""
+        return QuestionContext(self.scope(), self.trial_id, self.case.id)
+
     def trial(self, channel: Channel, epoch: int) -> Trial:
         """The trial as the agent sees it, with copies of case and condition."""
         return Trial(
@@ -90,18 +120,27 @@ class GenerateWork:
         enter(trial)
         try:
             if not registry.surrounding:
-                return self.agent.invoke(trial)
-            with _surrounded(self.agent.label, channel, epoch):
-                return self.agent.invoke(trial)
+                outcome = self.agent.invoke(trial)
+            else:
+                with _surrounded(self.agent.label, channel, epoch):
+                    outcome = self.agent.invoke(trial)
+            return _reported(outcome, trial) if isinstance(outcome, Output) else outcome
         finally:
             enter(None)
+            if "lasting" in trial.__dict__:
+                trial.finish()
 
     async def _await(self, trial: Trial) -> Any:
         enter(trial)
-        if not registry.surrounding:
-            return await self.agent.invoke(trial)
-        with _surrounded(self.agent.label, trial.channel, trial.attempt):
-            return await self.agent.invoke(trial)
+        try:
+            if not registry.surrounding:
+                outcome = await self.agent.invoke(trial)
+            else:
+                with _surrounded(self.agent.label, trial.channel, trial.attempt):
+                    outcome = await self.agent.invoke(trial)
+            return _reported(outcome, trial) if isinstance(outcome, Output) else outcome
+        finally:
+            trial.finish()
 
     def copy(self) -> GenerateWork:
         """A copy for hooks, which shares nothing that can change."""
@@ -180,6 +219,10 @@ class StoredOutput:
             return own_copy(self._value)
         result = self.result
         return decode(self._store.get(result.blob) if result.blob else bytes(result.output))
+
+    def transcript(self, trial: str) -> Transcript:
+        """What happened in the trial that made it."""
+        return engine.transcripts.read_transcript(self._store, trial, self.result)
 
     def copy(self) -> StoredOutput:
         """A copy for hooks."""
@@ -281,6 +324,18 @@ class EvaluateWork(LocalWork):
         """The scope of its calls."""
         return self._scope()
 
+    def question_context(self) -> QuestionContext:
+        """What its questions are about: what is judged, and by which evaluator, whatever its code."""
+        case, trial = self.place.case, self.trial
+        facts = {
+            "output": output_digest(self.answer.result),
+            "case": case.seen,
+            "expected": digest_bytes(canonical(case.expected)),
+            "trial": trial,
+        }
+        taken = (f"{name}={facts[name]}" for name in sorted(self.evaluator.takes))
+        return QuestionContext(compose("judged", *taken), trial, case.id, self.evaluator.name)
+
     @property
     def stage(self) -> str:
         """The stage with the evaluator's name, part of the keys of its calls."""
@@ -319,6 +374,8 @@ class EvaluateWork(LocalWork):
             return own_copy(place.case.expected)
         if name == "case":
             return place.case.as_seen().own()
+        if name == "transcript":
+            return self.output.transcript(self.trial)
         return self._judged()
 
     def _answer(self) -> Json | NoAnswer:

@@ -32,6 +32,7 @@ with lazy_imports(__name__, "BUILT_IN", "register") as _names:
     from peira.evaluators.metrics.overlap import edit_similarity as edit_similarity
     from peira.evaluators.metrics.overlap import fuzzy as fuzzy
     from peira.evaluators.metrics.overlap import rouge as rouge
+    from peira.evaluators.people import person as person
     from peira.evaluators.scores import score_value as score_value
     from peira.evaluators.shape import json_schema as json_schema
     from peira.evaluators.shape import length as length

@@ -13,12 +13,14 @@ from peira.core.ids import Json, normalise
 from peira.core.signature import wants
 from peira.errors import Invalid
 
-FACTS = ("output", "expected", "case", "trial")
+FACTS = ("output", "expected", "case", "trial", "transcript")
+EVERYTHING = frozenset(FACTS) - {"transcript"}
+"""What `**kwargs` takes: a transcript is read from the store only where it is named."""
 
 
 @dataclass(frozen=True, repr=False)
 class FunctionEvaluator:
-    """A function of any of output, expected, case and trial; its code is its identity."""
+    """A function of any of output, expected, case, trial and transcript; its code is its identity."""
 
     fn: Callable[..., Any]
     name: str
@@ -66,7 +68,7 @@ def _name(fn: Callable[..., Any]) -> str:
 
 
 def _takes(fn: Callable[..., Any], name: str) -> frozenset[str]:
-    """The facts it takes; other parameters need a default, and `**kwargs` takes all facts."""
+    """The facts it takes; other parameters need a default, `**kwargs` takes all facts but the transcript."""
     try:
         wanted = wants(fn)
     except (TypeError, ValueError):
@@ -75,7 +77,7 @@ def _takes(fn: Callable[..., Any], name: str) -> frozenset[str]:
         raise Invalid(
             f"evaluator {name} takes {', '.join(wrong)}; an evaluator takes any of {', '.join(FACTS)}"
         )
-    takes = frozenset(FACTS) if wanted.anything else wanted.names & set(FACTS)
+    takes = EVERYTHING if wanted.anything else wanted.names & set(FACTS)
     if not takes:
         raise Invalid(f"evaluator {name} takes none of {', '.join(FACTS)}; if it makes one, write {name}()")
     return takes

@@ -16,6 +16,7 @@ import msgspec
 from peira.core.ids import Json
 from peira.core.models import Answer, BatchState, Request, token_count
 from peira.errors import CallFailed
+from peira.models.content_filter import filtered_reply
 from peira.models.http.endpoint import Endpoint
 from peira.models.http.failures import refused, unreadable
 from peira.models.http.request import Post, Sent
@@ -211,7 +212,8 @@ class OpenAIBatches:
         """The outcome in one line of results; None if the request expired."""
         if line.response is not None:
             status, body = line.response.status_code, bytes(line.response.body)
-            return Answer(status, body, 0.0) if status == 200 else self._line.failed(self._url, status, body)
+            answered = status == 200 or filtered_reply(status, body) is not None
+            return Answer(status, body, 0.0) if answered else self._line.failed(self._url, status, body)
         error = line.error or _Error()
         if error.code == EXPIRED:
             return None

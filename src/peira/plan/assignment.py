@@ -184,7 +184,8 @@ def _of_agent(study: Study, agent: Agent, points: Iterable[Point]) -> Iterator[C
                 made = assigned(
                     agent.label, agent_digest, {**block_values, **point.factors}, cases, study.labelled
                 )
-                yield check_constraints(study, _placed(made, point, name))
+                placed = _placed(made, point, name)
+                yield check_constraints(study, placed) if study.constraints else placed
 
 
 def _placed(condition: Condition, point: Point, outer_block: str) -> Condition:
@@ -195,8 +196,6 @@ def _placed(condition: Condition, point: Point, outer_block: str) -> Condition:
 
 def check_constraints(study: Study, condition: Condition) -> Condition:
     """The condition with the reasons and warnings of the constraints it violates."""
-    if not study.constraints:
-        return condition
     shown = condition.shown
     broken = [c for c in study.constraints if c.names <= shown.keys() and not c.admits(shown)]
     return msgspec.structs.replace(

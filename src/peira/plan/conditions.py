@@ -37,12 +37,10 @@ class LevelLabels:
     @classmethod
     def kept(cls, snapshot: Mapping[str, Json]) -> LevelLabels:
         """The labels declared in the study snapshot of a run."""
-        declared = [
-            (name, spec) for kind in ("factors", "blocks") for name, spec in _declared(snapshot, kind)
-        ]
+        entries = [(name, spec) for kind in ("factors", "blocks") for name, spec in declared(snapshot, kind)]
         return cls.of(
             read_value(Factor, {"name": name, **spec})
-            for name, spec in declared
+            for name, spec in entries
             if any(isinstance(level, Mapping) and "label" in level for level in spec.get("levels", ()))
         )
 
@@ -57,7 +55,7 @@ class LevelLabels:
         return self.known[factor].get(canonical(value), value) if factor in self.known else value
 
 
-def _declared(snapshot: Mapping[str, Json], kind: str) -> list[tuple[str, dict[str, Json]]]:
+def declared(snapshot: Mapping[str, Json], kind: str) -> list[tuple[str, dict[str, Json]]]:
     """The declared factors or blocks of a snapshot, by name."""
     entries = snapshot.get(kind, {})
     return [(name, spec if isinstance(spec, dict) else {"levels": spec}) for name, spec in entries.items()]

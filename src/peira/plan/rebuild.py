@@ -146,8 +146,10 @@ def _write_source(path: Path, data: bytes) -> str:
 
 
 def _relocated(value: Json, places: Mapping[str, str]) -> Json:
-    """The snapshot with references ("file.py:name") redirected to the restored files."""
+    """The snapshot with paths and references ("file.py:name") redirected to the restored files."""
     if isinstance(value, str):
+        if value in places:
+            return places[value]
         file, colon, name = value.rpartition(":")
         return f"{places[file]}{colon}{name}" if file in places else value
     if isinstance(value, list):

@@ -33,6 +33,7 @@ class ScoreIds:
         self._composers = {judge: composer("score", judge) for judge in takes}
         taken_by_any = {fact for taken in takes.values() for fact in taken}
         self._compares, self._weighs = "expected" in taken_by_any, "trial" in taken_by_any
+        self._reads = "transcript" in taken_by_any
         self._expected: dict[int, str] = {}
 
     def answer(self, result: Result) -> str:
@@ -54,6 +55,8 @@ class ScoreIds:
             facts["expected"] = self._digest_expected(case)
         if self._weighs:
             facts["trial"] = _trial_digest(trial, result)
+        if self._reads:
+            facts["transcript"] = _transcript_digest(trial, result)
         return [
             (judge, self._composers[judge](*[name + facts[fact] for fact, name in self._takes[judge]]))
             for judge in self.judges(case)
@@ -72,6 +75,11 @@ class ScoreIds:
 def _trial_digest(trial: str, result: Result) -> str:
     """The digest of a trial as passed to an evaluator: its id, output, duration and metrics."""
     return compose("judged", trial, output_digest(result), digest([result.took, result.metrics]))
+
+
+def _transcript_digest(trial: str, result: Result) -> str:
+    """The digest of a transcript as passed to an evaluator: its trial, and the calls and steps in order."""
+    return compose("transcript", trial, digest([list(result.calls), result.trail]))
 
 
 def output_digest(result: Result) -> str:

@@ -154,9 +154,9 @@ class Transcripts:
         return list(dict.fromkeys(trial.condition for trial in self.trials))
 
     @property
-    def states(self) -> list[str]:
-        """The states of these trials, for a filter."""
-        return list(dict.fromkeys(trial.state for trial in self.trials))
+    def verdicts(self) -> list[str]:
+        """The verdicts on these trials (correct, wrong, failed, ...), for a filter."""
+        return list(dict.fromkeys(trial.verdict for trial in self.trials))
 
 
 @dataclass(frozen=True)

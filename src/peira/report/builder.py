@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+from peira.analysis.compare.hypotheses import Finding
 from peira.analysis.cost import Bill
-from peira.analysis.ranking.leaderboard import varying
 from peira.analysis.results import Results
+from peira.analysis.table.groups import varying
 from peira.analysis.table.measures import Measured, measure
 from peira.analysis.table.reliability import drift
+from peira.analysis.table.slices import Slices
 from peira.analysis.table.value import Table
 from peira.core.clock import stamp
 from peira.core.ids import Json
 from peira.core.text.grid import cell
 from peira.errors import Invalid, Unknown
-from peira.report.labels import ConditionLabels, spread
+from peira.report.labels import ConditionLabels, level_text, spread
 from peira.report.sections.answer import answer, question
 from peira.report.sections.curves import calibration, convergence, heat_map
 from peira.report.sections.examples import chosen_examples, omitted_examples, trial_example
@@ -53,7 +56,7 @@ def build(
     labels = ConditionLabels(by)
     query = ScoreQuery(by, len(set(map(labels.levels, every))), level)
     tell("estimating means and effects")
-    findings = results.hypotheses().found
+    findings = _named(results)
     table = table_of(results, query)
     scores = scored(results, table, findings, query, score)
     measured = _measured(every, scores)
@@ -85,13 +88,28 @@ def build(
         threats=threats(ThreatEvidence(results, every, findings, scores, drifted, lost.curves)),
         conditions=_conditions(every, table, labels),
         conditions_left=max(0, query.conditions - MOST_CONDITIONS),
-        trials=trial_example(results, picked, labels),
+        trials=trial_example(results, picked, labels, scores[0].name if scores else ""),
         not_shown=omitted_examples(results, len(every), len(picked)),
         convergence=_convergence(results, measured, scores, level),
         calibration=calibration(every, level),
         heat=heat_map(measured, labels) if measured else None,
+        slices=_slices(results, every, scores, level),
         notes=_notes(results),
     )
+
+
+def _named(results: Results) -> tuple[Finding, ...]:
+    """The verdicts on the hypotheses; the levels that they compare carry the names of their factors."""
+    factors = {one.id: one.factor for one in results.aims.hypotheses} if results.aims else {}
+    named = []
+    for finding in results.hypotheses().found:
+        factor = factors.get(finding.hypothesis, "")
+        contrasts = (
+            replace(one, first=level_text(factor, one.first), second=level_text(factor, one.second))
+            for one in finding.contrasts
+        )
+        named.append(replace(finding, contrasts=tuple(contrasts)))
+    return tuple(named)
 
 
 def _notes(results: Results) -> tuple[str, ...]:
@@ -121,6 +139,18 @@ def _measured(trials: list[TrialResult], scores: tuple[Scored, ...]) -> Measured
         return measure(trials, scores[0].name) if scores else None
     except (Invalid, Unknown):
         return None  # reported with its effects already
+
+
+def _slices(
+    results: Results, trials: list[TrialResult], scores: tuple[Scored, ...], level: float
+) -> Slices | None:
+    """The means of slices by the main score; None if there are fewer than two slices, or no score."""
+    if not scores or len({trial.slice for trial in trials if trial.slice is not None}) < 2:
+        return None
+    try:
+        return results.slices(score=scores[0].name, level=level)
+    except (Invalid, Unknown):
+        return None  # a score without a mean, reported with its effects already
 
 
 def _facts(bill: Bill, trials: list[TrialResult], query: ScoreQuery) -> list[tuple[str, str]]:

@@ -38,6 +38,11 @@ def duration_text(seconds: float) -> str:
     return lasting(seconds) if seconds >= 1 else f"{1000 * seconds:.3g} ms" if seconds >= 1e-3 else "< 1 ms"
 
 
+def level_text(factor: str, level: str) -> str:
+    """A level with the name of its factor."""
+    return f"{cell(factor)}={level}" if factor else level
+
+
 def listed(words: Sequence[str], last: str = "and") -> str:
     """Words joined as "a, b and c"."""
     if len(words) < 2:

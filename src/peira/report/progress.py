@@ -1,17 +1,26 @@
-"""Progress on standard error: a bar in a terminal, a line every few seconds elsewhere."""
+"""Progress on standard error (a bar in a terminal, a line every few seconds elsewhere), or to a callback."""
 
 from __future__ import annotations
 
+import logging
 import sys
+import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol
 
 from peira.core.text.terminal import printable
 from peira.core.text.words import duration
 from peira.engine.progress import Progress
+from peira.errors import message_of
 
 LINE_EVERY = 5.0
+LAST_WAIT = 5.0
+"""Seconds that a callback has for the last progress, once the run is over."""
+ProgressOption = bool | Callable[[Progress], None] | None
+"""Whether progress is shown (None: as fits the terminal), or the function that is given it."""
+log = logging.getLogger("peira")
 
 
 class Display(Protocol):
@@ -23,8 +32,10 @@ class Display(Protocol):
     def notice(self, text: str) -> None: ...
 
 
-def display(study: str, wanted: bool | None) -> Display:
+def display(study: str, wanted: ProgressOption) -> Display:
     """The display that fits: `wanted` None shows a bar in a terminal and lines elsewhere."""
+    if callable(wanted):
+        return ProgressCallback(wanted)
     if wanted is False:
         return Silent()
     return Bar(study) if sys.stderr.isatty() else Lines(study)
@@ -55,6 +66,57 @@ class Lines(Silent):
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + LINE_EVERY
             print(printable(f"{self._study}: {describe(progress)}"), file=sys.stderr, flush=True)
+
+
+class ProgressCallback(Silent):
+    """Hands progress to a function, on a thread of its own: one that sleeps costs the run nothing.
+
+    It gets the newest there is when it returns, and the last in the end. If it fails, that is logged once,
+    and it is called no more.
+    """
+
+    def __init__(self, callback: Callable[[Progress], None]) -> None:
+        self._callback = callback
+        self._newest: Progress | None = None
+        self._over = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._serve, name="peira-progress", daemon=True)
+
+    def __enter__(self) -> ProgressCallback:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._over = True
+            self._changed.notify()
+        self._thread.join(LAST_WAIT)
+
+    def __call__(self, progress: Progress) -> None:
+        with self._changed:
+            self._newest = progress
+            self._changed.notify()
+
+    def _serve(self) -> None:
+        """Call the function with whatever is newest, until the run is over or it fails."""
+        while (progress := self._next()) is not None:
+            try:
+                self._callback(progress)
+            except BaseException as problem:  # a failing callback must never stop a run
+                log.warning(
+                    "progress callback failed and is not called again: %s: %s",
+                    type(problem).__name__,
+                    printable(message_of(problem)),
+                )
+                return
+
+    def _next(self) -> Progress | None:
+        """Wait for progress that was not handed over yet; None if the run is over and there is none."""
+        with self._changed:
+            while self._newest is None and not self._over:
+                self._changed.wait()
+            newest, self._newest = self._newest, None
+            return newest
 
 
 class Bar:

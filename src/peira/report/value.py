@@ -11,7 +11,9 @@ from peira.analysis.compare.hypotheses import Finding
 from peira.analysis.compare.sensitivity import Sensitivity
 from peira.analysis.effects.factor_effects import Effects
 from peira.analysis.ranking.leaderboard import Leaderboard
+from peira.analysis.table.slices import Slices
 from peira.analysis.table.value import Table
+from peira.core.transcript import Transcript
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Scored:
     table: Table | None
     interactions: tuple[Interaction, ...] = ()
     board: Leaderboard | None = None
+    ranking: str = ""
+    """The sentence of the leaderboard, in which levels carry the names of their factors."""
     priced: tuple[Priced, ...] = ()
     priced_in: str = ""
     notes: tuple[str, ...] = ()
@@ -136,6 +140,8 @@ class TrialExample:
     case: str
     repeat: int
     state: str
+    verdict: str
+    """Whether it is right: correct or wrong; its state, if no score says so."""
     input: str
     expected: str
     output: str
@@ -145,6 +151,8 @@ class TrialExample:
     trace: str
     facts: str
     calls: tuple[CallText, ...] = ()
+    transcript: Transcript | None = None
+    """What happened in it, in order; None if there is nothing to show beside input and output."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +241,8 @@ class Report:
     convergence: Convergence | None = None
     calibration: tuple[Bin, ...] = ()
     heat: HeatMap | None = None
+    slices: Slices | None = None
+    """The means of the slices of cases, by the main score; None if cases have none."""
     notes: tuple[str, ...] = ()
 
     @property

@@ -15,24 +15,9 @@ from peira.core.ids import Json
 from peira.core.log.state import Run
 from peira.core.looks import Look
 from peira.core.text.words import counted
+from peira.core.transcript import CallSummary, Transcript
 from peira.plan.manifest import Manifest
 from peira.plan.provenance import Provenance
-
-
-@dataclass(frozen=True)
-class CallSummary:
-    """One call of a model, as people read it. `said` is the reply, or what there is in its place; tokens and
-    cost (US dollars) are None where they are not known."""
-
-    key: str
-    model: str
-    status: str
-    asked: Json
-    said: str
-    input: int | None = None
-    output: int | None = None
-    cost: float | None = None
-    tool_calls: tuple[Mapping[str, Json], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,7 +25,7 @@ class Background:
     """How a run came about. `standing` says how it stands to its frozen plan, if there is one.
 
     `order` names the trials in the order in which they were to be run; `exchanges` finds calls by their keys,
-    those that are recorded.
+    those that are recorded, and `transcripts` makes the transcripts of trials.
     """
 
     run: Run
@@ -49,6 +34,7 @@ class Background:
     standing: tuple[str, ...]
     order: Callable[[], Iterator[str]]
     exchanges: Callable[[Sequence[str]], Mapping[str, CallSummary]]
+    transcripts: Callable[[Sequence[str]], Mapping[str, Transcript]]
 
 
 @dataclass(frozen=True)

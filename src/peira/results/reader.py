@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from peira.core.codec import decode
 from peira.core.ids import Json
 from peira.core.log.events import IMPORTED, Result, State
 from peira.core.log.state import Task
 from peira.core.transforms import from_json
+from peira.errors import NotKept
 from peira.models.secrets import remember_exposed
 from peira.plan.conditions import LevelLabels
 from peira.plan.manifest import Manifest, layout_of
@@ -34,6 +35,19 @@ class ResultStore(Protocol):
         ...
 
 
+class FoundTrial(NamedTuple):
+    """A planned trial: its place and id, its task if it has begun, and the ids of what follows from it.
+
+    `answer` is the task whose result is scored, "" if there is none; `scores` are names and ids of tasks.
+    """
+
+    place: Place
+    trial: str
+    task: Task | None
+    answer: str
+    scores: Sequence[tuple[str, str]]
+
+
 class ResultReader:
     """Reads the trials of one manifest in the study's order, in chunks."""
 
@@ -55,7 +69,7 @@ class ResultReader:
         self._brief = brief
         self._layout: Layout = layout or layout_of(manifest, store.get)
         self._store, self._run, self._histories = store, run, histories
-        self._labels = LevelLabels.kept(manifest.snapshot)
+        self.labels = LevelLabels.kept(manifest.snapshot)
         self._names = {part.digest: part.name for part in manifest.evaluators}
         common = manifest.common if scored_by is None else scored_by
         transform = manifest.transform.digest if manifest.transform else ""
@@ -81,16 +95,23 @@ class ResultReader:
 
     def task_ids(self) -> Iterator[str]:
         """The ids of all tasks that the results rest on: trials, answers and scores."""
+        for found in self.found():
+            yield found.trial
+            if found.answer:
+                yield found.answer
+            yield from (score for _, score in found.scores if score)
+
+    def found(self) -> Iterator[FoundTrial]:
+        """Every trial with the ids of its tasks, without what they hold."""
         places = self._layout.places()
         while chunk := list(islice(places, CHUNK)):
             ids = [self._layout.trial_id(place) for place in chunk]
-            yield from ids
             tasks = self._store.find("task", ids)
             done = {id: task for id, task in tasks.items() if task.state is State.succeeded}
             answers = self._answers(done) if self._judging.transform else done
-            yield from (answer.id for answer in answers.values())
             for place, id in zip(chunk, ids, strict=True):
-                yield from (score for _, score in self._scores(place, id, done, answers) if score)
+                answer = answers[id].id if id in answers else ""
+                yield FoundTrial(place, id, tasks.get(id), answer, self._scores(place, id, done, answers))
 
     def _answers(self, done: Mapping[str, Task]) -> dict[str, Task]:
         """The transform tasks of these trials, by trial id."""
@@ -128,56 +149,45 @@ class ResultReader:
         """The trial at a place with its result and scores; queued if it has no task."""
         case, result = place.case, task.result if task else Result()
         took = None if IMPORTED in result.about and not result.took else result.took
-        if self._brief:
-            return TrialResult(
-                id=id,
-                agent=place.condition.agent,
-                condition=self._labels.shown(place.condition.shown),
-                case_id=case.id,
-                cluster=case.cluster,
-                slice=case.slice,
-                repeat=place.repeat,
-                state=task.state if task else State.queued,
-                about=result.about,
-                found=found,
-                scores=scores,
-                metrics=result.metrics,
-                took=took,
-                input=case.input,
-                metadata=case.metadata,
-            )
+        more = {} if self._brief else self._details(place, task, result)
         return TrialResult(
             id=id,
             agent=place.condition.agent,
-            condition=self._labels.shown(place.condition.shown),
+            condition=self.labels.shown(place.condition.shown),
             case_id=case.id,
             cluster=case.cluster,
             slice=case.slice,
             repeat=place.repeat,
             state=task.state if task else State.queued,
-            output=self._value(result),
-            failure=result.failure,
+            about=result.about,
             found=found,
             scores=scores,
             metrics=result.metrics,
-            artifacts=result.artifacts,
-            about=result.about,
             took=took,
-            queued=result.queued,
-            attempts=task.attempts if task else 0,
-            reused=task is not None and task.run != self._run,
-            reused_from=task.reused_from if task else "",
-            metadata=case.metadata,
             input=case.input,
-            expected=case.expected,
-            calls=result.calls,
-            exposed=bool(result.exposed),
-            anchor=place.number >= self._layout.anchored,
-            block=place.condition.block,
-            plot=place.condition.plot,
-            executed_by=task.run if task else "",
-            histories=self._histories,
+            metadata=case.metadata,
+            **more,
         )
+
+    def _details(self, place: Place, task: Task | None, result: Result) -> dict[str, Any]:
+        """The fields of a trial that no table needs."""
+        return {
+            "output": self._value(result),
+            "failure": result.failure,
+            "artifacts": result.artifacts,
+            "queued": result.queued,
+            "attempts": task.attempts if task else 0,
+            "reused": task is not None and task.run != self._run,
+            "reused_from": task.reused_from if task else "",
+            "expected": place.case.expected,
+            "calls": result.calls,
+            "exposed": bool(result.exposed),
+            "anchor": place.number >= self._layout.anchored,
+            "block": place.condition.block,
+            "plot": place.condition.plot,
+            "executed_by": task.run if task else "",
+            "histories": self._histories,
+        }
 
     def _score(self, name: str, task: Task | None, found: FoundAnswer | None) -> Score:
         """The score of a task; without a task it is blocked if the answer was lost, else queued."""
@@ -191,7 +201,10 @@ class ResultReader:
 
     def _value(self, result: Result) -> Json:
         """The decoded output of a task, inline or from its blob."""
-        body = self._store.get(result.blob) if result.blob else bytes(result.output)
+        try:
+            body = self._store.get(result.blob) if result.blob else bytes(result.output)
+        except NotKept as problem:
+            return f"({problem})"
         if result.exposed:
             remember_exposed(body, result.exposed)
         return decode(body) if body else None

@@ -34,8 +34,12 @@ class Snapshot:
         rows = self._store.find(kind, keys)
         if kind != "task":
             return rows
-        past = ((id, self._at_end(row) if row.run in self._later else row) for id, row in rows.items())
+        past = ((id, self._at_end(row) if self._is_later(row) else row) for id, row in rows.items())
         return {id: row for id, row in past if row is not None}
+
+    def _is_later(self, row: Task) -> bool:
+        """Whether a later run changed the row, or created it."""
+        return row.id in self._changed or row.run in self._later
 
     def get(self, digest: str) -> bytes:
         """The bytes of a blob."""
@@ -56,12 +60,17 @@ class Snapshot:
             return row
 
     @cached_property
+    def _changed(self) -> frozenset[str]:
+        """The tasks that later runs changed, and did not create."""
+        return frozenset(self._store.changed_since(self._run))
+
+    @cached_property
     def _records(self) -> dict[str, dict[int, Record]]:
         """The records about each task that later runs changed, until the end of the run, by position.
 
         With those about the tasks whose results they took over.
         """
-        changed = set(self._store.changed_since(self._run))
+        changed = set(self._changed)
         found = self._store.about(sorted(changed), self._run)
         sources = {record.event.source for record in found if isinstance(record.event, TaskReused)}
         if sources - changed:

@@ -291,6 +291,18 @@ def numbers(score: Score) -> dict[str, float]:
     return {name: value for name, value in parts(score).items() if not isinstance(value, str)}
 
 
+def is_correct(trial: TrialResult, score: str = "") -> bool | None:
+    """Whether a trial is right: by the score (or part of one) of this name, else by its first yes/no score.
+
+    None if it did not succeed, or if no score says yes or no: 1 and 0 do, as true and false.
+    """
+    if trial.state is not State.succeeded:
+        return None
+    values = {name: value for one in trial.scores.values() for name, value in numbers(one).items()}
+    chosen = [values[score]] if score in values else list(values.values())
+    return next((value == 1.0 for value in chosen if value in (0.0, 1.0)), None)
+
+
 def shown_trial(trial: TrialResult) -> TrialResult:
     """A trial as it may be shown: what models, agents and judges said in it, without keys."""
     scores = {name: _shown_score(score) for name, score in trial.scores.items()}

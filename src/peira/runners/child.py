@@ -13,7 +13,7 @@ import random
 import sys
 import threading
 import traceback
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,7 +23,7 @@ from peira.core.contracts import WorkReader
 from peira.core.ids import normalise, seed_of
 from peira.core.models import output_of
 from peira.core.registry import plugin_function, registry
-from peira.errors import Abandoned, Invalid, ModelRefused, carried, message_of, unwrapped
+from peira.errors import Abandoned, Invalid, ModelRefused, Unanswered, carried, message_of, unwrapped
 from peira.runners.child_channel import ChildPipe, PipeChannel
 from peira.runners.messages import AttemptMessage, FailureMessage, OutputMessage, ReadyMessage, SetupMessage
 from peira.sandbox import process_tree as tree
@@ -105,7 +105,7 @@ class _Worker:
         except BaseException as raised:  # any exception of user code is the attempt's failure
             problem = unwrapped(raised) or raised
             trace = "".join(traceback.format_tb(problem.__traceback__)[-5:])
-            permanent = isinstance(problem, (Invalid, Abandoned, ModelRefused))
+            permanent = isinstance(problem, (Invalid, Abandoned, ModelRefused, Unanswered))
             name, wait = type(problem).__name__, getattr(problem, "seconds", 0.0)
             return FailureMessage(name, message_of(problem), carried(trace), permanent, do.attempt, wait)
 
@@ -113,8 +113,9 @@ class _Worker:
         """Rebuild the work and perform it."""
         work = self._reader(do.reader).read(do.work)
         _seed_globals(seed_of(do.task))
-        outcome = work.perform(channel, do.epoch)
-        return asyncio.run(_complete(outcome)) if work.asynchronous else outcome
+        with registry.resumed(do.around) if do.around else nullcontext():
+            outcome = work.perform(channel, do.epoch)
+            return asyncio.run(_complete(outcome)) if work.asynchronous else outcome
 
     def _reader(self, name: str) -> WorkReader:
         """The reader of this name (module:name), made on first use, after loading the project's plug-ins."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from itertools import count
@@ -18,8 +18,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from peira.core.codec import encode
 from peira.core.ids import Json, normalise
 from peira.core.models import Reply, Request
+from peira.core.people.questions import PersonAnswer, PersonQuestion
 from peira.errors import (
     Abandoned,
     AttemptFailed,
@@ -30,6 +32,8 @@ from peira.errors import (
     ModelRefused,
     Parked,
     PeiraError,
+    Unanswered,
+    Waiting,
 )
 from peira.runners.messages import (
     AnswerMessage,
@@ -114,8 +118,10 @@ PROBLEMS: dict[str, Callable[[str], PeiraError]] = {
     "InDoubt": InDoubt,
     "CallFailed": CallFailed,
     "ModelRefused": ModelRefused,
+    "Unanswered": Unanswered,
     "": AttemptFailed,
 }
+_answers = msgspec.json.Decoder(list[PersonAnswer]).decode
 _reply = msgspec.json.Decoder(Reply).decode
 Value = TypeVar("Value")
 
@@ -135,6 +141,14 @@ class PipeChannel:
             self._pipe.send(last)
         self._pipe.forget()
 
+    @property
+    def label(self) -> str:
+        return f"{self._pipe.setup.label}/{self._attempt}"
+
+    @property
+    def closed(self) -> bool:
+        return not self._open
+
     def _ask(self, method: str, *arguments: Any) -> Future[AnswerMessage]:
         """Send a call of a channel's method to the parent."""
         return self._pipe.ask(lambda number: self._question(number, method, arguments))
@@ -152,8 +166,14 @@ class PipeChannel:
     def record(self, key: str, name: str, value: bytes) -> Future[None]:
         return _read(self._ask("record", key, name, value), lambda _: None)
 
-    def call(self, model: str, request: Request, key: str) -> Future[Reply]:
-        return _read(self._ask("call", model, msgspec.to_builtins(request), key), _reply)
+    def call(self, model: str, request: Request, key: str, account: str = "") -> Future[Reply]:
+        return _read(self._ask("call", model, msgspec.to_builtins(request), key, account), _reply)
+
+    def consult(self, questions: Sequence[PersonQuestion]) -> list[PersonAnswer]:
+        return _answers(_value(self._ask("consult", [encode(one) for one in questions])))
+
+    def await_tasks(self, tasks: Sequence[str]) -> None:
+        _value(self._ask("await_tasks", list(tasks)))
 
     def observe(self, name: str, data: Json) -> None:
         _value(self._ask("observe", name, normalise(data, f"log {name!r}")))
@@ -211,4 +231,6 @@ def _signal(answer: AnswerMessage) -> Abandoned:
         return Parked(float(answer.value), answer.problem)
     if answer.kind == Exhausted.__name__:
         return Exhausted(answer.problem)
+    if answer.kind == Waiting.__name__:
+        return Waiting(answer.problem)
     return Abandoned("this attempt was abandoned: it may do nothing more")

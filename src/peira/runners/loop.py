@@ -74,6 +74,14 @@ class LoopRunner:
                 self._free += 1
                 self._slots.notify()
 
+    def resize(self, workers: int) -> None:
+        """Add slots."""
+        with self._slots:
+            more = max(0, workers - self._workers)
+            self._workers, self._free = self._workers + more, self._free + more
+            self._ahead = self._workers // AHEAD
+            self._slots.notify()
+
     def abandon(self, attempt: Attempt) -> None:
         """Cancel the attempt; if the loop does not respond in time, replace it."""
         loop_thread, answered = self._loop_thread, threading.Event()

@@ -26,13 +26,17 @@ class SetupMessage(msgspec.Struct, frozen=True, tag="setup"):
 
 
 class AttemptMessage(msgspec.Struct, frozen=True, tag="do"):
-    """To the child: one attempt at a task, with its work as a message for that reader."""
+    """To the child: one attempt at a task, with its work as a message for that reader.
+
+    `around` names the context managers (module:function) in which it is performed, with what they take.
+    """
 
     task: str
     reader: str
     work: dict[str, Any]
     epoch: int
     attempt: int
+    around: list[tuple[str, dict[str, str]]] = []
 
 
 class AnswerMessage(msgspec.Struct, frozen=True, tag="answer"):

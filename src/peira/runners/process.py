@@ -23,6 +23,7 @@ import msgspec
 from peira.core.codec import encode
 from peira.core.contracts import Attempt, Channel, Desk
 from peira.core.models import Reply, Request
+from peira.core.people.questions import PersonQuestion
 from peira.core.registry import registry
 from peira.errors import (
     Abandoned,
@@ -34,6 +35,8 @@ from peira.errors import (
     PeiraError,
     PermanentFailure,
     ProcessDied,
+    Unanswered,
+    Waiting,
     message_of,
 )
 from peira.runners.messages import (
@@ -116,7 +119,7 @@ class ChildRequests:
             send(self._connection, answer)
 
     def refuse(self, ask: RequestMessage) -> None:
-        """Answer a request of an attempt that has ended."""
+        """PersonAnswer a request of an attempt that has ended."""
         send(self._connection, AnswerMessage(ask.number, abandoned=True))
 
     def _leave(self, number: int, done: Future[Any]) -> None:
@@ -152,19 +155,22 @@ def _answer_to(number: int, find: Callable[[], Any]) -> AnswerMessage | Future[A
         return AnswerMessage(number, problem=f"{type(problem).__name__}: {message_of(problem)}")
     if isinstance(value, Future):
         return value
-    if isinstance(value, Reply):
+    if isinstance(value, (Reply, list)):
         value = encode(value)
     return AnswerMessage(number, value if value is None or isinstance(value, bytes) else str(value))
 
 
 def _arguments(ask: RequestMessage) -> list[Any]:
     """The arguments of a request, decoded."""
+    if ask.method == "consult":
+        return [[_question(one) for one in ask.arguments[0]]]
     if ask.method != "call":
         return ask.arguments
-    model, request, key = ask.arguments
-    return [model, msgspec.convert(request, Request), key]
+    model, request, *rest = ask.arguments
+    return [model, msgspec.convert(request, Request), *rest]
 
 
+_question = msgspec.json.Decoder(PersonQuestion).decode
 BATCH = 8
 
 
@@ -200,10 +206,17 @@ class ProcessRunner:
 
     def start(self, desk: Desk, workers: int) -> None:
         """Start the worker threads, each of which starts its child when it has work."""
-        for number in range(workers):
+        self._desk, before = desk, len(self._workers)
+        for number in range(before, before + workers):
             self._workers.append(_Worker(desk, dict(self.agents), f"{self._label}/{number}", self._plugins))
-        for worker in self._workers:
+        for worker in self._workers[before:]:
             worker.thread.start()
+
+    def resize(self, workers: int) -> None:
+        """Start more worker threads, each with a child of its own."""
+        before = len(self._workers)
+        if workers > before:
+            self.start(self._desk, workers - before)
 
     def abandon(self, attempt: Attempt) -> None:
         """Kill the child that executes the attempt."""
@@ -281,6 +294,13 @@ class _Worker:
         return self._child
 
 
+def _carried(attempt: Attempt, channel: Channel) -> list[tuple[str, dict[str, str]]]:
+    """What listeners put around the attempt, in the form in which the child can."""
+    run = getattr(channel, "run", "")
+    with registry.surrounded("attempt", attempt.spec.kind, run, attempt.spec.id, attempt.epoch):
+        return registry.carried()
+
+
 class _Child:
     """A child process and the pipe to it."""
 
@@ -315,8 +335,9 @@ class _Child:
         try:
             self._number += 1
             work, task = attempt.work, attempt.spec.id
+            around = _carried(attempt, channel) if registry.surrounding else []
             self._requests.send(
-                AttemptMessage(task, work.reader, work.message(), attempt.epoch, self._number)
+                AttemptMessage(task, work.reader, work.message(), attempt.epoch, self._number, around)
             )
             while isinstance(message := self._requests.receive(), RequestMessage):
                 if message.attempt == self._number:
@@ -362,6 +383,10 @@ def _rebuilt(broken: FailureMessage) -> BaseException:
         return Exhausted(broken.message)
     if broken.name == Parked.__name__:
         return Parked(broken.wait, broken.message)
+    if broken.name == Waiting.__name__:
+        return Waiting(broken.message)
+    if broken.name == Unanswered.__name__:
+        return Unanswered(broken.message)
     base = PermanentFailure if broken.permanent else AttemptFailed
     problem = type(broken.name, (base,), {})(broken.message)
     problem.trace = broken.trace

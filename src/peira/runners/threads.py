@@ -70,6 +70,10 @@ class ThreadRunner:
         if waits and idle <= now // FACTOR:
             self._add(self._desk, min(self._most, now * FACTOR) - now)
 
+    def resize(self, workers: int) -> None:
+        """Allow more workers; `grow` starts them if that helps."""
+        self._most = max(self._most, workers)
+
     def abandon(self, attempt: Attempt) -> None:
         with self._lock:
             stuck = next((w for w in self._workers if w.current is attempt), None)

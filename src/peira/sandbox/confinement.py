@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from peira.errors import Invalid
+from peira.sandbox.process_tree import LABEL
 
 MIB = 1 << 20
 
@@ -26,10 +27,19 @@ class Limits:
     """Limits of a process and everything it starts; exceeding one ends them, or fails the system call."""
 
     seconds: float = 10.0
-    """Wall-clock seconds from start to end; a process may also use no more CPU time than this, rounded up."""
+    """Wall-clock seconds from start to end."""
+
+    cores: int = 1
+    """A process may use this many times as many CPU seconds, rounded up."""
 
     memory: int = 512 * MIB
-    """Bytes: the address space of each process, and the resident memory of all together."""
+    """Bytes: the private memory of each process, and the resident memory of all together."""
+
+    address_space: int | None = None
+    """Bytes of address space of each process; None: as many as `memory`.
+
+    Some runtimes reserve much more than they use (node: tens of GiB).
+    """
 
     processes: int = 32
     """Processes and threads at the same time.
@@ -42,6 +52,9 @@ class Limits:
 
     entries: int = 10_000
     """Files, folders and links in the private folder."""
+
+    descriptors: int = 256
+    """Open files of each process."""
 
     output: int = MIB
     """Bytes that are kept of standard output, and of standard error; more end the process."""
@@ -56,28 +69,56 @@ class Limits:
         if name == "seconds":
             fine = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
             return "" if fine else f"limits: seconds={value!r} is not a number above 0"
+        if name == "address_space" and value is None:
+            return ""
         fine = type(value) is int and value > 0
         return "" if fine else f"limits: {name}={value!r} is not a whole number above 0"
 
     @property
     def cpu(self) -> int:
-        """CPU seconds."""
-        return math.ceil(self.seconds)
+        """CPU seconds of a process."""
+        return math.ceil(self.seconds * self.cores)
 
 
 FOLDER = "/tmp"
-"""The private folder as the confined process sees it; its working directory."""
+"""The private folder of generated code as it sees it; its working directory."""
+WORK, SCRATCH = "/work", "/tmp"
+"""The private folder of a command, its working directory, and its folder for temporary files and its home."""
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": FOLDER, "TMPDIR": FOLDER, "LANG": "C.UTF-8"}
+COMMAND_PATH = "/usr/local/bin:/usr/bin:/bin"
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SOURCES = "/usr/src"
 """Hidden: in many containers the project is there."""
 
 DEVICES = ("null", "zero", "full", "random", "urandom")
+NOBODY = 65534
 FIRST_USER, USERS = 1_000_000_000, 1_000_000_000
 INSTALL = "install it (apt-get install bubblewrap util-linux), or allow code to run unconfined"
+MEND = "mend that, or allow code to run unconfined"
 ALLOWED = "PEIRA_ALLOW_UNCONFINED"
 """Set to 1, it allows what `allow_unconfined` does, in this process and its children."""
+
+
+@dataclass(frozen=True)
+class SandboxView:
+    """What a confined process sees beside its private folder and the system's programs, which are read-only.
+
+    `folder` is where its private folder is. `whole`: it is a program of its own rather than a piece of
+    generated code: it also has /proc (of its own processes), /etc/passwd, /etc/hosts, and a second private
+    folder for temporary files. `mounts` are files and folders of this machine that it may read, `sockets`
+    Unix sockets (path here, path there) that it may connect to. `open`: it sees and may change everything
+    that this user may, also the network: only its processes are kept together.
+    """
+
+    folder: str = FOLDER
+    whole: bool = False
+    mounts: tuple[str, ...] = ()
+    sockets: tuple[tuple[str, str], ...] = ()
+    open: bool = False
+
+
+PLAIN = SandboxView()
 
 
 @dataclass(frozen=True)
@@ -89,12 +130,16 @@ class PassedFiles:
     seccomp: int | None = None
     files: tuple[tuple[int, str], ...] = ()
     folders: tuple[str, ...] = ()
+    system: tuple[tuple[int, str], ...] = ()
+    """Files elsewhere, by their absolute paths."""
+    executable: frozenset[int] = frozenset()
+    """Those that may be executed."""
 
     @property
     def every(self) -> list[int]:
         """All descriptors."""
         own = [fd for fd in (self.status, self.block, self.seccomp) if fd is not None]
-        return [*own, *(descriptor for descriptor, _ in self.files)]
+        return [*own, *(descriptor for descriptor, _ in (*self.files, *self.system))]
 
 
 @dataclass(frozen=True)
@@ -104,43 +149,68 @@ class Confinement:
     bwrap: str
     setpriv: str | None
 
-    def command(self, argv: Sequence[str], limits: Limits, passed: PassedFiles) -> list[str]:
+    def new_user(self) -> int:
+        """The user id of one sandbox: random, so that the kernel's limits per user do not add up those of
+        concurrent sandboxes; the same for all without root, where each has a user namespace."""
+        if self.setpriv is None:
+            return NOBODY
+        return FIRST_USER + int.from_bytes(os.urandom(8)) % USERS
+
+    def command(
+        self,
+        argv: Sequence[str],
+        limits: Limits,
+        passed: PassedFiles,
+        view: SandboxView = PLAIN,
+        user: int | None = None,
+    ) -> list[str]:
         """The command line that runs `argv` confined."""
+        status = ["--json-status-fd", str(passed.status)]
+        block = [] if passed.block is None else ["--block-fd", str(passed.block)]
+        if view.open:
+            together = ["--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent"]
+            start = ["--chdir", view.folder, *status, *block]
+            return [self.bwrap, *together, "--new-session", *start, "--", *argv]
+        private = [view.folder, *([SCRATCH] if view.whole else [])]
         return [
             self.bwrap,
             *self._namespaces(),
-            *["--perms", "1777", "--size", str(limits.disk), "--tmpfs", FOLDER],
-            *_view(),
-            *_contents(passed),
-            *["--remount-ro", "/", "--chdir", FOLDER],
-            *["--json-status-fd", str(passed.status)],
-            *([] if passed.block is None else ["--block-fd", str(passed.block)]),
+            *[
+                w
+                for path in private
+                for w in ("--perms", "0777", "--size", str(limits.disk), "--tmpfs", path)
+            ],
+            *_view(view.folder),
+            *(_whole(view, passed) if view.whole else []),
+            *_contents(passed, view.folder),
+            *["--remount-ro", "/", "--chdir", view.folder, "--unsetenv", LABEL],
+            *status,
+            *block,
             *([] if passed.seccomp is None else ["--seccomp", str(passed.seccomp)]),
             "--",
-            *self._user(),
+            *self._as_user(self.new_user() if user is None else user),
             *argv,
         ]
 
     def _namespaces(self) -> list[str]:
         """The options for namespaces and capabilities."""
         apart = ["ipc", "pid", "net", "uts", "cgroup-try"]
-        user = ["--unshare-user", "--uid", "65534", "--gid", "65534"]
+        user = ["--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY)]
         # The capabilities that setpriv needs to change the user, and loses by doing so.
         root = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
         ends = ["--die-with-parent", "--new-session"]
         return [*(f"--unshare-{one}" for one in apart), *ends, *(root if self.setpriv else user)]
 
-    def _user(self) -> list[str]:
+    def _as_user(self, user: int) -> list[str]:
         """The command that changes to another user, or just executes."""
         if self.setpriv is None:
             return ["/usr/bin/env"]  # so that a missing program is the command's failure, not bubblewrap's
-        # Random, so that the kernel's limits per user do not add up concurrent sandboxes.
-        user = str(FIRST_USER + int.from_bytes(os.urandom(8)) % USERS)
-        return [self.setpriv, "--reuid", user, "--regid", user, "--clear-groups", "--inh-caps", "-all"]
+        name = str(user)
+        return [self.setpriv, "--reuid", name, "--regid", name, "--clear-groups", "--inh-caps", "-all"]
 
 
-@lru_cache(maxsize=1)
-def _view() -> tuple[str, ...]:
+@lru_cache(maxsize=8)
+def _view(folder: str) -> tuple[str, ...]:
     """The options for what is visible of this machine."""
     prefix = os.path.realpath(sys.base_prefix)
     shown = ["--ro-bind", "/usr", "/usr"]
@@ -154,7 +224,19 @@ def _view() -> tuple[str, ...]:
     shown += _folders(["/dev/null"])
     for device in DEVICES:
         shown += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
-    return (*shown, "--symlink", FOLDER, "/dev/shm")
+    return (*shown, "--symlink", folder, "/dev/shm")
+
+
+def _whole(view: SandboxView, passed: PassedFiles) -> list[str]:
+    """The options for what a program of its own sees more than generated code."""
+    shown = [*_folders(["/proc/self"]), "--proc", "/proc"]
+    for descriptor, path in passed.system:
+        shown += [*_folders([path]), "--perms", "0644", "--file", str(descriptor), path]
+    for path in view.mounts:
+        shown += [*_folders([path]), "--ro-bind", path, path]
+    for here, there in view.sockets:
+        shown += [*_folders([there]), "--bind", here, there]
+    return shown
 
 
 def _folders(paths: Iterable[str]) -> list[str]:
@@ -163,13 +245,17 @@ def _folders(paths: Iterable[str]) -> list[str]:
     return [word for folder in above for word in ("--perms", "0755", "--dir", folder)]
 
 
-def _contents(passed: PassedFiles) -> list[str]:
+def _contents(passed: PassedFiles, root: str) -> list[str]:
     """The options for the contents of the private folder."""
-    folders = [w for folder in passed.folders for w in ("--perms", "0777", "--dir", f"{FOLDER}/{folder}")]
-    files = [
-        w for fd, name in passed.files for w in ("--perms", "0666", "--file", str(fd), f"{FOLDER}/{name}")
-    ]
+    folders = [w for folder in passed.folders for w in ("--perms", "0777", "--dir", f"{root}/{folder}")]
+    files = [w for fd, name in passed.files for w in _file(fd, f"{root}/{name}", passed)]
     return folders + files
+
+
+def _file(descriptor: int, path: str, passed: PassedFiles) -> list[str]:
+    """The options for one file."""
+    mode = "0777" if descriptor in passed.executable else "0666"
+    return ["--perms", mode, "--file", str(descriptor), path]
 
 
 @lru_cache(maxsize=1)
@@ -180,12 +266,36 @@ def confinement() -> Confinement | str:
     if missing := [name for name, path in found.items() if path is None]:
         return f"code runs under bubblewrap only; not found: {', '.join(missing)}; {INSTALL}"
     means = Confinement(str(found["bwrap"]), found.get("setpriv"))
-    tried = means.command([interpreter(), "-S", "-c", "pass"], Limits(), PassedFiles(status=2))
+    problem = _problem_of(means, PLAIN)
+    return f"no sandbox can be made here ({problem}); {MEND}" if problem else means
+
+
+@lru_cache(maxsize=1)
+def program_confinement() -> Confinement | str:
+    """The same for programs of their own, which need more than generated code does."""
+    means = confinement()
+    if isinstance(means, str):
+        return means
+    problem = _problem_of(means, SandboxView(WORK, whole=True))
+    return f"no sandbox for programs can be made here ({problem}); {MEND}" if problem else means
+
+
+@lru_cache(maxsize=1)
+def process_namespace() -> Confinement | None:
+    """What keeps the processes of an unconfined program together; None if nothing does here."""
+    means = confinement()
+    usable = isinstance(means, Confinement) and not _problem_of(means, SandboxView("/", open=True))
+    return means if isinstance(means, Confinement) and usable else None
+
+
+def _problem_of(means: Confinement, view: SandboxView) -> str:
+    """Why nothing runs in such a sandbox; "" if it does."""
+    tried = means.command([interpreter(), "-S", "-c", "pass"], Limits(), PassedFiles(status=2), view)
     done = subprocess.run(tried, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode == 0:
-        return means
+        return ""
     lines = [line for line in done.stderr.decode(errors="replace").splitlines() if not line.startswith("{")]
-    return f"no sandbox can be made here ({' '.join(lines[-1:])}); mend that, or allow code to run unconfined"
+    return " ".join(lines[-1:]) or "it says nothing"
 
 
 def needs_confinement(who: str, allow_unconfined: bool = False) -> Confinement | None:
@@ -193,9 +303,14 @@ def needs_confinement(who: str, allow_unconfined: bool = False) -> Confinement |
     found = confinement()
     if isinstance(found, Confinement):
         return found
-    if not (allow_unconfined or os.environ.get(ALLOWED) == "1"):
+    if not (allow_unconfined or unconfined_allowed()):
         raise Invalid(f"{who}: {found}")
     return None
+
+
+def unconfined_allowed() -> bool:
+    """Whether the environment allows code to run unconfined where there is no sandbox."""
+    return os.environ.get(ALLOWED) == "1"
 
 
 def interpreter() -> str:

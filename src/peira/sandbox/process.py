@@ -8,17 +8,29 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 import psutil
 
 from peira.errors import ProcessDied
+from peira.sandbox import process_tree as tree
 from peira.sandbox import seccomp
-from peira.sandbox.confinement import ENVIRONMENT, FOLDER, Confinement, Limits, PassedFiles
+from peira.sandbox.confinement import (
+    COMMAND_PATH,
+    ENVIRONMENT,
+    PLAIN,
+    SCRATCH,
+    Confinement,
+    Limits,
+    PassedFiles,
+    SandboxView,
+)
 from peira.sandbox.streams import PATIENCE
-from peira.sandbox.workspace import collect, parents
+from peira.sandbox.workspace import collect, fill, parents
 
 EVERY = 0.2
 
@@ -26,9 +38,11 @@ EVERY = 0.2
 class ResourceMonitor:
     """Checks the resources of a sandbox periodically; `peak` is the maximum of memory seen, None if none."""
 
-    def __init__(self, root: int, limits: Limits) -> None:
+    def __init__(self, root: int, limits: Limits, view: SandboxView = PLAIN) -> None:
         self.peak: int | None = None
         self._root, self._limits = root, limits
+        private = [view.folder, *([SCRATCH] if view.whole else [])]
+        self._folders = [] if view.open else private
         self._next = time.monotonic() + EVERY
 
     def look(self) -> str:
@@ -43,7 +57,8 @@ class ResourceMonitor:
         self._next = time.monotonic() + EVERY
         if held > self._limits.memory:
             return "memory"
-        return "files" if _entries(self._root, self._limits.disk) > self._limits.entries else ""
+        entries = sum(_entries(self._root, folder, self._limits.disk) for folder in self._folders)
+        return "files" if entries > self._limits.entries else ""
 
     def _processes(self) -> list[psutil.Process]:
         """The processes in the sandbox."""
@@ -71,10 +86,10 @@ def _of(process: psutil.Process, what: str, part: str) -> int:
         return 0
 
 
-def _entries(root: int, disk: int) -> int:
-    """The number of files in the private folder; 0 if it cannot be read, or is not there yet."""
+def _entries(root: int, folder: str, disk: int) -> int:
+    """The number of files in a private folder; 0 if it cannot be read, or is not there yet."""
     try:
-        found = os.statvfs(f"/proc/{root}/root{FOLDER}")
+        found = os.statvfs(f"/proc/{root}/root{folder}")
     except OSError:
         return 0
     # Until the sandbox has mounted its own, this is the machine's folder, which is larger.
@@ -82,46 +97,72 @@ def _entries(root: int, disk: int) -> int:
     return found.f_files - found.f_ffree if ours else 0
 
 
-OPEN_FILES = 256
-
 # Reports that the sandbox is set up, and waits until its folder has been opened from outside.
 WAITING = ["/bin/sh", "-c", 'echo && read go && exec "$@"', "sh"]
+INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TERM", "TMPDIR")
+"""The variables of this process that a program which is not confined gets; no others, and so no keys."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What is started in a sandbox: a command line, files for its folder, its limits and environment.
+
+    `keep` are names and patterns of files that are read from its folder in the end. `executable` are the
+    names of those of its `files` that may be executed. `label` marks its processes, so that they can be
+    found by whoever owns that label later; `place` is the folder for a process that is not confined.
+    """
+
+    argv: tuple[str, ...]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    env: Mapping[str, str] = field(default_factory=dict)
+    keep: tuple[str, ...] = ()
+    executable: Collection[str] = ()
+    view: SandboxView = PLAIN
+    label: str = ""
+    place: Path | None = None
+
+    def environment(self) -> dict[str, str]:
+        """The environment of the process."""
+        if self.view.open:
+            basic = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        elif self.view.whole:
+            basic = {**ENVIRONMENT, "PATH": COMMAND_PATH, "HOME": SCRATCH, "TMPDIR": SCRATCH}
+            basic |= {"USER": "user", "LOGNAME": "user"}
+        else:
+            basic = ENVIRONMENT
+        whole = {**basic, **self.env}
+        return tree.labelled(whole, self.label) if self.label else whole
 
 
 class ConfinedProcess:
     """A process under bubblewrap, and the sandbox around it."""
 
-    confined = True
-
-    def __init__(
-        self,
-        means: Confinement,
-        argv: Sequence[str],
-        files: Mapping[str, bytes],
-        limits: Limits,
-        env: Mapping[str, str],
-        keep: Sequence[str],
-    ) -> None:
-        self._limits, self._keep = limits, keep
+    def __init__(self, means: Confinement, launch: Launch) -> None:
+        self._launch, self._limits, self._keep = launch, launch.limits, launch.keep
+        self.confined = not launch.view.open
         self._life: int | None = None
         self._folder: int | None = None
-        with _passed(files) as (passed, status, unblock):
-            wrapped = [*WAITING, *argv] if keep else argv
+        if launch.view.open:
+            fill(Path(launch.view.folder), launch.files, launch.executable)
+        user = means.new_user()
+        with _passed(launch, user) as (passed, status, unblock):
+            wrapped = [*WAITING, *launch.argv] if launch.keep else launch.argv
             self.process = subprocess.Popen(
-                means.command(wrapped, limits, passed),
+                means.command(wrapped, launch.limits, passed, launch.view, user),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 pass_fds=passed.every,
-                env={**ENVIRONMENT, **env},
+                env=launch.environment(),
                 bufsize=0,
             )
         self._status, self._gate = os.fdopen(status, "rb"), os.fdopen(unblock, "wb")
         try:
             self._root = self._first()
-            self._watch = ResourceMonitor(self._root, limits)
+            self._watch = ResourceMonitor(self._root, launch.limits, launch.view)
             self._gate.close()
-            if keep:
+            if launch.keep:
                 self._open()
         except BaseException:
             self.close()
@@ -139,7 +180,7 @@ class ConfinedProcess:
             if not line or psutil.Process(root).ppid() != self.process.pid:
                 return 0
             self._life = os.pidfd_open(root)
-            for kind, most in _amounts(self._limits):
+            for kind, most in _amounts(self._limits, shared=self._launch.view.open):
                 resource.prlimit(root, kind, most)
         except (psutil.Error, ProcessLookupError):
             return 0
@@ -150,7 +191,8 @@ class ConfinedProcess:
         assert self.process.stdout
         assert self.process.stdin
         if self.process.stdout.read(1):
-            self._folder = os.open(f"/proc/{self._root}/root{FOLDER}", os.O_RDONLY | os.O_DIRECTORY)
+            folder = f"/proc/{self._root}/root{self._launch.view.folder}"
+            self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             self.process.stdin.write(b"\n")
 
     @property
@@ -197,13 +239,17 @@ class ConfinedProcess:
                 os.close(descriptor)
 
 
-def _amounts(limits: Limits) -> Iterator[tuple[int, tuple[int, int]]]:
-    """The kernel's limits for each process."""
-    yield resource.RLIMIT_AS, (limits.memory, limits.memory)
+def _amounts(limits: Limits, shared: bool) -> Iterator[tuple[int, tuple[int, int]]]:
+    """The kernel's limits for each process; `shared`: it has the user of this process."""
+    space = limits.memory if limits.address_space is None else limits.address_space
+    space = resource.RLIM_INFINITY if space >= 1 << 62 else space
+    yield resource.RLIMIT_AS, (space, space)
+    yield resource.RLIMIT_DATA, (limits.memory, limits.memory)
     yield resource.RLIMIT_CPU, (limits.cpu, limits.cpu + 1)
     yield resource.RLIMIT_FSIZE, (limits.disk, limits.disk)
-    yield resource.RLIMIT_NPROC, (limits.processes, limits.processes)
-    yield resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES)
+    yield resource.RLIMIT_NOFILE, (limits.descriptors, limits.descriptors)
+    if not shared:  # else it would count all processes of the user
+        yield resource.RLIMIT_NPROC, (limits.processes, limits.processes)
     for kind in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
         yield kind, (0, 0)
 
@@ -217,7 +263,7 @@ def never_began(stderr: bytes) -> ProcessDied:
 
 
 @contextmanager
-def _passed(files: Mapping[str, bytes]) -> Iterator[tuple[PassedFiles, int, int]]:
+def _passed(launch: Launch, user: int) -> Iterator[tuple[PassedFiles, int, int]]:
     """The descriptors for bubblewrap, the pipe of its status, and the pipe that unblocks it when closed.
 
     This process's copies of the descriptors that are passed on are closed at the end.
@@ -227,15 +273,40 @@ def _passed(files: Mapping[str, bytes]) -> Iterator[tuple[PassedFiles, int, int]
         block, unblock = os.pipe()
         for descriptor in (theirs, block):
             ours.callback(os.close, descriptor)
-        rules = seccomp.program()
+        rules = None if launch.view.open else seccomp.program()
         rule = None if rules is None else _in_memory(rules, ours)
+        files = {} if launch.view.open else launch.files
         contents = tuple((_in_memory(content, ours), name) for name, content in files.items())
+        system = _system_files(user) if launch.view.whole and not launch.view.open else {}
         try:
-            yield PassedFiles(theirs, block, rule, contents, tuple(parents(files))), status, unblock
+            yield (
+                PassedFiles(
+                    theirs,
+                    block,
+                    rule,
+                    contents,
+                    tuple(parents(files)),
+                    tuple((_in_memory(content, ours), path) for path, content in system.items()),
+                    frozenset(fd for fd, name in contents if name in launch.executable),
+                ),
+                status,
+                unblock,
+            )
         except BaseException:
             os.close(status)
             os.close(unblock)
             raise
+
+
+def _system_files(user: int) -> dict[str, bytes]:
+    """What programs look for and generated code does not."""
+    users = f"root:x:0:0:root:/:/bin/sh\nuser:x:{user}:{user}:user:{SCRATCH}:/bin/sh\n"
+    return {
+        "/etc/passwd": users.encode(),
+        "/etc/group": f"root:x:0:\nuser:x:{user}:\n".encode(),
+        "/etc/hosts": b"127.0.0.1 localhost\n::1 localhost\n",
+        "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files\n",
+    }
 
 
 def _in_memory(content: bytes, ours: ExitStack) -> int:

@@ -13,15 +13,15 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from uuid import uuid4
 
 from peira.sandbox import process_tree as tree
-from peira.sandbox.confinement import ENVIRONMENT, Limits, needs_confinement
-from peira.sandbox.process import ConfinedProcess, never_began
-from peira.sandbox.streams import StreamExchange
+from peira.sandbox.confinement import Confinement, Limits, needs_confinement
+from peira.sandbox.process import ConfinedProcess, Launch, never_began
+from peira.sandbox.streams import OutputBuffer, StreamExchange, never
 from peira.sandbox.workspace import checked, collect, fill
 
 # Not every system supports all of them: if one fails, the others still apply.
@@ -35,38 +35,40 @@ class UnconfinedProcess:
     confined = False
     peak: int | None = None
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        files: Mapping[str, bytes],
-        limits: Limits,
-        env: Mapping[str, str],
-        keep: Sequence[str],
-    ) -> None:
-        self._limits, self._keep = limits, keep
-        self._folder = Path(tempfile.mkdtemp(prefix="peira-"))
-        self._label = f"unconfined-{uuid4().hex}"
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._own = launch.place is None
+        self._folder = launch.place or Path(tempfile.mkdtemp(prefix="peira-"))
+        self._label = f"{launch.label}/{uuid4().hex}" if launch.label else f"unconfined-{uuid4().hex}"
         try:
-            fill(self._folder, files)
-            self.process = self._started(argv, env)
+            fill(self._folder, launch.files, launch.executable)
+            self.process = self._started()
         except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._remove()
             raise
 
-    def _started(self, argv: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def _started(self) -> subprocess.Popen[bytes]:
         """Start the command under the shell's limits."""
-        amounts = [self._limits.cpu, self._limits.disk // BLOCK, self._limits.memory // KIB]
-        home = {"HOME": str(self._folder), "TMPDIR": str(self._folder)}
+        limits, launch = self._launch.limits, self._launch
+        space = limits.memory if limits.address_space is None else limits.address_space
+        most = "unlimited" if space >= 1 << 62 else str(space // KIB)
+        amounts = [str(limits.cpu), str(limits.disk // BLOCK), most]
+        home = {} if launch.view.open else {"HOME": str(self._folder), "TMPDIR": str(self._folder)}
         return subprocess.Popen(
-            ["/bin/sh", "-c", LIMITED, "sh", *map(str, amounts), *argv],
+            ["/bin/sh", "-c", LIMITED, "sh", *amounts, *launch.argv],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=self._folder,
-            env=tree.labelled({**ENVIRONMENT, **home, **env}, self._label),
+            env=tree.labelled({**replace(launch, env={}).environment(), **home, **launch.env}, self._label),
             start_new_session=True,
             bufsize=0,
         )
+
+    def _remove(self) -> None:
+        """Remove the folder, unless it was given."""
+        if self._own:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def look(self) -> str:
         """ "": nothing is monitored here, the shell's limits apply."""
@@ -85,7 +87,7 @@ class UnconfinedProcess:
         """Those of the files to keep that exist, by name."""
         folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            return collect(folder, self._keep, self._limits.disk)
+            return collect(folder, self._launch.keep, self._launch.limits.disk)
         finally:
             os.close(folder)
 
@@ -93,7 +95,7 @@ class UnconfinedProcess:
         """Kill it and remove its folder."""
         self.stop()
         self.process.__exit__(None, None, None)  # closes its pipes, and waits
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._remove()
 
 
 NOTHING: Mapping[str, bytes] = MappingProxyType({})
@@ -140,32 +142,52 @@ def run_confined(
     says so. Raises ProcessDied if the sandbox itself failed, which is not the command's fault.
     """
     means = needs_confinement("run_confined", allow_unconfined)
-    limits, given, kept = limits or Limits(), {name: files[name] for name in checked(files)}, checked(keep)
-    began = time.monotonic()
-    started = (
-        ConfinedProcess(means, argv, given, limits, env, kept)
-        if means
-        else UnconfinedProcess(argv, given, limits, env, kept)
-    )
-    with closing(started):
-        exchange = StreamExchange(limits, started.stop, started.look)
-        exchange.hold(started.process, stdin)
-        status = started.end(stopped=bool(exchange.ended_by))
-        if status is None and not exchange.ended_by:
-            raise never_began(bytes(exchange.stderr))
+    given = {name: files[name] for name in checked(files)}
+    launch = Launch(tuple(argv), given, limits or Limits(), env, checked(keep))
+    stdout, stderr = OutputBuffer(), OutputBuffer()
+    exchange, began = StreamExchange(launch.limits, _nothing, never, stdout, stderr), time.monotonic()
+    with closing(started(means, launch)) as process:
+        status = held(process, exchange, stdin, stderr.data)
         return ProcessOutcome(
             exit=status,
-            stdout=bytes(exchange.stdout),
-            stderr=bytes(exchange.stderr),
+            stdout=bytes(stdout.data),
+            stderr=bytes(stderr.data),
             seconds=time.monotonic() - began,
-            killed_by=exchange.ended_by or _signal(status),
-            peak=started.peak,
-            confined=started.confined,
-            files=started.files(),
+            killed_by=exchange.ended_by or signal_of(status),
+            peak=process.peak,
+            confined=process.confined,
+            files=process.files(),
         )
 
 
-def _signal(status: int | None) -> str:
+def started(means: Confinement | None, launch: Launch) -> ConfinedProcess | UnconfinedProcess:
+    """Start it under bubblewrap, or without where there is none."""
+    return ConfinedProcess(means, launch) if means else UnconfinedProcess(launch)
+
+
+def held(
+    process: ConfinedProcess | UnconfinedProcess,
+    exchange: StreamExchange,
+    stdin: bytes,
+    said: bytes | bytearray,
+) -> int | None:
+    """Exchange data with a process until nothing of it is left; its exit status, None if it was stopped.
+
+    Raises ProcessDied if it never began; `said` is then its standard error.
+    """
+    exchange.stop, exchange.look = process.stop, process.look
+    exchange.hold(process.process, stdin)
+    status = process.end(stopped=bool(exchange.ended_by))
+    if status is None and not exchange.ended_by:
+        raise never_began(bytes(said))
+    return status
+
+
+def _nothing() -> None:
+    """Replaced by the process's own when it has started."""
+
+
+def signal_of(status: int | None) -> str:
     """The signal that an exit status stands for: by the convention of shells, 128 plus its number."""
     if status is None or not 128 < status < 128 + signal.NSIG:
         return ""

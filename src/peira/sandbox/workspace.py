@@ -7,13 +7,16 @@ follow no links: a link, a pipe or a device is not a file, whatever its name.
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from peira.errors import Invalid
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+MOST_PATHS = 100_000
+"""Files that are compared with the patterns of those to keep."""
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -37,18 +40,68 @@ def parents(names: Iterable[str]) -> list[str]:
     return sorted(found, key=lambda folder: (folder.count("/"), folder))
 
 
-def fill(folder: Path, files: Mapping[str, bytes]) -> None:
+def fill(folder: Path, files: Mapping[str, bytes], executable: Collection[str] = ()) -> None:
     """Write the files into a folder of this machine."""
     for parent in parents(files):
         (folder / parent).mkdir()
     for name, content in files.items():
         (folder / name).write_bytes(content)
+        if name in executable:
+            (folder / name).chmod(0o755)
 
 
 def collect(folder: int, names: Iterable[str], most: int) -> dict[str, bytes]:
-    """Those of the named files that exist and have at most `most` bytes, from an open folder."""
-    found = {name: _content(folder, PurePosixPath(name).parts, most) for name in names}
+    """Those of the files that exist and have at most `most` bytes, from an open folder.
+
+    Names with *, ? or [ are patterns: `*` stands for any part of a name, `**` for any number of folders.
+    """
+    wanted = list(names)
+    exact = [name for name in wanted if not _is_pattern(name)]
+    patterns = [re.compile(_regex(name)) for name in wanted if _is_pattern(name)]
+    if patterns:
+        exact += [path for path in _paths(folder) if any(one.fullmatch(path) for one in patterns)]
+    found = {name: _content(folder, PurePosixPath(name).parts, most) for name in dict.fromkeys(exact)}
     return {name: content for name, content in found.items() if content is not None}
+
+
+def _is_pattern(name: str) -> bool:
+    return any(mark in name for mark in "*?[")
+
+
+def _regex(pattern: str) -> str:
+    """A pattern of paths as a regular expression."""
+    found, parts = "", PurePosixPath(pattern).parts
+    for nth, part in enumerate(parts):
+        last = nth == len(parts) - 1
+        if part == "**":
+            found += "(?:[^/]+/)*" + ("[^/]+" if last else "")
+        else:
+            found += "".join(map(_piece, re.findall(r"\[!?[^\]]+\]|.", part))) + ("" if last else "/")
+    return found
+
+
+def _piece(text: str) -> str:
+    """One mark of a pattern, or one character, as a regular expression."""
+    if len(text) > 1:
+        inner = text[1:-1].replace("\\", "\\\\").replace("^", "\\^")
+        return f"(?!/)[^{inner[1:]}]" if inner.startswith("!") else f"(?!/)[{inner}]"
+    return {"*": "[^/]*", "?": "[^/]"}.get(text, re.escape(text))
+
+
+def _paths(folder: int) -> Iterator[str]:
+    """The paths of all files below an open folder, at most MOST_PATHS; links are not followed."""
+    count, own = 0, os.fstat(folder).st_dev
+    for parent, folders, files, opened in os.fwalk(".", dir_fd=folder, follow_symlinks=False):
+        if os.fstat(opened).st_dev != own:  # something of the machine that is mounted there
+            folders.clear()
+            continue
+        for name in sorted(files):
+            count += 1
+            if count > MOST_PATHS:
+                return
+            path = f"{parent}/{name}".removeprefix("./")
+            if path.isprintable():
+                yield path
 
 
 def _content(folder: int, parts: tuple[str, ...], most: int) -> bytes | None:

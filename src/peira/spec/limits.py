@@ -69,6 +69,17 @@ class Budget(Allowance):
     )
 
 
+def raised(budget: Budget, limits: Mapping[str, float]) -> Budget:
+    """The budget with these limits raised; one that it does not have, or that is higher, stays."""
+    now = {name: getattr(budget, name) for name in limits}
+    more = {name: most for name, most in limits.items() if now[name] is not None and most > now[name]}
+    return budget.model_copy(update={n: int(m) if n in ("tokens", "calls") else m for n, m in more.items()})
+
+
+RAISABLE = ("money", "tokens", "calls", "time")
+"""The limits of a budget that can be raised while a run is under way."""
+
+
 def _failures(value: Any) -> int | float | None:
     """A number of failures, or a share of the trials."""
     if value is None or (type(value) is int and value >= 0) or (type(value) is float and 0 < value < 1):
@@ -80,8 +91,9 @@ class Policy(Value):
     """How attempts are made, and when a run gives up.
 
     `backoff` is the wait before the first retry; it doubles up to `max_backoff`, and `jitter` shortens it at
-    random. `max_failures` stops the run once more trials than that (or, below 1, a larger share of them) have
-    failed. `interruptions` is how often a trial may be cut off by the death of its process before it fails.
+    random. `fail_fast` stops the run at the first failure, `max_failures` once more trials than that (or,
+    below 1, a larger share of them) have failed; what a limit or a person stopped did not fail.
+    `interruptions` is how often a trial may be cut off by the death of its process before it fails.
     `in_doubt` is what becomes of a call that may have been billed and brought no answer: `resend` it (the
     resend is recorded first), or `hold` the trial. `call_tries` is how often a call is sent at the most.
     A retry replays the answers it has; with `redraw` it asks anew instead (counted as `redraws`: asking
@@ -138,7 +150,22 @@ class Keep(Value):
 
 
 class Storage(Value):
-    """How results are kept: payloads above `inline` bytes go to blobs, compressed or not."""
+    """How results are kept, in the tables and in files alike.
+
+    Values above `inline` bytes are payloads of their own, compressed or not. With `responses` "drop", raw
+    answers of models are removed when their run ends; with `payloads` "digest", so are requests, outputs,
+    steps and attachments: of each its digest is left. Until then they are kept, so that a run that is killed
+    pays for nothing twice; of trials that did not succeed they stay. `tables` says whether the store is told
+    what its trials are about, for other programs.
+    """
 
     compression: Literal["zstd", "none"] = "zstd"
     inline: int = Field(default=2048, ge=0)
+    responses: Literal["keep", "drop"] = "keep"
+    payloads: Literal["keep", "digest"] = "keep"
+    tables: bool = True
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether nothing is removed."""
+        return self.responses == "keep" and self.payloads == "keep"

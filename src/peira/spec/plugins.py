@@ -18,7 +18,7 @@ from peira.core.registry import registry
 from peira.core.transforms import NoAnswer, Transform
 from peira.core.transforms import as_transform as make
 from peira.errors import Invalid
-from peira.spec.agents import AgentKind
+from peira.spec.agents import AgentValue
 from peira.spec.modules import Missing, reference
 
 ANSWER, TRANSFORM = "answer", "transform"
@@ -110,7 +110,7 @@ def write_evaluator(given: Any, base: Path | None) -> Json:
 
 def name_of(given: Any) -> str:
     """The name to show for an evaluator, an agent or any other callable."""
-    if isinstance(given, AgentKind):
+    if isinstance(given, AgentValue):
         return given.kind
     if isinstance(given, (str, Mapping)):
         return options_of(given)[0]

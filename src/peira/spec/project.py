@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field
 from peira.core.registry import Registry, nearest, plugin_function, registry
 from peira.errors import Invalid
 from peira.spec.documents import read_document
-from peira.spec.limits import Keep, Policy
+from peira.spec.limits import Keep, Policy, Storage
 from peira.spec.values import MAX_PARALLEL, MAX_SEED, Name, Table, Texts, Value, join, read_value
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ class Project(Value):
     """The settings of a project; `folder` is the folder of its file, or else the working folder.
 
     `models` are aliases of models, kept as they are written. `plugins` are functions, as module:function,
-    that are called with the registry. `keep` says which runs `peira gc` keeps.
+    that are called with the registry. `keep` says which runs `peira gc` keeps, `storage` how
+    results are kept.
     `telemetry` "otel" sends spans of every run to OpenTelemetry.
     """
 
@@ -58,6 +59,9 @@ class Project(Value):
         default_factory=Policy
     )
     keep: Annotated[Keep, BeforeValidator(lambda raw: read_value(Keep, raw))] = Field(default_factory=Keep)
+    storage: Annotated[Storage, BeforeValidator(lambda raw: read_value(Storage, raw))] = Field(
+        default_factory=Storage
+    )
     models: Table = Field(default_factory=dict)
     plugins: Texts = ()
 
@@ -105,14 +109,14 @@ class Project(Value):
         return self.store if "://" in self.store else str(self.folder / self.store)
 
     def apply(self, study: Study) -> Study:
-        """The study with the project's seed and policy where the study sets none."""
+        """The study with the project's seed, policy and storage where the study sets none."""
         changes: dict[str, Any] = {}
         if self.seed is not None and "seed" not in study.model_fields_set:
             changes["seed"] = self.seed
-        ours = {key: getattr(self.policy, key) for key in self.policy.model_fields_set}
-        theirs = {key: getattr(study.policy, key) for key in study.policy.model_fields_set}
-        if ours.keys() - theirs.keys():
-            changes["policy"] = Policy(**{**ours, **theirs})
+        for name, kind in (("policy", Policy), ("storage", Storage)):
+            ours, theirs = getattr(self, name), getattr(study, name)
+            if ours.model_fields_set - theirs.model_fields_set:
+                changes[name] = kind(**{**_fields_set(ours), **_fields_set(theirs)})
         return study.model_copy(update=changes) if changes else study
 
     def load_plugins(self, into: Registry = registry) -> None:
@@ -130,6 +134,11 @@ class Project(Value):
                 problems += [join(f"{FILE}: plugins[{i}]", problem) for problem in error.problems]
         if problems:
             raise Invalid(problems)
+
+
+def _fields_set(value: Value) -> dict[str, Any]:
+    """The fields that were written."""
+    return {key: getattr(value, key) for key in value.model_fields_set}
 
 
 _named: ContextVar[Path | None] = ContextVar("peira_project", default=None)

@@ -13,8 +13,9 @@ from pydantic import BaseModel
 import peira.spec as spec
 from peira.core.ids import Json
 from peira.core.registry import nearest, registry
+from peira.core.signature import has_run
 from peira.errors import Invalid
-from peira.spec.agents import AgentKind, is_kind, read_kind
+from peira.spec.agents import COMMAND, AgentKind, AgentValue, is_kind, read_kind
 from peira.spec.case import Case, as_cases
 from peira.spec.constraints import Constraint
 from peira.spec.documents import locate
@@ -156,6 +157,8 @@ class StudyReader:
         """An agent: a function, or a registered kind that is given by its table or its name."""
         if isinstance(value, AgentKind):
             value = value.written()
+        elif isinstance(value, AgentValue):
+            return value
         elif isinstance(value, str) and value in registry.names("agent"):
             value = {"kind": value}
         return self._kind(value) if is_kind(value) else self._function(value)
@@ -163,21 +166,25 @@ class StudyReader:
     def _kind(self, value: Mapping[str, Any]) -> Any:
         """An agent of a registered kind."""
         try:
-            return read_kind(value)
+            return read_kind(value, self.folders)
         except Invalid as error:
             if not self.lenient:
                 raise
-            return Missing(str(value["kind"]), str(error))
+            return Missing(str(value.get("kind", COMMAND)), str(error))
 
     def _function(self, value: Any) -> Any:
         """A function under test, also that of a decorated study."""
         value = self._code(value)
+        if isinstance(value, AgentValue):
+            return value
         if isinstance(value, Decorated):
             if value.function is None:
                 raise Invalid("is a study of several agents; name one function")
             return value.function
-        if callable(value):
+        if callable(value) or has_run(value):
             return value
+        if callable(run := getattr(value, "run", None)):
+            return run
         raise Invalid(f"must be a function or its name as file.py:name, not {value!r}")
 
     def _code(self, value: Any) -> Any:

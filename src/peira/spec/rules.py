@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from peira.core.ids import Json, digest
 from peira.core.registry import nearest, registry
-from peira.core.signature import Wants
+from peira.core.signature import Wants, has_run
 from peira.errors import Invalid
-from peira.spec.agents import AgentKind, wanted_by
+from peira.spec.agents import AgentValue, wanted_by
 from peira.spec.case import case_ids
 from peira.spec.constraints import Constraint
 from peira.spec.factors import Design
@@ -21,7 +21,7 @@ from peira.spec.stopping import stop_problems
 if TYPE_CHECKING:
     from peira.spec.study import Study
 
-INJECTED = ("case", "trial")
+INJECTED = ("case", "trial", "input", "prompt", "seed")
 TRIES = 200_000
 """How many combinations are tried; after that, the constraints are assumed to leave a condition."""
 
@@ -35,12 +35,15 @@ def broken_rules(study: Study, broken: Iterable[str] = ()) -> Iterator[str]:
     yield from (problem for problem in wanted.values() if isinstance(problem, str))
     known = {label: w for label, w in wanted.items() if isinstance(w, Wants)}
     yield from _arguments(study, known, names)
-    yield from _transform(study)
+    if study.transform is not None:
+        yield from _transform(study)
     evaluators = yield from _evaluators(study)
     yield from _design(study)
-    yield from _constraints(study, known, names)
-    yield from _aims(study, names, evaluators)
-    if not names.broken:  # parts that could not be read were reported already
+    if study.constraints:
+        yield from _constraints(study, known, names)
+    if study.outcomes or study.hypotheses or study.analysis_plans:
+        yield from _aims(study, names, evaluators)
+    if study.stop is not None and not names.broken:  # parts that could not be read were reported already
         yield from stop_problems(study)
 
 
@@ -81,9 +84,9 @@ def _agent_signatures(study: Study) -> Iterator[tuple[str, Wants | str]]:
         path = f"agents.{label}" if study.labelled else "agent"
         try:
             yield label, wanted_by(fn)
-            if isinstance(fn, AgentKind):
+            if isinstance(fn, AgentValue):
                 continue
-            parameters = inspect.signature(fn).parameters.values()
+            parameters = inspect.signature(fn.run if has_run(fn) else fn).parameters.values()
         except (TypeError, ValueError):
             yield label, f"{path}: the arguments of {name_of(fn)} cannot be read; wrap it in a function"
             continue

@@ -155,7 +155,10 @@ def _code() -> Schema:
 def _agent() -> Schema:
     """The schema of an agent: code, or a kind of agent by its name, or in a table with its options."""
     kind = {**TEXT, "pattern": r"^\w+$"}
-    return _either(_ref("Code"), kind, {"type": "object", "properties": {"kind": kind}, "required": ["kind"]})
+    named = {"type": "object", "properties": {"kind": kind}, "required": ["kind"]}
+    words = {"type": "array", "items": TEXT, "minItems": 1}
+    command = {"type": "object", "properties": {"command": words}, "required": ["command"]}
+    return _either(_ref("Code"), kind, named, command)
 
 
 def _named_plugin() -> Schema:

@@ -28,7 +28,7 @@ import peira.spec as spec
 from peira.core.contracts import Evaluator
 from peira.core.transforms import Transform
 from peira.errors import Invalid
-from peira.spec.agents import AgentKind
+from peira.spec.agents import AgentValue
 from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
 from peira.spec.case import Case
 from peira.spec.constraints import Constraint
@@ -36,7 +36,7 @@ from peira.spec.factors import Block, Design, Factor
 from peira.spec.fields import About, WrittenAs, keys_of
 from peira.spec.limits import Budget, Policy, Storage
 from peira.spec.modules import Decorated, caller
-from peira.spec.plugins import as_evaluator, as_transform
+from peira.spec.plugins import as_evaluator, as_transform, name_of
 from peira.spec.reader import StudyReader
 from peira.spec.rules import broken_rules
 from peira.spec.stopping import Stop
@@ -153,7 +153,7 @@ class Study(Value, Decorated):
     def function(self) -> Any:
         """The one function under test; None if agents were given by label, or by their kind."""
         sole = None if self.labelled else next(iter(self.agents.values()), None)
-        return None if isinstance(sole, AgentKind) else sole
+        return None if isinstance(sole, AgentValue) else sole
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """A study that stands in a module is pickled by its name, as functions are; any other by its fields.
@@ -174,6 +174,14 @@ class Study(Value, Decorated):
                 raise TypeError(f"study {self.name} has no function of its own; run it")
             raise TypeError(f"study {self.name} has agents by label; call one of {', '.join(self.agents)}")
         return self.function(*args, **kwargs)
+
+    def with_agent(self, agent: Any) -> Study:
+        """The same study of this agent alone; raises Invalid if it does not take the study's factors."""
+        changed = self.model_copy(update={"agents": {name_of(agent): agent}, "labelled": False})
+        changed._resemble_function(self.__module__, self.sources)
+        if problems := list(broken_rules(changed)):
+            raise Invalid(problems)
+        return changed
 
     def __hash__(self) -> int:
         return hash((self.name, self.seed, self.repeats))

@@ -15,7 +15,7 @@ import peira.spec as spec
 from peira.core.ids import Json, normalise
 from peira.core.registry import nearest
 from peira.errors import Invalid
-from peira.spec.agents import AgentKind
+from peira.spec.agents import AgentValue
 from peira.spec.case import Case
 from peira.spec.constraints import Constraint
 from peira.spec.documents import FORMATS, read_document, write_document
@@ -84,7 +84,8 @@ class StudyWriter:
         return {"agents": {label: self._agent(fn, f"agents.{label}") for label, fn in study.agents.items()}}
 
     def _agent(self, given: Any, path: str) -> Json:
-        return given.written() if isinstance(given, AgentKind) else self._code(given, path)
+        written = given.written(self.base) if isinstance(given, AgentValue) else None
+        return self._code(given, path) if written is None else written
 
     def _code(self, fn: Any, path: str) -> Json:
         return reference(fn, self.base) or self._missing(fn, path)

@@ -53,6 +53,11 @@ def coded(labels: Iterable[Hashable] | None, n: int) -> tuple[Codes, int]:
     """
     if labels is None:
         return np.arange(n), n
+    if isinstance(labels, np.ndarray) and labels.dtype.kind == "i" and labels.shape == (n,):
+        _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
+        places = np.empty(len(first), dtype=np.intp)
+        places[np.argsort(first)] = np.arange(len(first))
+        return places[codes.reshape(-1)], len(first)
     seen: dict[Hashable, int] = {}
     codes = np.array([seen.setdefault(label, len(seen)) for label in labels], dtype=np.intp)
     if codes.size != n:

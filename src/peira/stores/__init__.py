@@ -9,3 +9,4 @@ from peira.core.registry import Registry
 def register(registry: Registry) -> None:
     """Register the built-in stores by their schemes, as any plug-in would."""
     registry.add("store", "sqlite", late("peira.stores.sqlite", "SqliteScheme"))
+    registry.add("store", "postgresql", late("peira.stores.postgres", "postgres_scheme"))

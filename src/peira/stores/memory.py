@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from typing import Any, Literal
 
 from peira.core.clock import Clock, SystemClock
-from peira.core.contracts import CallQuery, CallTotals, Op, Outcome, RunQuery
+from peira.core.contracts import CallQuery, CallTotals, JobQuery, Op, Outcome, RunQuery
 from peira.core.ids import digest_bytes
 from peira.core.log.events import CallIntended, Record, State, Status, TasksClaimed
 from peira.core.log.state import Call, Run, Task, touched
@@ -18,7 +18,7 @@ from peira.errors import Unknown
 from peira.stores.fold import RowView, fold
 
 UNLISTED = (Status.frozen, Status.deleted)
-ACTIVE = (State.running, State.waiting, State.cancelling)
+ACTIVE = (State.running, State.cancelling)
 
 
 class MemoryStore:
@@ -133,12 +133,32 @@ class MemoryStore:
 
     def changed_since(self, run: str) -> list[str]:
         with self._lock:
-            later = list(self._rows.runs)[list(self._rows.runs).index(run) + 1 :]
-            return [t.id for t in self._rows.tasks.values() if t.run in later and was_there(t)]
+            runs = list(self._rows.runs)
+            until = set(runs[: runs.index(run) + 1])
+            before, after = set[str](), set[str]()
+            for record in self._log:
+                (before if record.run in until else after).update(touched(record.event))
+            return sorted(before & after)
 
     def active(self) -> list[Task]:
         with self._lock:
             return [t for t in self._rows.tasks.values() if t.state in ACTIVE]
+
+    def waiting(self) -> list[Task]:
+        with self._lock:
+            return [t for t in self._rows.tasks.values() if t.state is State.waiting]
+
+    def jobs(self, query: JobQuery) -> list[Task]:
+        with self._lock:
+            newest = list(self._rows.tasks.values())[::-1]
+            states = set(State) if query.state is None else {query.state}
+            jobs = (t for t in newest if t.kind == "job" and t.cls == query.cls and t.state in states)
+            return list(jobs)[: query.limit]
+
+    def job_counts(self, cls: str) -> dict[State, int]:
+        with self._lock:
+            jobs = (t for t in self._rows.tasks.values() if t.kind == "job" and t.cls == cls)
+            return dict(Counter(t.state for t in jobs))
 
     def queued(self, cls: str) -> list[Task]:
         with self._lock:
@@ -186,11 +206,6 @@ class MemoryStore:
 
     def close(self) -> None:
         pass
-
-
-def was_there(task: Task) -> bool:
-    """Whether the last run that changed the task may have found it there."""
-    return task.epoch > 1 or bool(task.reused_from)
 
 
 def matches(run: Run, query: RunQuery) -> bool:

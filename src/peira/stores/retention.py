@@ -13,8 +13,8 @@ from itertools import groupby
 from typing import Any
 
 from peira.core.contracts import Op, Retained, Store
-from peira.core.log.events import AnyEvent, CallSettled, Record, RunFinished, RunPlanned, Status
-from peira.core.log.state import Call, Run, effect, kept_rows, narrowed, touched, touched_calls
+from peira.core.log.events import AnyEvent, Record, RunFinished, RunPlanned, Status
+from peira.core.log.state import Run, assumed_call, effect, kept_rows, narrowed, touched, touched_calls
 from peira.errors import StoreDamaged
 from peira.stores.fold import RowView
 
@@ -41,7 +41,7 @@ def copy_retained(history: Iterable[Record], target: Store, clock: RecordedClock
 
     Raises StoreDamaged if the target refuses a record.
     """
-    copy = _Copy(target, clock)
+    copy = RecordCopy(target, clock)
     stubs: dict[str, _Stub] = {}
     segment: _Segment | None = None
     for record in history:
@@ -63,7 +63,7 @@ def copy_retained(history: Iterable[Record], target: Store, clock: RecordedClock
     copy.flush()
 
 
-class _Copy:
+class RecordCopy:
     """Commits records to the target in order, each with its own time."""
 
     def __init__(self, target: Store, clock: RecordedClock) -> None:
@@ -113,9 +113,8 @@ class _Segment:
         view.tasks.update(find("task", [task for task in touched(event) if task not in view.tasks]))
         keys = [key for key in touched_calls(event) if key not in view.calls]
         view.calls.update(find("call", keys))
-        if isinstance(event, CallSettled) and event.key not in view.calls:  # it is not kept
-            state = "answered" if event.how == "discard" else "in_doubt"
-            view.calls[event.key] = Call(event.key, event.task, "", state)
+        if (row := assumed_call(event)) is not None and row.key not in view.calls:  # it is not kept
+            view.calls[row.key] = row
 
     def rows(self) -> Iterator[AnyEvent]:
         """The events that lead to the rows as they are now."""

@@ -1,7 +1,8 @@
 """Verification of a store: its events are replayed, and everything else is compared with them.
 
-The history is streamed; the rows it leads to are held in memory, because they are what is compared. Meant for
-a store without a writer: otherwise rows and events would be read at different moments.
+The history is streamed; the rows it leads to are held in memory, because they are what is compared. Of a
+store that can give a snapshot, everything is read as it is at one moment; others are meant to have no writer
+meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from peira.core.contracts import Inspectable, Store
+from peira.core.contracts import Inspectable, Snapshots
 from peira.core.ids import short
 from peira.core.log import events as ev
 from peira.core.log.events import TERMINAL, Record, Result
@@ -21,12 +22,24 @@ from peira.errors import Fenced, StoreDamaged, Unknown
 from peira.stores.fold import RowView
 
 
-class Verifiable(Store, Inspectable, Protocol):
+class Verifiable(Inspectable, Protocol):
     """A store whose complete contents can be read."""
+
+    def get(self, digest: str) -> bytes:
+        """As `Store.get`."""
+        ...
 
 
 def verify(store: Verifiable) -> list[str]:
     """Every inconsistency of the store, one line each; empty if it is sound."""
+    if isinstance(store, Snapshots):
+        with store.snapshot() as frozen:
+            return _problems(frozen)
+    return _problems(store)
+
+
+def _problems(store: Verifiable) -> list[str]:
+    """Every inconsistency of a store that does not change meanwhile."""
     if damage := store.damage():
         return damage  # what a damaged file returns cannot be trusted
     replay = _Replay()
@@ -89,7 +102,7 @@ class _Replay:
 
     def _reconcile(self, record: Record, event: ev.RunFinished) -> None:
         """Compare the counts of a finished run with its events and its plan."""
-        seen = self._counts.pop(record.run, Counter())
+        seen = self._counts[record.run]  # kept: a run that waited for people may be cancelled afterwards
         if not event.counts:
             return
         stated = {k: n for k, n in event.counts.items() if k.rpartition(".")[2] in TERMINAL}
@@ -139,7 +152,7 @@ def _referenced_blobs(event: ev.AnyEvent) -> Iterator[str]:
         yield from _blobs_of_result(result)
     if isinstance(event, ev.RunPlanned):
         yield from filter(None, [event.manifest, event.provenance])
-    elif isinstance(event, (ev.StepRecorded, ev.CallAnswered)):
+    elif isinstance(event, (ev.StepRecorded, ev.CallAnswered, ev.QuestionAsked)):
         yield from filter(None, [event.blob])
     elif isinstance(event, ev.CallIntended):
         yield event.request
@@ -157,7 +170,7 @@ def _referenced_blobs(event: ev.AnyEvent) -> Iterator[str]:
 def _blobs_of_result(result: Result) -> Iterator[str]:
     """The blobs that a result refers to."""
     yield from (artifact.digest for artifact in result.artifacts)
-    yield from filter(None, [result.blob])
+    yield from filter(None, [result.blob, result.trail])
 
 
 def _projections(store: Verifiable, view: RowView) -> Iterator[str]:

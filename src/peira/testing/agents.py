@@ -58,6 +58,8 @@ class AgentSuite:
             return asyncio.run(_complete(outcome)) if agent.asynchronous else outcome
         finally:
             enter(None)
+            trial.finish()
+            _close(trial)
 
     def test_it_is_an_agent(self, agent: Agent) -> None:
         assert isinstance(agent, Agent)
@@ -83,9 +85,11 @@ class AgentSuite:
             outcome = agent.invoke(trial)
         finally:
             enter(None)
+            trial.finish()
         assert inspect.isawaitable(outcome) == agent.asynchronous
         if agent.asynchronous:
             asyncio.run(_complete(outcome))
+        _close(trial)
 
     def test_its_output_is_json(self, agent: Agent) -> None:
         output = self.output(agent, self.trial())
@@ -113,6 +117,12 @@ class AgentSuite:
             self.output(agent, self.trial(channel=channel))
         reported = [channel.steps, channel.observed, channel.metrics, channel.about, channel.attached]
         assert not any(reported)
+
+
+def _close(trial: Trial) -> None:
+    """End the attempt, as a runner does: its folder goes."""
+    if isinstance(trial.channel, MemoryChannel):
+        trial.channel.close()
 
 
 async def _complete(pending: Any) -> Any:

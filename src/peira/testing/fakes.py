@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ from typing import TypeVar
 from peira.core.contracts import Attempt, Runner
 from peira.core.ids import Json, digest_bytes
 from peira.core.models import Reply, Request
-from peira.errors import Abandoned, Invalid
+from peira.core.people.questions import PersonAnswer, PersonQuestion
+from peira.errors import Abandoned, Invalid, Waiting
 from peira.models.providers.scripted import last_text
 
 
@@ -45,17 +46,23 @@ class MemoryChannel:
     """A channel that records everything in memory, in order.
 
     `steps` may be given, for a replay, and `replies`: the replies of models in order, or a function from a
-    request to its reply or to a future of it.
+    request to its reply or to a future of it. `answers` are those of people, by prompt; whoever asks anything
+    else waits, and so does who waits for tasks that are not in `ended`.
     """
 
     def __init__(
         self,
         steps: Mapping[str, bytes] | None = None,
         replies: Replies = (),
+        answers: Mapping[str, Json] | None = None,
+        ended: Collection[str] = (),
     ) -> None:
+        self.answers, self.ended = dict(answers or {}), set(ended)
+        self.questions: list[PersonQuestion] = []
         self._reply = replies if callable(replies) else None
         self.replies = [] if callable(replies) else list(replies)
         self.asked: list[tuple[str, Request, str]] = []
+        self.accounts: list[str] = []
         self._awaited: list[Future[Reply]] = []
         self.steps: dict[str, bytes] = dict(steps or {})
         self.observed: list[tuple[str, Json]] = []
@@ -64,6 +71,14 @@ class MemoryChannel:
         self.attached: dict[str, bytes] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._open = True
+
+    @property
+    def label(self) -> str:
+        return f"memory-{id(self):x}"
+
+    @property
+    def closed(self) -> bool:
+        return not self._open
 
     def recall(self, key: str) -> bytes | None:
         self._check()
@@ -74,8 +89,9 @@ class MemoryChannel:
         self.steps[key] = value
         return _resolved(None)
 
-    def call(self, model: str, request: Request, key: str) -> Future[Reply]:
+    def call(self, model: str, request: Request, key: str, account: str = "") -> Future[Reply]:
         self._check()
+        self.accounts.append(account)
         if not self.replies and self._reply is None:
             raise Invalid(f"model {model!r} was asked, and this channel has no reply for it")
         self.asked.append((model, request, key))
@@ -83,6 +99,18 @@ class MemoryChannel:
         awaited = reply if isinstance(reply, Future) else _resolved(reply)
         self._awaited.append(awaited)
         return awaited
+
+    def consult(self, questions: Sequence[PersonQuestion]) -> list[PersonAnswer]:
+        self._check()
+        self.questions += questions
+        if any(one.prompt not in self.answers for one in questions):
+            raise Waiting("a person is asked")
+        return [PersonAnswer("answered", self.answers[one.prompt], "a test") for one in questions]
+
+    def await_tasks(self, tasks: Sequence[str]) -> None:
+        self._check()
+        if not self.ended.issuperset(tasks):
+            raise Waiting("other tasks are not over")
 
     def observe(self, name: str, data: Json) -> None:
         self._check()
@@ -271,7 +299,7 @@ class HeldReplies:
                 raise TimeoutError(f"nobody asked {missing} within {PATIENCE:g} s")
 
     def answer(self, question: str, reply: str | BaseException) -> None:
-        """Answer a question, or fail it; ignored if its future was cancelled."""
+        """PersonAnswer a question, or fail it; ignored if its future was cancelled."""
         held = self._held.pop(question)
         with suppress(InvalidStateError):
             if isinstance(reply, BaseException):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -129,3 +130,44 @@ def test_a_plan_that_names_another_test_is_not_followed_silently() -> None:
     aims = Aims(hypotheses=(hypothesis,), plans=(AnalysisPlan(name="p", test="wilcoxon"),))
     [found] = decide(trials(0.0), aims).found
     assert (found.verdict, "not by wilcoxon" in found.reason) == ("undecided", True)
+
+
+def yes_no(lost: int) -> list[TrialResult]:
+    """Two levels with the same answers to 200 cases; of level a the first `lost` wrong answers failed."""
+    found, left = [], lost
+    for n in range(200):
+        for level in ("a", "b"):
+            gone = level == "a" and n % 4 == 0 and left > 0
+            left -= gone
+            scores = {} if gone else {"match": Score("match", State.succeeded, float(n % 4 > 0))}
+            found.append(
+                TrialResult(
+                    id=f"{n} {level}",
+                    agent="x",
+                    case_id=str(n),
+                    state=State.failed if gone else State.succeeded,
+                    condition={"model": level},
+                    scores=scores,
+                )
+            )
+    return found
+
+
+@pytest.mark.parametrize(("lost", "doubted"), [(0, False), (2, False), (40, True)])
+def test_lost_trials_that_could_overturn_a_margin_are_said_first(lost, doubted):
+    same = Hypothesis("same", factor="model", levels=["a", "b"], direction="equivalent", margin=0.1)
+    (found,) = decide(yes_no(lost), Aims(hypotheses=(same,))).found
+    assert found.verdict == "supported"
+    assert found.sentence.startswith("40 lost trials could overturn this: same") is doubted
+    assert bool(found.doubt) is doubted
+
+
+def test_a_margin_of_a_measure_without_limits_is_doubted_with_any_lost_trial():
+    near = Hypothesis("near", factor="level", levels=["a", "b"], direction="equivalent", margin=0.5)
+    given = trials(0.0)
+    factor = next(iter(given[0].condition))
+    near = near.model_copy(update={"factor": factor})
+    assert not decide(given, Aims(hypotheses=(near,))).found[0].doubt
+    gone = msgspec.structs.replace(given[0], state=State.failed, scores={})
+    (found,) = decide([gone, *given[1:]], Aims(hypotheses=(near,))).found
+    assert found.doubt.startswith("1 lost trial could overturn this")

@@ -14,7 +14,8 @@ from scipy import stats
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
-from peira.analysis.effects.regression import CaseModel, table_of
+from peira.analysis.effects.mixed_models import _crossed_error
+from peira.analysis.effects.regression import CaseModel, CodedFactor, table_of
 from peira.analysis.table.measures import measure
 from peira.errors import Invalid, Unknown
 
@@ -271,7 +272,9 @@ def test_the_variance_of_conditions_is_shared_out_to_factors(trial, results):
     assert factors["model x prompt"] < 0.01
     assert found.repeat == pytest.approx(0.25, rel=0.1)
     assert sum(found.shares.values()) == pytest.approx(1)
-    assert found.sources.startswith("variance, estimated: model 49%, case 48%")
+    assert found.sources.startswith(
+        "variance, estimated (with approximate 95% intervals): model 49% [42%, 57%], case 48%"
+    )
 
 
 def test_repeats_that_agree_are_repeats(trial, results) -> None:
@@ -385,3 +388,109 @@ def test_many_units_do_not_hide_that_few_carry_an_effect(trial, results):
     kept = [(c, m) for c in range(300) for m in (range(3) if c < 4 else [c % 3])]
     (test,) = results([trial(c, rng.normal(), m=m) for c, m in kept]).effects().tests
     assert test.df_error == pytest.approx(2)
+
+
+def components_study(trial, cases=30, seed=0):
+    rng = np.random.default_rng(seed)
+    own, reaction = rng.normal(size=cases), rng.normal(0, 0.7, size=(cases, 2))
+    return [
+        trial(c, float(own[c] + reaction[c, m] + 0.5 * m + rng.normal()), repeat=r, m=m)
+        for c, m, r in product(range(cases), range(2), range(2))
+    ]
+
+
+def test_shares_of_the_variance_have_intervals(trial, results):
+    found = results(components_study(trial)).effects().variance
+    known = {name: (low, high) for name, low, high in found.intervals}
+    assert set(known) == set(found.shares)
+    for name, share in found.shares.items():
+        assert 0 <= known[name][0] <= share <= known[name][1] <= 1
+        assert known[name][0] < known[name][1]
+    assert "variance, estimated (with approximate 95% intervals): " in found.sources
+    low, high = found.repeats_interval
+    assert low < found.repeats < high
+    assert f"({low:.0%} to {high:.0%})" in found.sentence
+
+
+def test_the_intervals_of_shares_hold_the_truth_about_as_often_as_they_say(trial, results):
+    """Cases 1, case x condition 0.49, repeats 1, conditions 0.125: an approximate interval, at 30 cases."""
+    truth = {"case": 1.0, "case x condition": 0.49, "repeat": 1.0, "condition": 0.125}
+    held, rounds = dict.fromkeys(truth, 0), 60
+    for seed in range(rounds):
+        for name, low, high in results(components_study(trial, seed=seed)).effects().variance.intervals:
+            held[name] += low <= truth[name] / sum(truth.values()) <= high
+    assert min(held.values()) / rounds >= 0.85
+
+
+def test_too_few_cases_have_no_intervals_of_shares_and_say_so(trial, results):
+    found = results(components_study(trial, cases=4)).effects().variance
+    assert found.intervals == ()
+    assert "too few cases for intervals" in found.sources
+
+
+def test_factors_and_their_interaction_have_intervals_too(trial, results):
+    rng = np.random.default_rng(4)
+    trials = [trial(c, float(rng.normal() + a), a=a, b=b) for c, a, b in product(range(12), (0, 1), (0, 1))]
+    found = results(trials).effects().variance
+    assert {name for name, _, _ in found.intervals} == {
+        "a",
+        "b",
+        "a x b",
+        "case",
+        "case x condition and repeat",
+    }
+
+
+def crossed_samples(trial):
+    """Twelve cases of six documents before three judges; the data of the R code below."""
+    found = []
+    for n in range(72):
+        case, judge, a = n // 6, n % 3, (n // 3) % 2
+        value = float((7 * case + 3 * judge + 5 * a * case + n * n) % 13)
+        about = {"document": f"d{case // 2}"}
+        found.append(trial(case, value, metadata=about, a=a, judge=f"j{judge}"))
+    return found
+
+
+def test_cases_documents_and_judges_are_crossed_samples(trial, results):
+    """R 4.2.2, lme4 1.1-31, sandwich 3.0-2:
+    n <- 0:71; case <- n %/% 6; doc <- case %/% 2; judge <- n %% 3; a <- (n %/% 3) %% 2
+    y <- (7*case + 3*judge + 5*a*case + n*n) %% 13; x <- ifelse(a == 0, 1, -1)
+    lmer(y ~ x + (1|case) + (1|judge) + (1|doc), REML = TRUE)
+    fit <- lm(y ~ x); vcovCL(fit, cluster = data.frame(case, doc, judge), type = "HC0")   # not positive
+    for (g in list(case, doc, judge)) sqrt(diag(vcovCL(fit, cluster = g, type = "HC0")))"""
+    given = results(crossed_samples(trial))
+    found = given.mixed("a", random=["judge", "document"])
+    assert found.effect("a").estimate.mean == pytest.approx(2 * 0.1805555556, rel=1e-6)
+    (variances,) = [note for note in found.notes if note.startswith("variances: ")]
+    assert "case 1.232 (10%), judge 0.941" in variances
+    assert "residual 9.926" in variances
+    assert (
+        found.effect("a").estimate.method == "mixed model, reml, case and judge and document random, robust"
+    )
+    same = given.mixed("a", random=["judge", "metadata.document"]).effect("a").estimate
+    assert (same.mean, same.low) == (found.effect("a").estimate.mean, found.effect("a").estimate.low)
+
+
+def test_crossed_clusters_have_the_covariance_of_sandwich(trial):
+    """The R values of the test above: errors clustered in three ways, never less than in any one way."""
+    n = np.arange(72)
+    case, judge, a = n // 6, n % 3, (n // 3) % 2
+    y = ((7 * case + 3 * judge + 5 * a * case + n * n) % 13).astype(float)
+    x = np.column_stack([np.ones(72), np.where(a == 0, 1.0, -1.0)])
+    bread = np.linalg.inv(x.T @ x)
+    influence = x * (y - x @ (bread @ x.T @ y))[:, None] @ bread
+    random = [
+        CodedFactor("case", tuple(map(str, range(12))), case),
+        CodedFactor("doc", tuple(map(str, range(6))), case // 2),
+        CodedFactor("judge", tuple("012"), judge),
+    ]
+    errors = [_crossed_error(influence, random, 2.0, weights).error for weights in np.eye(2)]
+    assert errors == pytest.approx([0.6719983557446, 0.411563871624], rel=1e-9)
+    assert _crossed_error(influence, random[::2], 2.0, np.eye(2)[0]).error == pytest.approx(
+        TWO_WAYS, rel=1e-9
+    )
+
+
+TWO_WAYS = 0.7201536170588
+"""sqrt(diag(vcovCL(fit, cluster = data.frame(case, judge), type = "HC0")))[1]"""

@@ -71,7 +71,7 @@ def test_entries_without_a_score_come_last_and_hide_nobody(trial, results):
     assert [e.label for e in found.entries] == ["b", "a", "broken"]
     assert found.entries[0].worst == 1
     assert found.entries[-1].mean is None
-    assert "not in the means: 20 lost trials" in found.notes
+    assert "not in the means: 20 failed trials" in found.notes
 
 
 @pytest.mark.parametrize(
@@ -186,3 +186,32 @@ def test_cost_and_time_have_intervals(trial, results):
     entry = results(made).leaderboard().entries[0]
     assert entry.took_interval.low < entry.took < entry.took_interval.high
     assert " [" in results(made).leaderboard().grids()[0].rows[0][6]
+
+
+def test_letters_heed_what_the_lost_trials_could_change(trial, results):
+    """b leads a clearly among what ended, but half of its trials are lost; c is behind whatever they were."""
+
+    def value(c, m):
+        if m == "b" and c % 2:
+            return None
+        return float(m == "b" or (m == "a" and c % 3 != 0))
+
+    found = results([trial(c, value(c, m), model=m) for c in range(60) for m in "abc"]).leaderboard()
+    by = {entry.label: entry for entry in found.entries}
+    assert (by["b"].letters, by["a"].letters, by["c"].letters) == ("a", "b", "c")
+    assert (by["b"].letters_possible, by["a"].letters_possible, by["c"].letters_possible) == ("a", "a", "b")
+    assert [by[name].doubtful for name in "abc"] == [True, True, False]
+    rows = {row[1]: row for row in found.grids()[0].rows}
+    assert (rows["b"][3], rows["a"][3], rows["c"][3]) == ("a?", "b?", "c")
+    assert rows["b"][-1] == "a"
+    assert "? told apart from others only if lost trials were like those that ended" in found.notes
+
+
+def test_an_entry_that_was_not_begun_has_no_lost_trials(trial, results):
+    trials = [trial(c, float(c % 2), model=m) for c in range(10) for m in "ab"]
+    trials += [trial(c, None, model="c", state=State.queued) for c in range(10)]
+    found = results(trials).leaderboard()
+    last = found.entries[-1]
+    assert (last.label, last.mean, last.n, last.lost) == ("c", None, 0, 0)
+    assert "not begun: 10 trials" in found.notes
+    assert not found.has_bounds

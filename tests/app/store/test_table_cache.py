@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from peira import Case, Study, ask, evaluate, exact, run
 from peira.analysis.results import Results
-from peira.app.store.table_cache import FEWEST, RunTableCache, table_cache_of
+from peira.analysis.table.value import TableQuery, TableWithDrift
+from peira.app.store.table_cache import FEWEST, RunTableCache, SmallTableCache, table_cache_of
 from peira.app.store.table_files import MOST_FILES
 from peira.app.store.view import Opened
 from peira.errors import Unknown
@@ -82,14 +86,18 @@ class Counting:
     def __init__(self, store: Path, run: str) -> None:
         self.plain = Opened(store).results(run)
         self.read = 0
-        self.results = Results(
-            self._load,
-            run_id=run,
+        self.results = self._with(self._load, RunTableCache(store, run))
+        self.computed = self._with(self.plain._load, None)
+
+    def _with(self, load: Any, memory: RunTableCache | None) -> Results:
+        return Results(
+            load,
+            run_id=self.plain.run_id,
             study=self.plain.study,
             status=self.plain.status,
             counts=self.plain.counts,
             notes=self.plain.notes,
-            memory=RunTableCache(store, run),
+            memory=memory,
             conditions=self.plain._conditions,
         )
 
@@ -125,7 +133,8 @@ def test_a_remembered_table_is_the_table(acts: list[str]) -> None:
             for found in Opened(store).runs():
                 counting = Counting(store, found.id)
                 for number, (by, score) in enumerate(TABLES, 1):
-                    wanted = said(counting.plain, by, score)
+                    wanted = said(counting.computed, by, score)
+                    assert said(counting.plain, by, score) == wanted  # remembered by its trials
                     assert said(counting.results, by, score) == wanted
                     assert said(counting.results, by, score) == wanted
                     assert counting.read <= number or wanted.startswith("no score")
@@ -197,7 +206,37 @@ def test_it_holds_no_more_than_the_newest(kept: Counting, tmp_path: Path) -> Non
     assert kept.read == 1
 
 
-def test_small_runs_and_stores_in_memory_leave_nothing_behind(tmp_path: Path) -> None:
-    assert table_cache_of(tmp_path / "s.db", "r", FEWEST - 1) is None
-    assert table_cache_of(MemoryStore(), "r", FEWEST) is None
-    assert table_cache_of(tmp_path / "s.db", "r", FEWEST) is not None
+def test_runs_of_medium_size_and_stores_in_memory_have_no_cache(tmp_path: Path) -> None:
+    assert table_cache_of(tmp_path / "s.db", "r", FEWEST - 1, list) is None
+    assert table_cache_of(MemoryStore(), "r", FEWEST, list) is None
+    assert table_cache_of(tmp_path / "s.db", "r", FEWEST, list) is not None
+
+
+def test_a_small_table_is_remembered_by_its_trials_in_any_store(kept: Counting, tmp_path: Path) -> None:
+    folder, trials = tmp_path / "tables", list(kept.plain._load())
+    query = TableQuery(("style",), "exact", 0.95, "", "")
+    made = []
+
+    def make() -> TableWithDrift:
+        made.append(1)
+        return kept.computed._compute_table(query)
+
+    first = SmallTableCache(lambda: trials, folder).table(query, make)
+    assert SmallTableCache(lambda: list(kept.plain._load()), folder).table(query, make) == first
+    assert len(made) == 1
+    for other in (trials[1:], [msgspec.structs.replace(trials[0], scores={}), *trials[1:]]):
+        SmallTableCache(lambda found=other: found, folder).table(query, make)  # type: ignore[misc]
+    SmallTableCache(lambda: trials, folder).table(replace(query, level=0.9), make)
+    assert len(made) == 4
+
+
+def test_a_damaged_small_table_is_made_again(kept: Counting) -> None:
+    first = kept.plain.table("style")
+    folder = Path(os.environ["XDG_CACHE_HOME"]) / "peira" / "tables"
+    for file in folder.iterdir():
+        file.write_bytes(file.read_bytes()[:-1])
+    assert kept.plain.table("style") == first
+    shutil.rmtree(folder)
+    folder.write_text("a file stands where the folder would")
+    assert kept.plain.table("style") == first
+    folder.unlink()

@@ -25,7 +25,7 @@ def test_lists_are_for_people_and_programs(peira: Callable[..., Any], folder: Pa
     items = peira("list", "models", "--json").document["items"]
     assert items[0] == {"name": "mine", "about": "scripted:x, as the project file says"}
     assert "last_number" in peira("list", "transforms").out
-    assert peira("list", "--json").document["kinds"]["recipes"] == 8
+    assert peira("list", "--json").document["kinds"]["recipes"] == 13
     assert peira("list", "evals").problems == ["peira: 'evals' cannot be listed; did you mean 'evaluators'?"]
 
 

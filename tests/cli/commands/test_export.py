@@ -43,7 +43,7 @@ def test_a_document_says_where_it_is(peira, ran) -> None:
         ((), "-o: say where to write"),
         (
             ("-o", "results"),
-            "results: the format is not clear from the name; say which: artifact, attachments",
+            "results: the format is not clear from the name; say which: archive, artifact",
         ),
         (("-o", "x.csv", "--format", "cvs"), "no export 'cvs'; did you mean 'csv'?"),
         (("-o", "capitals.py", "--format", "csv"), "capitals.py is there and is no such export"),

@@ -142,3 +142,16 @@ def test_another_store(peira, folder):
     assert (folder / "other" / "one.db").exists()
     assert not (folder / ".peira").exists()
     assert sqlite3.connect(folder / "other" / "one.db").execute("SELECT count(*) FROM run").fetchone() == (1,)
+
+
+def test_fields_of_the_study_can_be_set(peira):
+    first = peira("run", "capitals.py", "--set", "repeats=1", "--json").document
+    whole = peira("plan", "capitals.py", "--json").document
+    assert first["counts"]["planned"] < whole["trials"]
+    assert whole["reused"] == first["counts"]["planned"]
+    wrong = peira("run", "capitals.py", "--set", "polcy.retries=2", "--set", "repeats=0")
+    assert wrong.code == 2
+    assert "polcy: is not a part of a study; did you mean 'policy'?" in wrong.err
+    assert "repeats: " in wrong.err
+    stored = peira("run", first["run"], "--set", "seed=1")
+    assert (stored.code, "name the study's file instead" in stored.err) == (2, True)

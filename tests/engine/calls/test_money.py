@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,28 @@ def test_a_trial_has_its_own_budget_and_the_run_goes_on(endpoint: Any, project: 
     assert (raised.finished.exit_code, endpoint.bills()) == (0, 1 + 2 + 3 + 4 + 5 + 6)
 
 
+def test_an_exhausted_trial_is_no_failure(endpoint: Any, project: Project, tmp_path: Path) -> None:
+    project(fast=at(endpoint, price=CENT))
+    endpoint.always(TEN_TOKENS)
+
+    def greedy(case):
+        return [ask("fast", f"{case.input} {n}", max_tokens=10).text for n in range(int(case.input[1:]) + 1)]
+
+    strict = {"fail_fast": True, "max_failures": 0}
+    asked = studied(greedy, cases=6, budget={"per_trial": {"calls": 3}}, policy=strict)
+    first = conducted(asked, parallel=1)
+    assert (first.results.status, first.finished.exit_code) == ("stopped by a limit", 3)
+    assert first.finished.reason == "3 exhausted by budget.per_trial"
+    assert first.results.counts == {"planned": 6, "succeeded": 3, "exhausted": 3}
+    kept = conducted(asked, policy={"retry_failed": False})
+    assert kept.results.counts == {"planned": 6, "reused": 3, "kept_exhausted": 3}
+    assert kept.finished.exit_code == 3
+    first.results.export(tmp_path / "folder", "artifact")
+    rows = list(csv.DictReader((tmp_path / "folder" / "runs.csv").read_text().splitlines()))
+    assert [row["status"] for row in rows] == ["success"] * 3 + ["skipped"] * 3
+    assert rows[-1]["error_info"].startswith("exhausted: ")
+
+
 def test_a_budget_of_a_trial_is_for_all_its_attempts(endpoint: Any, project: Project) -> None:
     project(fast=at(endpoint, price=CENT))
     endpoint.always(TEN_TOKENS)
@@ -167,3 +190,24 @@ def test_a_budget_for_a_model_without_a_price_is_refused_before_anything_is_aske
         conducted(asked.model_copy(update={"budget": peira.Budget(money=1.0)}))
     assert fast.sends() == 0
     assert not Path("s.db").exists()
+
+
+def test_what_a_content_filter_refuses_is_counted_and_not_asked_again(
+    endpoint: Any, project: Project
+) -> None:
+    project(fast=at(endpoint, price=CENT))
+    endpoint.always({"status": 400, "error": {"error": {"code": "content_filter", "message": "not this"}}})
+
+    def agent(case):
+        reply = ask("fast", case.input, max_tokens=10)
+        return [reply.text, reply.finish]
+
+    first = conducted(studied(agent, cases=3))
+    assert [trial.output for trial in first.results.trials] == [["not this", "refusal"]] * 3
+    assert {trial.metrics["refusals"] for trial in first.results.trials} == {1.0}
+    assert first.results.spent.money == 0
+    sent = endpoint.sends()
+    assert sent == 3
+    again = conducted(studied(lambda case: agent(case), cases=3))
+    assert (again.finished.exit_code, endpoint.sends()) == (0, sent)
+    sound()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -76,16 +77,29 @@ def test_the_transcript_has_tool_calls_with_arguments_and_results(
     assert 'calls look_up({"word":"Paris"}) -> a city' in shown
     assert "It is a city." in shown
     assert main(["show", results.run_id[:8], results.trials[0].id[:8], "--store", "s.db", "--json"]) == 0
-    first, second = json.loads(capfd.readouterr().out)["transcript"]
-    assert first["tool_calls"] == [{**CALLED, "result": "a city"}]
+    entries = json.loads(capfd.readouterr().out)["transcript"]
+    assert [(one["kind"], one.get("role")) for one in entries] == [
+        ("message", "user"),
+        ("message", "assistant"),
+        ("note", None),
+        ("message", "assistant"),
+    ]
+    asked, first, _, second = entries
+    assert asked["text"] == results.trials[0].input
+    (used,) = first["tool_calls"]
+    assert used == {**CALLED, "result": "a city", "error": False, "seconds": None}
     assert (second["text"], second["tool_calls"]) == ("It is a city.", [])
     results.export("trials.jsonl")
     (line,) = (folder / "trials.jsonl").read_text().splitlines()
-    assert json.loads(line)["transcript"] == [first, second]
+    assert json.loads(line)["transcript"] == entries
     results.report("report.html")
     page = html.unescape((folder / "report.html").read_text())
     assert 'calls look_up({"word":"Paris"})' in page
     assert "tool (call_1): a city" in page
+    assert '<li class="message assistant">' in page
+    assert re.search(r"<h5>Arguments</h5>.*Paris.*<h5>Result</h5>.*a city", page, re.DOTALL)
+    results.report("report.md")
+    assert 'calls look_up({"word":"Paris"}) -> a city' in (folder / "report.md").read_text()
 
 
 def test_tool_calls_are_json() -> None:

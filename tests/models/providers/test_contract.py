@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
 from peira.core.ids import Json
-from peira.core.models import Reply, Request, Usage
+from peira.core.models import Answer, Reply, Request, Usage
 from peira.errors import CallFailed
-from peira.models.http.model import Form
+from peira.models.content_filter import filtered_reply
+from peira.models.http.model import Form, read_body
 from peira.models.prices import price_of
 from peira.models.providers.anthropic import Messages
 from peira.models.providers.chat import Chat
@@ -277,3 +279,48 @@ def test_azure_is_azure() -> None:
     assert [one.vendor for one in (own, azure, newer)] == ["openai", "azure", "azure"]
     assert azure.address == "x.openai.azure.com:443"
     assert price_of("openai", "gpt-4o", None, "azure") is not None
+
+
+def test_what_a_content_filter_ends_is_a_refusal_too() -> None:
+    cut = completion(message={"content": "Well,"})
+    cut["choices"][0]["finish_reason"] = "content_filter"
+    silent = completion(message={"content": None})
+    silent["choices"][0]["finish_reason"] = "content_filter"
+    stopped = response([{"type": "output_text", "text": "Well,", "annotations": []}])
+    stopped |= {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
+    for reply in (Chat().read(cut), Responses().read(stopped)):
+        assert (reply.refusal, reply.finish, reply.text) == ("Well,", "refusal", "Well,")
+    reply = Chat().read(silent)
+    assert reply.finish == "refusal"
+    assert reply.text == reply.refusal == "refused by the provider's content filter (content_filter)"
+
+
+AZURE = {
+    "error": {
+        "message": "The response was filtered due to the prompt triggering the content management policy.",
+        "code": "content_filter",
+        "status": 400,
+        "innererror": {"code": "ResponsibleAIPolicyViolation", "content_filter_result": {}},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "filtered"),
+    [
+        (400, AZURE, True),
+        (400, {"error": {"code": "content_policy_violation", "message": "no"}}, True),
+        (400, {"error": {"code": None, "innererror": {"code": "ResponsibleAIPolicyViolation"}}}, True),
+        (400, {"error": {"code": "invalid_request_error", "message": "content_filter"}}, False),
+        (403, AZURE, False),
+        (400, ["content_filter"], False),
+        (400, {"error": "content_filter"}, False),
+    ],
+)
+def test_a_request_that_a_filter_refuses(status: int, error: Any, filtered: bool) -> None:
+    body = json.dumps(error).encode()
+    reply = filtered_reply(status, body)
+    assert (reply is not None) == filtered
+    if reply is not None:
+        assert (reply.finish, reply.text, reply.usage) == ("refusal", reply.refusal, Usage(0, 0))
+        assert read_body(Chat(), "azure", Answer(status, body, 0.5)).refusal == reply.refusal

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from importlib.util import find_spec
 
+import openai
 import pytest
 
-from peira.core.models import Model
+from peira.core.models import Answer, Model
 from peira.errors import CallFailed, Invalid
 from peira.models.providers.litellm import LitellmModel, _failure
 from peira.testing.models import ModelSuite
@@ -53,3 +55,20 @@ def test_its_own_errors_are_no_calls_in_doubt() -> None:
     assert raised(None).doubt  # nothing is known
     assert not raised(KeyError("tool_call_id")).doubt
     assert not raised(ValueError("no such parameter")).doubt
+
+
+class ContentPolicyViolationError(openai.OpenAIError):
+    """As litellm raises it for what a content filter refuses."""
+
+
+class Refusing:
+    async def acompletion(self, **_: object) -> None:
+        raise ContentPolicyViolationError("it violates the policy")
+
+
+def test_what_a_filter_refuses_is_a_refusal() -> None:
+    model = LitellmModel("azure/gpt")
+    answer = asyncio.run(model._outcome(Refusing(), {}))
+    assert isinstance(answer, Answer)
+    reply = model.read(answer)
+    assert (reply.refusal, reply.finish) == ("it violates the policy", "refusal")

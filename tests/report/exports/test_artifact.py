@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from peira import Case, Study, ask, run
+from peira import AnalysisPlan, Block, Case, Factor, Hypothesis, Level, Outcome, Study, ask, run
 from peira.analysis.results import Results
 from peira.errors import Invalid
 
@@ -157,6 +157,92 @@ def test_design_research_analysis_validates_and_reads_it(folder: Path, stored: R
     assert said["rows"]["events.csv"] == said["joined"] == 2 * len(stored)
     assert said["metric"] == [trial.metrics["loss"] for trial in stored]
     assert said["chains"] == ["1", "2"]
+
+
+LOADER = """
+import json, os, sys
+from design_research_experiments.designs import build_design
+from design_research_experiments.study import load_study, validate_study
+os.chdir(sys.argv[1])
+study = load_study("study.yaml")
+made = build_design(study)
+print(json.dumps({
+    "problems": validate_study(study),
+    "factors": {one.name: [level.value for level in one.levels] for one in study.factors},
+    "blocks": [one.name for one in study.blocks],
+    "outcomes": {one.name: one.primary for one in study.outcomes},
+    "hypotheses": {one.hypothesis_id: [*one.independent_vars, one.direction] for one in study.hypotheses},
+    "plans": [one.analysis_plan_id for one in study.analysis_plans],
+    "agents": study.agent_specs,
+    "cases": study.problem_ids,
+    "replicates": study.run_budget.replicates,
+    "conditions": [len(made), sum(one.admissible for one in made)],
+}))
+"""
+
+
+def planned(case, style, n, status, day):  # type: ignore[no-untyped-def]
+    return "1"
+
+
+def declared(tmp_path: Path) -> Path:
+    asked = Study(
+        name="declared",
+        agent=planned,
+        cases=[Case("a", expected="1", id="a"), Case("b", expected="1", id="b")],
+        factors=[
+            Factor("style", [Level("plain text", label="plain"), "b"], baseline="b"),
+            Factor("n", [1, 2, 4], scale="integer"),
+            Factor("status", ["u", "v"]),
+        ],
+        blocks=[Block("day", ["mon", "tue"])],
+        constraints=["style != 'b' or n < 4"],
+        evaluators=["match"],
+        repeats=2,
+        outcomes=[Outcome(name="match", primary=True, unit="share")],
+        hypotheses=[
+            Hypothesis(id="h", factor="style", levels=("plain text", "b"), direction="greater"),
+            Hypothesis(id="i", factor="status", direction="not_less", levels=("u", "v"), margin=0.1),
+        ],
+        analysis_plans=[AnalysisPlan(name="main", correction="holm")],
+    )
+    return run(asked, store=tmp_path / "s.db", progress=False).export(tmp_path / "declared", "artifact")
+
+
+def test_the_study_file_is_in_the_terms_of_the_format(tmp_path: Path) -> None:
+    study = yaml.safe_load((declared(tmp_path) / "study.yaml").read_text())
+    assert [one["name"] for one in study["factors"]] == ["style", "n", "factor_status"]
+    assert study["factors"][2]["metadata"] == {"name": "status"}
+    assert study["factors"][0]["levels"][0]["name"] == "plain"
+    assert [one["column"] for one in study["outcomes"]] == ["match"]
+    assert study["agent_specs"] == ["planned"]
+    assert study["problem_ids"] == ["a", "b"]
+    claims = {one["hypothesis_id"]: (one["direction"], one["claimed"]) for one in study["hypotheses"]}
+    assert claims == {"h": ("greater", "greater"), "i": ("greater", "not_less")}
+    assert study["analysis_plans"][0]["hypothesis_ids"] == ["h", "i"]
+    assert study["design_spec"]["kind"] == "constrained_factorial"
+
+
+def test_design_research_experiments_loads_the_study(tmp_path: Path) -> None:
+    python = os.environ.get("PEIRA_DESIGN_RESEARCH_PYTHON")
+    if not python:
+        pytest.skip("PEIRA_DESIGN_RESEARCH_PYTHON names no Python that has design-research-experiments")
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [python, "-c", LOADER, str(declared(tmp_path))]
+    done = subprocess.run(command, env=plain, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "problems": [],
+        "factors": {"style": ["plain text", "b"], "n": [1, 2, 4], "factor_status": ["u", "v"]},
+        "blocks": ["day"],
+        "outcomes": {"match": True},
+        "hypotheses": {"h": ["style", "greater"], "i": ["factor_status", "greater"]},
+        "plans": ["main"],
+        "agents": ["planned"],
+        "cases": ["a", "b"],
+        "replicates": 2,
+        "conditions": [24, 20],
+    }
 
 
 def asked_of(case, site, style):  # type: ignore[no-untyped-def]

@@ -38,6 +38,8 @@ def one() -> Results:
         ("r.parquet", "parquet"),
         ("r.sqlite", "sqlite"),
         ("r.db", "sqlite"),
+        ("r.tar.gz", "archive"),
+        ("r.codebook.md", "codebook"),
     ],
 )
 def test_the_format_is_meant_by_the_name(name: str, format: str) -> None:
@@ -46,25 +48,27 @@ def test_the_format_is_meant_by_the_name(name: str, format: str) -> None:
 
 @pytest.mark.parametrize("name", ["results", "r.txt", ".csv", "csv"])
 def test_a_name_that_means_no_format_is_refused_with_all_there_are(name: str, tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match="say which: artifact, attachments, csv, csv-long, excel, hf"):
+    with pytest.raises(
+        Invalid, match="say which: archive, artifact, attachments, codebook, csv, csv-long, excel, hf"
+    ):
         one().export(tmp_path / name)
 
 
 @pytest.mark.parametrize("format", FILES)
-def test_an_export_replaces_an_export_and_nothing_else(format: str, tmp_path: Path) -> None:
+def test_an_export_replaces_an_export_and_nothing_else(format: str, tmp_path: Path, stored: Results) -> None:
     path = tmp_path / "out"
-    one().export(path, format)
+    stored.export(path, format)
     first = path.read_bytes()
-    one().export(path, format)
+    stored.export(path, format)
     assert path.read_bytes() == first
     for foreign in (b"mine", b"", b"{}\n", b"SQLite format 3\0" + b"\0" * 100, b"run,trial\n"):
         if format == "jsonl" and not foreign:
             continue  # an export of no trials is empty
         path.write_bytes(foreign)
         with pytest.raises(Invalid, match="is there and is no such export"):
-            one().export(path, format)
+            stored.export(path, format)
         assert path.read_bytes() == foreign
-    one().export(path, format, force=True)
+    stored.export(path, format, force=True)
     assert path.read_bytes() == first
     assert [file.name for file in tmp_path.iterdir()] == ["out"]
 
@@ -97,16 +101,16 @@ def test_a_file_does_not_become_a_folder(tmp_path: Path, stored: Results) -> Non
 
 
 @pytest.mark.parametrize("format", FILES)
-def test_an_export_that_fails_leaves_what_was_there(format: str, tmp_path: Path) -> None:
+def test_an_export_that_fails_leaves_what_was_there(format: str, tmp_path: Path, stored: Results) -> None:
     path = tmp_path / "out"
-    one().export(path, format)
+    stored.export(path, format)
     former = path.read_bytes()
 
     def load() -> Any:
         yield from one()
         raise ZeroDivisionError
 
-    broken = Results(load, run_id="f" * 64, study="s", status="completed", counts={})
+    broken = Results(load, run_id="f" * 64, study="s", status="completed", counts={}, origin=stored.origin)
     with pytest.raises(ZeroDivisionError):
         broken.export(path, format)
     assert path.read_bytes() == former

@@ -16,12 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peira.analysis.results import Results
+from peira.core.text.latex import SPECIAL
 from peira.errors import Invalid, Unknown
 from peira.report.builder import build
 from peira.report.value import Report
 from peira.report.writers.formats import RENDERERS
 from peira.report.writers.html import LONGEST, html, visible
-from peira.report.writers.latex import SPECIAL, escape, latex
+from peira.report.writers.latex import escape, latex
 from peira.report.writers.markdown import markdown, said
 from peira.report.writers.pdf import browser
 
@@ -151,7 +152,7 @@ def test_without_matplotlib_there_are_tables_and_a_word_about_it(
     page = html(built).decode()
     assert "Plots need matplotlib: <code>pip install" in page
     assert "<svg" not in page
-    assert "H1: large - small &lt;b&gt;" in page
+    assert "H1: model=large - model=small &lt;b&gt;" in page
     with pytest.raises(Invalid, match=r"plots need matplotlib: pip install 'peira\[plot\]'"):
         hostile.plot("forest", tmp_path / "forest.svg")
 

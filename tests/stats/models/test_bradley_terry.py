@@ -6,7 +6,12 @@ import choix
 import numpy as np
 import pytest
 
-from peira.stats.models.bradley_terry import bradley_terry, bradley_terry_bootstrap, elo
+from peira.stats.models.bradley_terry import (
+    bradley_terry,
+    bradley_terry_bootstrap,
+    bradley_terry_controlled,
+    elo,
+)
 
 # Agresti, Categorical Data Analysis: American League East, 1987; row beat column so often.
 BASEBALL = np.array(
@@ -118,3 +123,31 @@ def test_elo_by_hand():
 def test_wrong_input_is_refused(wrong):
     with pytest.raises(ValueError, match=r"need|numbered|outcome"):
         bradley_terry(*wrong)
+
+
+def test_strengths_beside_a_covariate_are_those_of_r():
+    """R 4.2.2, sandwich 3.0-2:
+    n <- 0:59; one <- n %% 3; two <- (one + 1 + (n %/% 3) %% 2) %% 3; d <- (37*n) %% 101 - 45
+    won <- ifelse((7*n + 3*one + (d > 0)*5) %% 11 > 4, 1, 0); won[n %% 10 == 9] <- 0.5
+    z <- tanh(d / sd(d)); x <- matrix(0, 60, 3); x[cbind(n+1, one+1)] <- 1; x[cbind(n+1, two+1)] <- -1
+    fit <- glm(won ~ x[,1] + x[,2] + z - 1, family = binomial)
+    b <- c(coef(fit)[1:2], 0); c(b - mean(b), coef(fit)[3])
+    v <- vcovCL(fit, cluster = n %/% 2, type = "HC0"); sqrt(v[3,3]); sqrt(v[1,1])"""
+    n = np.arange(60)
+    one = n % 3
+    two, d = (one + 1 + (n // 3) % 2) % 3, (37 * n) % 101 - 45.0
+    won = ((7 * n + 3 * one + (d > 0) * 5) % 11 > 4).astype(float)
+    won[n % 10 == 9] = 0.5
+    covariate = np.tanh(d / d.std(ddof=1))
+    found = bradley_terry_controlled(one, two, won, 3, covariate, clusters=(n // 2).tolist())
+    expected = (0.66274210964351, -0.66003757709828, -0.00270453254523)
+    assert found.strengths.strength == pytest.approx(expected, abs=1e-9)
+    assert (found.slope, found.error) == pytest.approx((-0.08222251298230, 0.43022221729), rel=1e-5)
+    covariance = found.strengths.covariance
+    gap = covariance[0, 0] + covariance[2, 2] - 2 * covariance[0, 2]
+    assert gap**0.5 == pytest.approx(0.39228150936, rel=1e-5)
+
+
+def test_without_variation_of_the_covariate_there_is_nothing_to_control():
+    assert bradley_terry_controlled([0, 1, 0], [1, 0, 1], [1, 1, 0], 2, [0.0, 0.0, 0.0]) is None
+    assert bradley_terry_controlled([0, 0, 0], [1, 1, 1], [1, 1, 1], 2, [0.1, 0.0, 0.3]) is None

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import msgspec
+
 from peira.analysis.compare.difference import Model
 from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
@@ -14,7 +16,12 @@ from peira.stats.tests.bayes import Posterior
 from peira.stats.tests.equivalence import Equivalence
 from peira.stats.values import Estimate, Interval, remark_of
 
-HOW: dict[Model, str] = {"pairs": "paired by", "groups": "not paired:", "design": "compared by"}
+HOW: dict[Model, str] = {
+    "pairs": "paired by",
+    "groups": "not paired:",
+    "design": "compared by",
+    "imputed": "compared by",
+}
 """The words before `Contrast.pairing`, by the model of the difference."""
 
 
@@ -114,14 +121,27 @@ class Contrast(ResultValue):
         ]
 
 
-def contrast_sentence(contrast: Contrast, score: str, alpha: float, margin: float | None) -> str:
+def named_level(factor: str, level: str) -> str:
+    """A level as sentences name it: a number, true, false or null carries the name of its factor."""
+    try:
+        msgspec.json.decode(level, type=float | bool | None)
+    except msgspec.DecodeError:
+        return level
+    return f"{layout.cell(factor)}={level}" if factor else level
+
+
+def contrast_sentence(
+    contrast: Contrast, score: str, alpha: float, margin: float | None, factor: str = ""
+) -> str:
     """One sentence about a difference: which side is higher, or that it is not clear.
 
-    `alpha` decides about clarity by the adjusted p-value; with a `margin` the sentence adds the result of
-    the equivalence or non-inferiority test. A difference that lost trials could overturn is said to be so
-    first. An unclear one comes with the estimated number of further cases needed.
+    `factor` is the name of the factor whose levels the sides are; empty if they are not. `alpha` decides
+    about clarity by the adjusted p-value; with a `margin` the sentence adds the result of the equivalence or
+    non-inferiority test. A difference that lost trials could overturn is said to be so first. An unclear one
+    comes with the estimated number of further cases needed.
     """
-    a, b, found = contrast.first, contrast.second, contrast.difference
+    a, b = named_level(factor, contrast.first), named_level(factor, contrast.second)
+    found = contrast.difference
     if found is None:
         return f"{a} and {b} cannot be compared on {score}: {contrast.pairing}."
     shown = layout.interval(found.mean, found.low, found.high)
@@ -180,6 +200,11 @@ class ComparisonTable(ResultValue):
     notes: tuple[str, ...] = ()
 
     @property
+    def factor(self) -> str:
+        """The factor whose levels are compared; empty if these are runs."""
+        return "" if self.by == "run" else self.by
+
+    @property
     def alpha(self) -> float:
         """The significance level, 1 - level."""
         return round(1 - self.level, 12)
@@ -188,7 +213,7 @@ class ComparisonTable(ResultValue):
     def sentence(self) -> str:
         """One sentence for each difference of the family."""
         return "\n".join(
-            contrast_sentence(one, self.score, self.alpha, self.margin) for one in self.contrasts
+            contrast_sentence(one, self.score, self.alpha, self.margin, self.factor) for one in self.contrasts
         )
 
     def grids(self) -> list[TextGrid]:

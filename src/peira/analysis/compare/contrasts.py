@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 from peira.analysis.compare.comparison import ComparisonTable, Contrast, DifferenceBounds
 from peira.analysis.compare.difference import Difference, Differences
 from peira.analysis.compare.effect_sizes import effect
 from peira.analysis.compare.family import CORRECTIONS, chosen, simultaneous
+from peira.analysis.compare.imputation import Missing, at_worst, check_missing
 from peira.analysis.compare.sides import Pair, Side, choose_pairs, levels_of, shared, side
 from peira.analysis.table.measures import Measured, measure
 from peira.core.ids import Json
@@ -30,8 +32,9 @@ class ComparisonOptions:
     """The options of a comparison other than its sides and score.
 
     `correction` None means no adjustment; "declared" takes the correction of the study's analysis plan, given
-    as `declared`. Empty `test`, `effect` and `interval` select the methods that fit the data. Raises Invalid
-    for a level outside (0, 1), a margin that is not positive, or an unknown correction.
+    as `declared`. Empty `test`, `effect` and `interval` select the methods that fit the data. `missing` says
+    what is done about lost trials. Raises Invalid for a level outside (0, 1), a margin that is not positive,
+    an unknown correction, or an unknown `missing`.
     """
 
     level: float = 0.95
@@ -43,9 +46,11 @@ class ComparisonOptions:
     effect: str = ""
     interval: str = ""
     declared: str = ""
+    missing: Missing = "ended"
 
     def __post_init__(self) -> None:
         problems = []
+        check_missing(self.missing)
         if not 0 < self.level < 1:
             problems.append(f"level: must lie between 0 and 1, not {self.level!r}")
         if self.margin is not None and not self.margin > 0:
@@ -112,6 +117,8 @@ def _reason(found: Difference) -> str:
     sides = found.found
     if found.model == "design":
         return "case, adjusted for the other factors"
+    if found.model == "imputed":
+        return "case, with lost trials imputed: right if they are missing at random, given the others"
     if found.model == "pairs":
         return sides.by if sides.pairs else "no case has a score on both sides"
     if not sides.one.scored or not sides.two.scored:
@@ -156,29 +163,43 @@ def compare_levels(
     `score` names the measure (the only one by default), `slice` restricts the cases, and `notes` are passed
     on. Raises Unknown for unknown names and levels, Invalid if there is nothing to compare.
     """
+    wish = wish or ComparisonOptions()
     measured = measure(_in_slice(trials, slice), score)
+    remarks = (*loss_notes(measured, wish.missing), *notes)
+    if wish.missing == "worst":
+        measured = at_worst(measured)
     pairs = choose_pairs(levels_of(measured, by), a, b, baseline)
-    return compare_sides(by, measured, pairs, wish or ComparisonOptions(), notes, by)
+    return compare_sides(by, measured, pairs, wish, remarks, by)
+
+
+def loss_notes(measured: Measured, missing: Missing, where: str = "differences") -> list[str]:
+    """What is said of lost and unfinished trials, given what is done about the lost."""
+    said = measured.remarks(where)
+    done = {"impute": "imputed", "worst": "counted as worst"}.get(missing)
+    return [line.replace(f"not in the {where}", done) if done else line for line in said]
 
 
 def compare_runs(
-    one: Iterable[TrialResult],
-    two: Iterable[TrialResult],
-    labels: tuple[str, str],
+    runs: Sequence[Iterable[TrialResult]],
+    labels: Sequence[str],
     score: str | None = None,
     slice: str | None = None,
     wish: ComparisonOptions | None = None,
     notes: Sequence[str] = (),
 ) -> ComparisonTable:
-    """Compare two runs, paired on equal case, agent and condition.
+    """Compare two runs or every pair of several, paired on equal case, agent and condition.
 
-    `labels` name the runs. Both must have the measure `score`; without a name, the only score there is.
+    `labels` name the runs. All must have the measure `score`; without a name, the only score there is.
     """
-    trials = [list(_in_slice(found, slice)) for found in (one, two)]
-    measured = measure([*trials[0], *trials[1]], score)
+    wish = wish or ComparisonOptions()
+    if wish.missing != "ended":
+        raise Invalid("missing: runs are compared by what ended; name a factor to compare its levels")
+    trials = [list(_in_slice(found, slice)) for found in runs]
+    measured = measure([trial for found in trials for trial in found], score)
     of = [measure(found, measured.name) for found in trials]
     sides = [side(label, found.observations, ()) for label, found in zip(labels, of, strict=True)]
-    return compare_sides("run", measured, [(sides[0], sides[1])], wish or ComparisonOptions(), notes)
+    remarks = (*measured.remarks("differences"), *notes)
+    return compare_sides("run", measured, list(combinations(sides, 2)), wish, remarks)
 
 
 def _in_slice(trials: Iterable[TrialResult], slice: str | None) -> list[TrialResult]:
@@ -208,7 +229,7 @@ def compare_sides(
     wish = replace(wish, correction=chosen(wish.correction, wish.declared, pairs))
     family = len(pairs) > 1 and wish.correction in ("holm", "bonferroni")
     level = family_level(wish.level, len(pairs)) if family else wish.level
-    differences, own = Differences(measured), replace(wish, level=level)
+    differences, own = Differences(measured, wish.missing), replace(wish, level=level)
     found = [contrast(differences, *pair, own, wish.alpha, factor) for pair in pairs]
     adjusted = simultaneous(found, pairs, wish.correction, wish.level, wish.alternative, differences.reach)
     correction = wish.correction or "" if len(pairs) > 1 else ""

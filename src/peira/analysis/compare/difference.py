@@ -11,6 +11,7 @@ the same question always has the same answer. `Differences.between` is the only 
   Welch.
 - design: the other factors are not balanced between the sides (a fractional or constrained design, lost
   trials). The levels are compared by least squares with the other factors in the model.
+- imputed: if asked for, lost values are imputed several times, and what the models above find is pooled.
 
 Methods requested by name (a test, the bootstrap, paired or unpaired) use the values without adjustment. Where
 the sides have no other condition in common these would compare averages over different conditions: t tests
@@ -29,6 +30,7 @@ import numpy as np
 
 from peira.analysis.compare import estimates as numbers
 from peira.analysis.compare.estimates import Data, difference_by
+from peira.analysis.compare.imputation import Missing, imputations, pooled
 from peira.analysis.compare.sides import CaseCell, Contexts, Match, Side, match, shared, side
 from peira.analysis.compare.tests import UNPAIRED, evidence
 from peira.analysis.effects.regression import CaseMeans, CaseModel, Fit, names_of, table_of
@@ -36,14 +38,15 @@ from peira.analysis.table.measures import Measured, Observation
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats import student
-from peira.stats.inputs import Floats
-from peira.stats.intervals.means import Limits
+from peira.stats.inputs import Floats, coded, is_rounding
+from peira.stats.intervals.means import Limits, spread
 from peira.stats.student import Spread
 from peira.stats.tests.bayes import Posterior, from_t
+from peira.stats.tests.unpaired import difference_spread
 from peira.stats.values import Alternative, Estimate, TestResult, within
 
-Model = Literal["pairs", "groups", "design"]
-"""How a difference is estimated: pairs, independent groups, or the design's linear model."""
+Model = Literal["pairs", "groups", "design", "imputed"]
+"""How a difference is estimated: pairs, independent groups, the design's linear model, or imputed values."""
 ORDER = 2
 """The order of the linear model: main effects and interactions of up to this many factors."""
 T_TESTS = ("paired t", "welch")
@@ -54,7 +57,7 @@ ADJUSTED = "t, adjusted for the other factors"
 
 @dataclass(frozen=True)
 class Adjusted:
-    """A difference adjusted in the design's linear model.
+    """A difference that is not that of the observed values: adjusted in the linear model, or imputed.
 
     `spread` is None if it cannot be estimated. `by_unit` are values of the units with this mean and spread:
     each unit's own difference if all units have the same conditions.
@@ -66,6 +69,8 @@ class Adjusted:
     units: int
     rounding: float
     by_unit: Floats
+    model: Model = "design"
+    method: str = ADJUSTED
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +91,9 @@ class Difference:
 
     @property
     def model(self) -> Model:
-        """Which of the three models estimated this difference."""
+        """Which of the models estimated this difference."""
         if self.adjusted is not None:
-            return "design"
+            return self.adjusted.model
         return "pairs" if self.data.paired else "groups"
 
     @property
@@ -115,7 +120,8 @@ class Difference:
         mean, n, spread = self.adjusted.mean, self.adjusted.n, self.adjusted.spread
         if spread is None:
             return within(Estimate(mean, None, None, n, "unknown"), self.reach)
-        return within(Estimate(mean, *student.around(mean, spread, level), n, ADJUSTED), self.reach)
+        method = self.adjusted.method
+        return within(Estimate(mean, *student.around(mean, spread, level), n, method), self.reach)
 
     def evidence(self, test: str = "", alternative: Alternative = "two-sided") -> TestResult:
         """The result of the named test, or without a name of the one that fits the data."""
@@ -124,9 +130,24 @@ class Difference:
         found, n = self.adjusted, self.adjusted.n
         if found.spread is None:
             none = abs(found.mean) <= found.rounding and found.units > 1
-            return TestResult(1.0, None, n, f"{ADJUSTED}, no differences") if none else _untested(n)
+            return TestResult(1.0, None, n, f"{found.method}, no differences") if none else _untested(n)
         statistic = found.mean / found.spread.error
-        return TestResult(student.p_value(statistic, found.spread.df, alternative), statistic, n, ADJUSTED)
+        p = student.p_value(statistic, found.spread.df, alternative)
+        return TestResult(p, statistic, n, found.method)
+
+    @property
+    def spread(self) -> Spread | None:
+        """The standard error by Student's t, whatever interval fits; None if it is unknown or 0."""
+        if self.adjusted is not None:
+            return self.adjusted.spread
+        data = self.data
+        if not data.paired:
+            return difference_spread(data.one, data.two, data.clusters, data.clusters_two)
+        gaps = data.one - data.two
+        codes, groups = coded(data.units_one, gaps.size)
+        found = spread(gaps, codes) if groups > 1 else None
+        scale = np.concatenate([data.one, data.two])
+        return None if found is None or is_rounding(found.error, scale) else found
 
     def degrees(self, tested: TestResult) -> int | None:
         """The degrees of freedom if a t test with equal cluster sizes was used; else None."""
@@ -183,9 +204,18 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """The differences between sides on one measure; the linear model is fitted at most twice."""
+    """The differences between sides on one measure; the linear model is fitted at most twice.
+
+    With `missing` "impute", lost values are imputed several times, and the differences pooled.
+    """
 
     measured: Measured
+    missing: Missing = "ended"
+
+    @cached_property
+    def completed(self) -> list[Differences]:
+        """The differences of each imputation."""
+        return [Differences(each) for each in imputations(self.measured)]
 
     @cached_property
     def reach(self) -> float | None:
@@ -224,6 +254,8 @@ class Differences:
         `paired`, `test` and `interval` override the methods that fit the data. Raises Invalid if pairs are
         requested but the sides have no case in common, or if unpaired sides share calls or trials.
         """
+        if self.missing == "impute" and one.lost + two.lost:
+            return self._pooled(one, two, by, bool(test or interval) or paired is not None)
         found = match(one, two)
         is_paired = _is_paired(found, paired, test)
         simple = Difference(found, _values(found, is_paired, self.measured.ends), self.reach)
@@ -240,6 +272,34 @@ class Differences:
                 "leave it out, and they are compared in the model of the design"
             )
         return replace(simple, adjusted=adjusted, refit=partial(self._refitted, one, two, by))
+
+    def _pooled(self, one: Side, two: Side, by: str, named: bool) -> Difference:
+        """The difference with lost values imputed, pooled over all imputations."""
+        if named:
+            raise Invalid(
+                "missing: imputed differences have Student's t; leave out test, interval and pairing"
+            )
+        ended = Differences(self.measured).between(one, two, by)
+        filled = [each._again(one, two, by) for each in self.completed]
+        spreads = [each.spread for each in filled]
+        means = [each.estimate(0.95).mean for each in filled]
+        known = [(mean, spread) for mean, spread in zip(means, spreads, strict=True) if spread is not None]
+        if not ended.known or len(known) < len(filled):
+            return ended
+        mean, total = pooled(known)
+        units = min(each.units for each in filled)
+        by_unit = np.mean([each.unit_data.one.mean() - each.unit_data.two.mean() for each in filled])
+        imputed = Adjusted(
+            mean,
+            total,
+            ended.n,
+            units,
+            0.0,
+            _with_spread(float(by_unit), total, filled[0]),
+            "imputed",
+            f"t, {len(filled)} imputations",
+        )
+        return replace(ended, adjusted=imputed, refit=ended.imputed)
 
     def _refitted(self, one: Side, two: Side, by: str, ends: tuple[float, float]) -> Difference:
         """The difference with every lost value imputed as the end that moves it furthest.
@@ -272,7 +332,7 @@ class Differences:
     def _again(self, one: Side, two: Side, by: str) -> Difference:
         """The difference of the sides with the same trials."""
         first, second = (
-            side(each.label, [o for o in self.measured.observations if o.trial.id in each.trials], (by,))
+            side(each.label, [o for o in self.measured.observations if o.trial.id in each.trials], each.leave)
             for each in (one, two)
         )
         return self.between(first, second, by)
@@ -311,6 +371,17 @@ def _contrast_weights(fitted: Fit, by: str, one: Side, two: Side) -> tuple[slice
     coding = own.factors[0].coding
     weights: Floats = coding[codes[0]] - coding[codes[1]]
     return place, weights
+
+
+def _with_spread(mean: float, total: Spread, like: Difference) -> Floats:
+    """Values of the units with this mean and error, spread out as the units of a difference are."""
+    one, two = like.unit_data.by_unit()
+    gaps = one - two if like.unit_data.paired else one - float(one.mean())
+    deviation = float(gaps.std(ddof=1)) if gaps.size > 1 else 0.0
+    if deviation == 0:
+        return np.full(gaps.size, mean)
+    found: Floats = mean + (gaps - gaps.mean()) / deviation * total.error * gaps.size**0.5
+    return found
 
 
 def _untested(n: int) -> TestResult:

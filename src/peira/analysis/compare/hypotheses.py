@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from peira.analysis.compare.comparison import Contrast
 from peira.analysis.compare.contrasts import ComparisonOptions, contrast
-from peira.analysis.compare.difference import Differences
+from peira.analysis.compare.difference import Difference, Differences
 from peira.analysis.compare.family import ADJUST, simultaneous
 from peira.analysis.compare.margins import claim, margin_evidence
 from peira.analysis.compare.sides import Levels, Pair, levels_of
@@ -57,6 +57,8 @@ class Finding:
     contrasts: tuple[Contrast, ...] = ()
     claim: str = ""
     """What is claimed of a margin, as text."""
+    at_worst: tuple[float | None, float | None] | None = None
+    """Of a margin, if trials were lost: the adjusted p-values for and against it at worst."""
 
     @property
     def sentence(self) -> str:
@@ -69,8 +71,16 @@ class Finding:
     def doubt(self) -> str:
         """That lost trials could overturn the verdict, to be said before it; empty if they could not.
 
-        A verdict in a direction needs every contrast, one of a difference any that is clear.
+        A verdict in a direction needs every contrast, one of a difference any that is clear. A verdict about
+        a margin is tested with the lost trials at either end.
         """
+        if self.at_worst is not None and self.verdict != "undecided":
+            p = self.at_worst[0 if self.verdict == "supported" else 1]
+            lost = max((one.bounds.lost for one in self.contrasts if one.bounds is not None), default=0)
+            held = p is not None and p <= self.alpha
+            return "" if held else f"{counted(lost, 'lost trial')} could overturn this: "
+        if self.claim:
+            return ""
         clear = [one for one in self.contrasts if one.clear(self.alpha)] or self.contrasts
         weak = [one for one in clear if one.overturnable]
         needed = len(clear) if self.opposite is None else 1
@@ -215,10 +225,17 @@ def _family(
     tested = _jointly(questions, plan) if joint else [_test(one, plan) for one in questions]
     if adjust := ADJUST.get(plan.correction):
         for_it, against = adjust([one.p for one in tested]), adjust([one.opposite for one in tested])
+        worst = [adjust([_at_worst(one, side) for one in tested]) for side in (0, 1)]
         tested = [
-            replace(one, adjusted=p, opposite=q) for one, p, q in zip(tested, for_it, against, strict=True)
+            replace(one, adjusted=p, opposite=q, at_worst=None if one.at_worst is None else (r, s))
+            for one, p, q, r, s in zip(tested, for_it, against, *worst, strict=True)
         ]
     return [replace(one, verdict=_verdict(one)) for one in tested]
+
+
+def _at_worst(found: Finding, side: int) -> float | None:
+    """The p-value with lost trials at worst, for the claim or against it; without any, the one there is."""
+    return (found.p, found.opposite)[side] if found.at_worst is None else found.at_worst[side]
 
 
 def _verdict(found: Finding) -> Verdict:
@@ -313,7 +330,26 @@ def _margin_test(question: HypothesisPairs, plan: AnalysisPlan, margin: float) -
     sides = [differences.between(*pair, question.factor) for pair in question.pairs]
     chances = [margin_evidence(one, question.direction, margin, alpha) for one in sides]
     for_it, against = ([one[at] for one in chances] for at in (0, 1))
-    return _completed(question, found, _largest(for_it), _largest(against))
+    done = _completed(question, found, _largest(for_it), _largest(against))
+    if not any(one.found.one.lost + one.found.two.lost for one in sides):
+        return done
+    return replace(done, at_worst=_margin_at_worst(question, sides, margin, alpha))
+
+
+def _margin_at_worst(
+    question: HypothesisPairs, sides: Sequence[Difference], margin: float, alpha: float
+) -> tuple[float | None, float | None]:
+    """The largest p-values for and against a margin, with the lost trials at either end of the score."""
+    assert question.measured is not None
+    ends = question.measured.ends
+    if ends is None:
+        return None, None
+    chances = [
+        margin_evidence(one.imputed(each), question.direction, margin, alpha)
+        for one in sides
+        for each in (ends, ends[::-1])
+    ]
+    return _largest([one[0] for one in chances]), _largest([one[1] for one in chances])
 
 
 def _largest(chances: Sequence[float | None]) -> float | None:

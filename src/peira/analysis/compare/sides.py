@@ -47,12 +47,16 @@ class CaseCell(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One side of a comparison: its cells by case and condition, its trials and its calls."""
+    """One side of a comparison: its cells by case and condition, its trials and its calls.
+
+    `leave` are the factors that are ignored when pairing.
+    """
 
     label: str
     cells: Mapping[Key, CaseCell]
     trials: frozenset[str]
     calls: frozenset[str]
+    leave: tuple[str, ...] = ()
 
     @property
     def lost(self) -> int:
@@ -70,7 +74,8 @@ def side(label: str, observations: Iterable[Observation], leave: Iterable[str]) 
 
     Repeats of the same case and condition are collected in one cell, lost values included.
     """
-    context, seen = Contexts(leave), list(observations)
+    ignored, seen = tuple(leave), list(observations)
+    context = Contexts(ignored)
     by_key: dict[Key, list[Observation]] = {}
     for one in seen:
         key = (one.trial.case_id, context.of(one.trial))
@@ -79,7 +84,7 @@ def side(label: str, observations: Iterable[Observation], leave: Iterable[str]) 
         else:
             found.append(one)
     calls = frozenset(call for one in seen for call in one.trial.calls)
-    return Side(label, _cells(by_key), frozenset([one.trial.id for one in seen]), calls)
+    return Side(label, _cells(by_key), frozenset([one.trial.id for one in seen]), calls, ignored)
 
 
 class Contexts:
@@ -166,7 +171,7 @@ def _averaged(found: Side) -> Side:
         )
         for key, group in by_case.items()
     }
-    return Side(found.label, cells, found.trials, found.calls)
+    return Side(found.label, cells, found.trials, found.calls, found.leave)
 
 
 def shared(one: Side, two: Side) -> tuple[float, str]:

@@ -75,11 +75,13 @@ def anova(
     every = names_of([one.trial for one in measured.observations])
     check_names(names, every, ())
     if not len(table.values):
-        return Anova(measured.name, type, (), 0, 0.0, ("No trial has a score: nothing can be said.", *notes))
+        none = ("No trial has a score: nothing can be said.", *measured.remarks("table"), *notes)
+        return Anova(measured.name, type, (), 0, 0.0, none)
     found = CaseModel(table, names or every, order).fit()
     squares, df = _residual_squares(found, found.kept.terms), _error_df(found)
     sources = tuple(_source(found, term, type, squares, df) for term in found.kept.terms)
-    remarks = (*(() if df else ("no degrees of freedom are left for an error",)), *found.kept.aliased, *notes)
+    few = () if df else ("no degrees of freedom are left for an error",)
+    remarks = (*few, *found.kept.aliased, *measured.remarks("table"), *notes)
     return Anova(measured.name, type, sources, df, squares, remarks)
 
 

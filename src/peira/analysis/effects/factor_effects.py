@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peira.analysis.compare.difference import ORDER, Differences
 from peira.analysis.compare.sides import Side, levels_of
+from peira.analysis.effects.marginal_means import Marginal, marginals
 from peira.analysis.effects.regression import CaseModel, CodedFactor, EffectTerm, Fit
 from peira.analysis.effects.variance import Variance, variance
 from peira.analysis.table.groups import check_names
@@ -21,10 +20,8 @@ from peira.core.text import grid as layout
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats import student
-from peira.stats.inputs import Floats, sizes, totals
-from peira.stats.intervals.means import estimate
-from peira.stats.student import Spread
-from peira.stats.values import Estimate, between, within
+from peira.stats.inputs import Floats
+from peira.stats.values import Estimate, within
 
 
 @dataclass(frozen=True)
@@ -46,15 +43,6 @@ class TermTest:
     df: int
     df_error: float | None
     p: float | None
-
-
-@dataclass(frozen=True)
-class Marginal:
-    """The mean at one level of a factor, averaged over the levels of the others."""
-
-    factor: str
-    level: str
-    estimate: Estimate
 
 
 @dataclass(frozen=True)
@@ -155,7 +143,7 @@ def effects(
     differences = Differences(measured)
     table, every = differences.table, differences.names
     check_names(names, every, ())
-    remarks = [*_remarks(measured), *notes]
+    remarks = [*measured.remarks("effects"), *notes]
     if not len(table.values):
         return Effects(measured.name, level, notes=("No trial has a score: nothing can be said.", *remarks))
     whole = order == ORDER and set(names or every) == set(every)
@@ -170,7 +158,7 @@ def effects(
         level,
         shown,
         tuple(test for _, test in fitted),
-        tuple(_marginals(found, level, measured.ends)),
+        tuple(marginals(found, level, measured.ends)),
         variance(measured),
         found.paired,
         table.groups,
@@ -279,76 +267,6 @@ def _test(found: Fit, term: EffectTerm, place: slice) -> TermTest:
     return TermTest(term.name, f, rank, int(df) if df == int(df) else df, float(fdtrc(rank, df, f)))
 
 
-def _marginals(found: Fit, level: float, ends: tuple[float, float] | None) -> Iterator[Marginal]:
-    """The marginal mean at each level, within the possible range of the score."""
-    for factor in found.factors:
-        for code, label in enumerate(factor.levels):
-            mean = _marginal(found, factor, code, level)
-            yield Marginal(factor.name, label, mean if ends is None else between(mean, *ends))
-
-
-def _marginal(found: Fit, factor: CodedFactor, code: int, level: float) -> Estimate:
-    """The mean at a level, with equal weight for every case and every combination of the other factors.
-
-    In a full table it is the mean of the values. With missing cells it is the mean that the linear model
-    expects of all cases: what is missing is not left to those cases and conditions that happen to be there.
-    """
-    table, chosen = found.table, factor.codes == code
-    terms = {term.name: place for term, place in zip(found.kept.terms, found.kept.places, strict=True)}
-    if factor.name not in terms or found.influence is None or _is_balanced(found, factor, chosen):
-        return estimate(table.values[chosen], [int(unit) for unit in table.units[chosen]], level)
-    own = found.weights(terms[factor.name], factor.coding[code][:, None])[:, 0]
-    n = int(np.count_nonzero(chosen))
-    if not found.paired:
-        own[0] = 1.0
-        mean, spread = float(own @ found.beta), found.spread(slice(0, len(own)), own)
-        if spread is None:
-            return Estimate(mean, None, None, n, "unknown")
-        return Estimate(mean, *student.around(mean, spread, level), n, "cluster-robust t")
-    mean, spread = _case_adjusted(found, own)
-    return Estimate(mean, *student.around(mean, spread, level), n, "t, adjusted for cases")
-
-
-def _is_balanced(found: Fit, factor: CodedFactor, chosen: NDArray[np.bool_]) -> bool:
-    """Whether the plain mean at a level is fair: every combination is there equally often."""
-    others = [other for other in found.factors if other is not factor]
-    combinations = math.prod(len(other.levels) for other in others)
-    if found.paired:
-        return len(found.table.values) == len(sizes(found.table.cases)) * combinations * len(factor.levels)
-    cells = np.zeros(int(np.count_nonzero(chosen)), dtype=np.intp)
-    for other in others:
-        cells = cells * len(other.levels) + other.codes[chosen]
-    counts = np.bincount(cells, minlength=combinations)
-    return bool((counts == counts[0]).all())
-
-
-def _case_adjusted(found: Fit, weights: Floats) -> tuple[float, Spread]:
-    """The mean over all cases of what the model within cases expects at `weights`, and its error.
-
-    The error has two parts, which the units share: the cases are a sample, and the coefficients that carry
-    them to the level are estimated. Degrees of freedom by Satterthwaite's method from both.
-    """
-    table = found.table
-    columns = np.hstack([term.columns for term in found.kept.terms])
-    each = sizes(table.cases)[:, None]
-    means = np.stack([totals(table.cases, column) for column in columns.T], axis=1) / each
-    levels = totals(table.cases, table.values) / each[:, 0] + (weights - means) @ found.beta
-    mean, groups = float(levels.mean()), table.groups
-    first = np.zeros(len(levels), dtype=np.intp)
-    first[table.cases] = table.units
-    sampled = totals(first, levels - mean) / len(levels) * (groups / (groups - 1)) ** 0.5
-    assert found.influence is not None
-    moved = weights - means.mean(axis=0)
-    carried = found.influence @ moved
-    error = float(np.linalg.norm(sampled + carried))
-    parts = float(sampled @ sampled), float(carried @ carried)
-    df = float(found.df)
-    if parts[1] > 0 and error > found.rounding:
-        other = parts[0] ** 2 / df + parts[1] ** 2 / found.leverage.degrees(moved[:, None])
-        df = min(df, max(1.0, sum(parts) ** 2 / other)) if other > 0 else df
-    return mean, Spread(error, df)
-
-
 def _notes(found: Fit, shown: Sequence[Effect], level: float) -> Iterator[str]:
     """Notes on the fit: unknown intervals, interval against test, aliasing, plots."""
     unknown = all(one.estimate.low is None for one in shown)
@@ -371,9 +289,3 @@ def _notes(found: Fit, shown: Sequence[Effect], level: float) -> Iterator[str]:
 def _one_in_each(factor: CodedFactor, plots: Sequence[tuple[str, str]]) -> bool:
     """Whether the factor has one level in each plot."""
     return len(set(zip(plots, factor.codes.tolist(), strict=True))) == len(set(plots))
-
-
-def _remarks(measured: Measured) -> Iterator[str]:
-    """The note about lost trials."""
-    if lost := sum(one.value is None for one in measured.observations):
-        yield f"not in the effects: {lost} lost {'trial' if lost == 1 else 'trials'}"

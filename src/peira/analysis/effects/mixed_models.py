@@ -1,7 +1,7 @@
 """Mixed models with cases as a random effect, for a score or for the log odds of an answer.
 
-- linear: random intercepts for cases and for the levels of the factors in `random` (prompts, judges, models),
-  by restricted maximum likelihood (statsmodels).
+- linear: random intercepts for cases and for all that `random` names (prompts, judges, models; documents that
+  cases are about), by restricted maximum likelihood (statsmodels).
 - logistic: random intercepts for cases, by maximum likelihood; effects are conditional on the case.
 - marginal: generalised estimating equations with exchangeable correlation within cases (statsmodels); effects
   are population averages.
@@ -35,7 +35,7 @@ from peira.analysis.effects.regression import (
     names_of,
     terms_of,
 )
-from peira.analysis.table.groups import check_names
+from peira.analysis.table.groups import check_names, groupable
 from peira.analysis.table.measures import measure
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
@@ -63,17 +63,20 @@ def mixed(
 ) -> Effects:
     """Main effects and two-factor interactions by a mixed model of single trials.
 
-    Factors in `random` are random effects, as cases are, and have no fixed effects. Raises Invalid for an
-    unknown kind, or for random factors in a model other than linear.
+    Names in `random` are random effects, crossed with cases or around them, and have no fixed effects:
+    factors (judges, prompts), the cluster or slice of cases, or a field of their metadata (documents). Raises
+    Invalid for an unknown kind, or for random factors in a model other than linear.
     """
     if kind not in KINDS:
         raise Invalid(f"kind: must be one of {', '.join(KINDS)}, not {kind!r}")
     if random and kind != "linear":
         raise Invalid(f"random: a {kind} model has cases as its only random effect; take a linear one")
     measured = measure(trials, score)
+    notes = (*measured.remarks("effects"), *notes)
     known = [one for one in measured.observations if one.value is not None]
     every = names_of([one.trial for one in known])
-    check_names([*names, *random], every, ())
+    check_names(names, every, ())
+    check_names(random, groupable([one.trial for one in known]), ())
     fixed = [name for name in names or every if name not in random]
     factors = factors_of([one.trial for one in known], fixed)
     values = np.array([one.value for one in known], dtype=np.float64)
@@ -84,9 +87,14 @@ def mixed(
     kept = keep(terms_of(factors, min(2, len(factors))), np.ones((len(known), 1)), lambda columns: columns)
     if random:
         also = factors_of([one.trial for one in known], random)
-        found = _crossed(
-            values, kept.matrix, [CodedFactor("case", tuple(map(str, range(groups))), units), *also]
-        )
+        cases, several = coded([one.trial.case_id for one in known], len(known))
+        own = CodedFactor("case", tuple(map(str, range(several))), cases)
+        around = [factor for factor in also if not _is_same(factor.codes, cases)]
+        if groups < several and not any(_is_same(factor.codes, units) for factor in around):
+            around.append(CodedFactor("cluster", tuple(map(str, range(groups))), units))
+        found = _crossed(values, kept.matrix, [own, *around])
+        alone = [name for name in random if name not in {factor.name for factor in also}]
+        notes = (*(f"{name} does not vary: it is no sample" for name in alone), *notes)
     else:
         found = FITTERS[kind](values, kept.matrix, units)
     if isinstance(found, str):
@@ -94,6 +102,12 @@ def mixed(
     rows = tuple(_rows(kept, found, len(known), level))
     few = found.few(groups)
     return Effects(title, level, rows, units=groups, notes=(found.random, *few, *kept.aliased, *notes))
+
+
+def _is_same(one: Codes, two: Codes) -> bool:
+    """Whether two codings are of the same groups."""
+    pairs = len(np.unique(np.stack([one, two]), axis=1).T)
+    return pairs == len(np.unique(one)) == len(np.unique(two))
 
 
 def _impossible(values: Floats, factors: Sequence[CodedFactor], groups: int, kind: Kind) -> str:
@@ -187,7 +201,7 @@ def _whitened(values: Floats, matrix: Floats, units: Codes, ratio: float) -> tup
 
 
 def _crossed(values: Floats, matrix: Floats, random: Sequence[CodedFactor]) -> MixedFit | str:
-    """The linear mixed model with crossed random effects, as variance components of a single group.
+    """The linear mixed model with crossed random effects.
 
     Errors are clustered in every way at once (Cameron, Gelbach and Miller), never less than in any one way.
     """
@@ -195,22 +209,59 @@ def _crossed(values: Floats, matrix: Floats, random: Sequence[CodedFactor]) -> M
         return "too many values for crossed random effects; compare with --across, or take fewer cases"
 
     def fitted() -> MixedFit:
-        module = _statsmodels("regression.mixed_linear_model")
         names = [one.name for one in random]
-        columns = [[list(one.levels)] for one in random]
-        components = module.VCSpec(names, columns, [[np.eye(len(one.levels))[one.codes]] for one in random])
-        model = module.MixedLM(values, matrix, groups=np.ones(len(values)), exog_vc=components)
-        found = model.fit(reml=True)
-        spread = {**dict(zip(names, map(float, found.vcomp), strict=True)), "residual": float(found.scale)}
+        components, scale = _restricted_likelihood(values, matrix, random)
+        if not scale > 0:
+            raise ValueError("nothing varies beside the conditions and cases")
+        spread = {**dict(zip(names, components.tolist(), strict=True)), "residual": scale}
         method = f"mixed model, reml, {' and '.join(names)} random, robust"
-        beta = np.asarray(found.fe_params, dtype=np.float64)
-        solved = partial(_solved, random, found.vcomp, float(found.scale))
-        scores = matrix * solved((values - matrix @ beta)[:, None])
+        solved = partial(_solved, random, components, scale)
         bread = np.linalg.inv(matrix.T @ solved(matrix))
+        beta = np.asarray(bread @ (matrix.T @ solved(values[:, None]))[:, 0], dtype=np.float64)
+        scores = matrix * solved((values - matrix @ beta)[:, None])
         error = partial(_crossed_error, scores @ bread, random, min(len(one.levels) for one in random) - 1.0)
         return MixedFit(beta, method, _variances(spread), error)
 
     return _fitted_or_reason(fitted)
+
+
+def _restricted_likelihood(
+    values: Floats, matrix: Floats, random: Sequence[CodedFactor]
+) -> tuple[Floats, float]:
+    """The variances of the random effects, and that of the residuals, by restricted maximum likelihood.
+
+    The likelihood is maximised over the ratios of standard deviations to that of the residuals, which may be
+    0, where a sample does not vary: a bound, and no failure.
+    """
+    from scipy.optimize import minimize
+
+    n, p = matrix.shape
+    places = np.hstack([np.eye(len(one.levels))[one.codes] for one in random])
+    owner = np.concatenate([np.full(len(one.levels), at) for at, one in enumerate(random)])
+    cross, response = places.T @ places, values - values.mean()
+    every = np.column_stack([matrix, response])
+    inner, outer = places.T @ every, every.T @ every
+
+    def profile(ratios: Floats) -> tuple[float, float]:
+        """Minus twice the log likelihood up to a constant, and the variance of the residuals."""
+        scales = ratios[owner]
+        root = np.linalg.cholesky(np.eye(len(owner)) + scales[:, None] * cross * scales)
+        half = np.linalg.solve(root, scales[:, None] * inner)
+        found = outer - half.T @ half
+        information = found[:p, :p]
+        rest = float(found[p, p] - found[:p, p] @ np.linalg.solve(information, found[:p, p]))
+        logs = 2 * float(np.log(np.diag(root)).sum()) + float(np.linalg.slogdet(information)[1])
+        return logs + (n - p) * np.log(max(rest, 1e-300)), rest / (n - p)
+
+    starts = [np.full(len(random), start) for start in (0.5, 0.05, 2.0)]
+    bounds = [(0.0, None)] * len(random)
+    tried = [minimize(lambda at: profile(at)[0], start, bounds=bounds, method="L-BFGS-B") for start in starts]
+    best = min(tried, key=lambda one: float(one.fun))
+    if not np.isfinite(best.fun):
+        raise ValueError("the likelihood has no maximum")
+    ratios = np.asarray(best.x, dtype=np.float64)
+    scale = profile(ratios)[1]
+    return ratios**2 * scale, scale
 
 
 def _solved(random: Sequence[CodedFactor], components: Floats, scale: float, matrix: Floats) -> Floats:

@@ -347,12 +347,14 @@ class Fit:
 class CaseModel:
     """The linear model of a table: main effects and interactions up to `order` of the named factors.
 
-    It is fitted within cases or between them, each at most once.
+    `also` are further interactions, each by the names of its factors. The model is fitted within cases or
+    between them, each at most once.
     """
 
     table: CaseMeans
     names: Sequence[str]
     order: int
+    also: Sequence[Sequence[str]] = ()
     _fits: dict[bool, Fit] = field(default_factory=dict)
 
     @cached_property
@@ -363,7 +365,11 @@ class CaseModel:
     @cached_property
     def terms(self) -> list[EffectTerm]:
         """All terms, estimable or not."""
-        return terms_of(self.factors, min(self.order, len(self.factors)))
+        found = terms_of(self.factors, min(self.order, len(self.factors)))
+        known = {term.name for term in found}
+        by_name = {factor.name: factor for factor in self.factors}
+        asked = [EffectTerm(tuple(by_name[name] for name in names)) for names in self.also]
+        return [*found, *(term for term in asked if term.name not in known)]
 
     @cached_property
     def within(self) -> tuple[str, ...]:

@@ -173,8 +173,7 @@ def _impossible(known: Sequence[Observation], runs: PlotRuns) -> str:
 
 def _lost(measured: Measured) -> Iterator[str]:
     """The note about lost trials."""
-    if lost := sum(one.value is None for one in measured.observations):
-        yield f"not in the table: {lost} lost {'trial' if lost == 1 else 'trials'}"
+    yield from measured.remarks("table")
 
 
 def _runs(known: Sequence[Observation]) -> PlotRuns:

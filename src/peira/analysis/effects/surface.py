@@ -389,8 +389,7 @@ def surface(
 
 def _lost(measured: Measured) -> list[str]:
     """The note about lost trials."""
-    lost = sum(one.value is None for one in measured.observations)
-    return [f"not in the surface: {lost} lost {'trial' if lost == 1 else 'trials'}"] if lost else []
+    return measured.remarks("surface")
 
 
 def _impossible(axes: Sequence[Axis], rows: SurfaceData) -> str:

@@ -49,6 +49,25 @@ def labels_of(trials: Sequence[TrialResult], given: Labels) -> dict[str, Label]:
     return _plain({trial: label for trial, label in found.items() if label not in (None, "")})
 
 
+def labels_of_people(trials: Sequence[TrialResult], score: str) -> dict[str, Label]:
+    """The labels by trial id that people gave by a score (of the evaluator `person`), on its own scale.
+
+    Raises Unknown if there is no such score.
+    """
+    answered = [one for one in trials if one.state is State.succeeded and not one.anchor]
+    known = {name for one in answered for name in one.scores}
+    if score not in known:
+        raise Unknown(f"people: there is no score {score!r}{nearest(score, known)}")
+    found: dict[str, Json] = {}
+    for one in answered:
+        said = parts(one.scores[score]) if score in one.scores else {}
+        for part in (f"{score}.{RAW}", f"{score}.verdict", score, f"{score}.{VALUE}"):
+            if part in said:
+                found[one.id] = said[part]
+                break
+    return _plain(found)
+
+
 def _is_file(given: str) -> bool:
     """Whether this names a label file, by its suffix or because it exists."""
     return any(given.endswith(suffix) for suffix in READERS) or Path(given).is_file()

@@ -18,17 +18,22 @@ from peira.analysis.table.groups import check_names, key_of, label_of
 from peira.core.context import SeenCase
 from peira.core.ids import Json, digest
 from peira.core.log.events import State
+from peira.core.people.questions import ask_person
 from peira.core.templates import Template
 from peira.core.text.grid import cell
 from peira.core.verdicts import KEY, REASON, VALUE, NoVerdict
 from peira.errors import Invalid
-from peira.evaluators.judges.pairwise import Preference, preference
+from peira.evaluators.judges.pairwise import WINS, Preference, preference
 from peira.evaluators.judges.prompts import Asking
 from peira.results.cases import ID_DIGITS
 from peira.results.trials import TrialResult
 from peira.spec.case import Case
 from peira.spec.factors import Factor, Level
 from peira.spec.study import Study
+
+PEOPLE = "people"
+"""The judge of a contest that is no model."""
+SKIPPED = "cannot say"
 
 
 def contest(
@@ -49,9 +54,9 @@ def contest(
     `by` is a factor, or "agent".
 
     Every two outputs of the same case and repeat, under conditions that differ only in `by`, form a pair.
-    `model` is the judge, or several judges; `criteria` says what makes an answer better. Further keyword
-    arguments are those of `Study`. The results of its run have `standings()`. Raises Invalid without a judge
-    or without pairs.
+    `model` is the judge, or several judges; "people" are asked by `ask_person`. `criteria` says what makes an
+    answer better. Further keyword arguments are those of `Study`. The results of its run have `standings()`.
+    Raises Invalid without a judge or without pairs.
     """
     trials = [one for one in results if one.state is State.succeeded and not one.anchor]
     named = results.study if isinstance(results, Results) else "outputs"
@@ -60,7 +65,7 @@ def contest(
         raise Invalid("contest: model: there is none; name a judge")
     asked = [
         preference("contest", one, criteria, ties, prompt, system, repairs, parameters) for one in judges
-    ]
+    ]  # of people, too: their criteria are those of models
     rules = Level(_rules(asked[0]), "rules")
     recipe = {
         "name": f"{named} by {by}",
@@ -83,12 +88,27 @@ async def prefer(case: SeenCase, order: str, model: str, rules: dict[str, Any]) 
     one, two = case.input["one"], case.input["two"]
     if key_of(one) == key_of(two):
         return {"won": 0.5, REASON: "the answers are the same"}
+    if model == PEOPLE:
+        return _preferred_by_people(case, order == "swapped", rules)
     templates = {name: Template(rules[name]) for name in ("prompt", "system")}
     asking = Asking(model, **templates, repairs=rules["repairs"], parameters=rules["parameters"])
     said = await Preference(asking, rules["criteria"], rules["ties"]).between(
         case.input["question"], one, two, order == "swapped"
     )
     return {KEY: said.reason} if isinstance(said, NoVerdict) else asdict(said)
+
+
+def _preferred_by_people(case: SeenCase, swapped: bool, rules: Mapping[str, Any]) -> Json:
+    """What people say of a pair; they may skip it."""
+    first, second = ("two", "one") if swapped else ("one", "two")
+    pair = case.input
+    shown: Json = {"question": pair["question"], "first": pair[first], "second": pair[second]}
+    options: list[Json] = ["first", "second", *(["tie"] if rules["ties"] else [])]
+    said = ask_person(f"Which is better? {rules['criteria']}", show=shown, options=[*options, SKIPPED])
+    if said == SKIPPED:
+        return {KEY: "a person could not say"}
+    won = WINS[str(said)]
+    return {"won": 1 - won if swapped else won, REASON: "a person said so"}
 
 
 def preferred(output: Mapping[str, Any]) -> Any:

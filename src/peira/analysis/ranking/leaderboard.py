@@ -11,16 +11,19 @@ which an entry is on the front is the probability shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise
 
+import msgspec
 import numpy as np
 
+from peira.analysis.compare.contrasts import loss_notes
 from peira.analysis.compare.difference import Difference, Differences
+from peira.analysis.compare.imputation import Missing, at_worst, check_missing, pooled
 from peira.analysis.compare.sides import LabelKey, Side, side, unique
-from peira.analysis.table.groups import check_names, groupable, key_of, label_of
+from peira.analysis.table.groups import check_names, groupable, key_of, label_of, varying
 from peira.analysis.table.measures import Measured, Observation, measure
 from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
@@ -28,12 +31,16 @@ from peira.core.text.grid import cell
 from peira.core.text.words import counted
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
+from peira.stats import student
 from peira.stats.inputs import Codes, Floats, coded
-from peira.stats.intervals.means import Limits, bounds, estimate, graded
+from peira.stats.intervals.means import Limits, bounds, estimate, graded, spread
 from peira.stats.tests.multiplicity import holm, letters, rank_intervals
-from peira.stats.values import Estimate, remark_of
+from peira.stats.values import Estimate, clipped, remark_of
 
 # Results
+
+MOST_RIVALS = 4
+"""The largest number of entries that the sentence names beside the first."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +48,11 @@ class LeaderboardEntry:
     """One entry; `best` to `worst` is its rank interval, entries that share a letter do not differ.
 
     `best_possible` to `worst_possible` is the rank interval that holds whatever the lost trials would have
-    been; `lowest` and `highest` are the confidence bounds of the mean with these at worst and at best, None
-    if the score has no known worst and best. `cost` (US dollars) and `took` (seconds) are means over trials,
-    None if unknown. `on_front` is the probability of being on the Pareto front of score, cost and time.
+    been, and `letters_possible` are the letters that do; `doubtful` says that lost trials could make it
+    indistinguishable from an entry that it differs from. `lowest` and `highest` are the confidence bounds of
+    the mean with these at worst and at best, None if the score has no known worst and best. `cost` (US
+    dollars) and `took` (seconds) are means over trials, None if unknown. `on_front` is the probability of
+    being on the Pareto front of score, cost and time.
     """
 
     label: str
@@ -62,6 +71,8 @@ class LeaderboardEntry:
     highest: float | None = None
     best_possible: int | None = None
     worst_possible: int | None = None
+    letters_possible: str = ""
+    doubtful: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,7 +109,9 @@ class Leaderboard(ResultValue):
         if first.worst == 1:
             return f"{first.label} is best on {self.score}."
         rivals = [e.label for e in ranked if set(e.letters) & set(first.letters) and e is not first]
-        return f"{first.label} leads on {self.score}, but cannot be told apart from {', '.join(rivals)}."
+        listed = ("; " if any(", " in label for label in rivals) else ", ").join(rivals[:MOST_RIVALS])
+        more = f" and {counted(len(rivals) - MOST_RIVALS, 'other')}" if len(rivals) > MOST_RIVALS else ""
+        return f"{first.label} leads on {self.score}, but cannot be told apart from {listed}{more}."
 
     def grids(self) -> list[TextGrid]:
         """One row per entry."""
@@ -106,7 +119,7 @@ class Leaderboard(ResultValue):
         header += ["group", "n", "cost", "seconds", "P(on front)"]
         rows = [_cells(entry) for entry in self.entries]
         if self.has_bounds:
-            header += ["with lost trials", "rank then"]
+            header += LOST_COLUMNS
             rows = [[*row, *lost_cells(entry)] for row, entry in zip(rows, self.entries, strict=True)]
         return [TextGrid(header, rows)]
 
@@ -133,14 +146,23 @@ def _cells(entry: LeaderboardEntry) -> list[str]:
         mean = f"{layout.interval(entry.mean.mean, entry.mean.low, entry.mean.high)}{remark}"
     rank, front = layout.ranks(entry.best, entry.worst), layout.number(entry.on_front)
     prices = price_text(entry.cost_interval), price_text(entry.took_interval)
-    return [rank, layout.cell(entry.label), mean, entry.letters or "-", str(entry.n), *prices, front]
+    return [rank, layout.cell(entry.label), mean, group_text(entry), str(entry.n), *prices, front]
+
+
+def group_text(entry: LeaderboardEntry) -> str:
+    """The letters of an entry, with a question mark if lost trials could make it indistinguishable."""
+    return f"{entry.letters}{'?' if entry.doubtful else ''}" or "-"
+
+
+LOST_COLUMNS = ("with lost trials", "rank then", "group then")
+"""The columns of `lost_cells`."""
 
 
 def lost_cells(entry: LeaderboardEntry) -> list[str]:
-    """The bounds of the mean and of the rank over all possible values of the lost trials."""
+    """The bounds of the mean, and rank and letters over all possible values of the lost trials."""
     known = entry.lowest is not None and entry.highest is not None
     bounds = f"{entry.lowest:.2f} to {entry.highest:.2f}" if known else "unknown" if entry.lost else "-"
-    return [bounds, layout.ranks(entry.best_possible, entry.worst_possible)]
+    return [bounds, layout.ranks(entry.best_possible, entry.worst_possible), entry.letters_possible or "-"]
 
 
 def price_text(price: Estimate | None) -> str:
@@ -268,41 +290,57 @@ def leaderboard(
     level: float = 0.95,
     lowest_first: bool = False,
     notes: Sequence[str] = (),
+    missing: Missing = "ended",
 ) -> Leaderboard:
     """The leaderboard of all combinations of `by`.
 
-    Without names, of the agent and all varying factors.
+    Without names, of the agent and all varying factors. `missing` says what is done about lost trials: if
+    they are imputed, means, ranks and letters include the uncertainty of what is missing at random.
 
-    Raises Invalid for a level outside (0, 1), and Unknown for unknown names.
+    Raises Invalid for a level outside (0, 1) or an unknown `missing`, and Unknown for unknown names.
     """
+    check_missing(missing)
     if not 0 < level < 1:
         raise Invalid(f"level: must lie between 0 and 1, not {level!r}")
     found = [trial for trial in trials if not trial.anchor]
     measured = measure(found, score)
+    notes = (*loss_notes(measured, missing, "means"), *notes)
+    if missing == "worst":
+        measured = at_worst(measured, highest=lowest_first)
     names = tuple(by) or varying(found)
     check_names(names, groupable(found), {name for trial in found for name in trial.scores})
     sign = -1 if lowest_first else 1
     everybody = _entrants(measured, names)
     scored = sorted((one for one in everybody if one[0].scored), key=lambda one: -sign * _mean(one[1]))
-    compared = _Pairwise.of(Differences(measured), [found for found, _ in scored], names, level, sign)
+    differences = Differences(measured, missing)
+    compared = _Pairwise.of(differences, [found for found, _ in scored], names, level, sign)
     order = compared.order([sign * _mean(seen) for _, seen in scored])
     entrants = [scored[place] for place in order]
     sides = [found for found, _ in entrants]
     better, surely = compared.better(order), compared.surely_better(order)
     ends = measured.ends
-    ranked = _ranked([_entry(*one, level, ends) for one in entrants], better, surely)
+    filled = [each.measured for each in differences.completed] if missing == "impute" else []
+    listed = [_imputed(_entry(*one, level, ends), one[0], filled, level, ends) for one in entrants]
+    ranked = _ranked(listed, better, surely)
     ranked_with_front = front(ranked, [seen for _, seen in entrants], sign, level)
     unscored = [_entry(*one, level, ends) for one in everybody if not one[0].scored]
+    unscored += _unbegun(measured, names)
     entries = (*ranked_with_front, *unscored)
-    return Leaderboard(
-        names, measured.name, level, entries, _wins(sides, sign), _notes(entries, better, notes, sign)
-    )
+    remarks = _notes(entries, better, notes, sign)
+    return Leaderboard(names, measured.name, level, entries, _wins(sides, sign), remarks)
 
 
-def varying(trials: Sequence[TrialResult]) -> tuple[str, ...]:
-    """ "agent" if there are several, and every factor with more than one level."""
-    names = dict.fromkeys(["agent", *(name for trial in trials for name in trial.condition)])
-    return tuple(name for name in names if len({key_of(label_of(trial, name)) for trial in trials}) > 1)
+RUN = "run"
+"""The factor that tells the trials of several runs apart."""
+
+
+def with_runs(streams: Sequence[Iterable[TrialResult]], labels: Sequence[str]) -> Iterator[TrialResult]:
+    """The trials of several runs, each with its run as a factor; Invalid if one has a factor of this name."""
+    for stream, label in zip(streams, labels, strict=True):
+        for trial in stream:
+            if RUN in trial.condition:
+                raise Invalid(f"runs: run {label} has a factor named {RUN!r}; rank it by itself")
+            yield msgspec.structs.replace(trial, condition={RUN: label, **trial.condition})
 
 
 Entrant = tuple[Side, list[Observation]]
@@ -317,6 +355,15 @@ def _entrants(measured: Measured, by: tuple[str, ...]) -> list[Entrant]:
         by_key.setdefault(key, []).append(one)
     shown = unique(_shown(seen[0].trial, by) for seen in by_key.values())
     return [(side(label, seen, by), seen) for label, seen in zip(shown, by_key.values(), strict=True)]
+
+
+def _unbegun(measured: Measured, by: tuple[str, ...]) -> list[LeaderboardEntry]:
+    """Entries of which no trial has ended."""
+    known = {tuple(key_of(label_of(one.trial, name)) for name in by) for one in measured.observations}
+    left: dict[tuple[LabelKey, ...], TrialResult] = {}
+    for trial in measured.unfinished:
+        left.setdefault(tuple(key_of(label_of(trial, name)) for name in by), trial)
+    return [LeaderboardEntry(_shown(one, by), None, 0, 0) for key, one in left.items() if key not in known]
 
 
 def _shown(trial: TrialResult, by: tuple[str, ...]) -> str:
@@ -336,6 +383,26 @@ def _entry(found: Side, seen: Sequence[Observation], level: float, ends: Limits 
     return LeaderboardEntry(
         found.label, mean, len(values), found.lost, lowest=outer.lowest, highest=outer.highest
     )
+
+
+def _imputed(
+    entry: LeaderboardEntry, found: Side, filled: Sequence[Measured], level: float, ends: Limits | None
+) -> LeaderboardEntry:
+    """The entry with its mean pooled over imputations of its lost trials; unchanged if there are none."""
+    if not filled or not found.lost or entry.mean is None:
+        return entry
+    parts = []
+    for each in filled:
+        seen = [one for one in each.observations if one.trial.id in found.trials and one.value is not None]
+        codes, groups = coded([one.trial.unit for one in seen], len(seen))
+        values = np.array([one.value for one in seen], dtype=np.float64)
+        if groups < 2:
+            return entry
+        parts.append((float(values.mean()), spread(values, codes)))
+    mean, total = pooled(parts)
+    method = f"t, {len(parts)} imputations"
+    shown = Estimate(mean, *student.around(mean, total, level), entry.n, method)
+    return replace(entry, mean=clipped(shown, ends))
 
 
 def _mean(seen: Sequence[Observation]) -> float:
@@ -474,7 +541,8 @@ def _ranked(
     if better is None:
         return entries
     ranks, marks = rank_intervals(len(entries), better), letters(range(len(entries)), better)
-    possible = rank_intervals(len(entries), surely)
+    possible, firm = rank_intervals(len(entries), surely), letters(range(len(entries)), surely)
+    unsure = {place for pair in better - surely for place in pair}
     return [
         replace(
             entry,
@@ -483,8 +551,12 @@ def _ranked(
             letters=mark,
             best_possible=outer[0],
             worst_possible=outer[1],
+            letters_possible=held,
+            doubtful=place in unsure,
         )
-        for entry, rank, mark, outer in zip(entries, ranks, marks, possible, strict=True)
+        for place, (entry, rank, mark, outer, held) in enumerate(
+            zip(entries, ranks, marks, possible, firm, strict=True)
+        )
     ]
 
 
@@ -514,6 +586,6 @@ def _notes(
         lines.insert(0, "the entries have no case in common: ranks are not compared")
     elif any(later > earlier + 1e-12 for earlier, later in pairwise(means)):
         lines.insert(0, "in the order of their differences on common cases: means are over different cases")
-    if lost := sum(entry.lost for entry in entries):
-        lines.insert(0, f"not in the means: {lost} lost {'trial' if lost == 1 else 'trials'}")
+    if any(entry.doubtful for entry in ranked):
+        lines.append("? told apart from others only if lost trials were like those that ended")
     return tuple(lines)

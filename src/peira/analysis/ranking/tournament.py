@@ -9,9 +9,13 @@ the games between them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import statistics
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
+
+import numpy as np
 
 from peira.analysis.table.groups import key_of
 from peira.analysis.value import ResultValue, TextGrid
@@ -24,9 +28,16 @@ from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats import normal
 from peira.stats.inputs import Floats
-from peira.stats.models.bradley_terry import Strengths, bradley_terry, bradley_terry_bootstrap, elo
+from peira.stats.models.bradley_terry import (
+    Strengths,
+    bradley_terry,
+    bradley_terry_bootstrap,
+    bradley_terry_controlled,
+    elo,
+)
 from peira.stats.tests.multiplicity import holm, letters, rank_intervals
 from peira.stats.tests.paired import paired_permutation
+from peira.stats.values import Interval
 
 # Games
 
@@ -108,7 +119,9 @@ def size(output: Json) -> int:
 class StandingsRow:
     """One side; `best` to `worst` is its rank interval, sides that share a letter do not differ.
 
-    Bounds of None are unknown.
+    Bounds of None are unknown. If length was controlled for, `rate` is the share of games won (a tie is
+    half), and `controlled` the share that the model expects against the other sides if answers were equally
+    long (the length-controlled win rate).
     """
 
     label: str
@@ -122,6 +135,8 @@ class StandingsRow:
     worst: int | None = None
     letters: str = ""
     elo: float | None = None
+    rate: float | None = None
+    controlled: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -160,6 +175,8 @@ class Standings(ResultValue):
         with_elo = any(entry.elo is not None for entry in self.entries)
         header = ["rank", self.by, f"strength [{100 * self.level:g}% interval]", "group", "won-tied-lost"]
         header += ["elo"] if with_elo else []
+        if any(entry.controlled is not None for entry in self.entries):
+            header += ["win rate", f"at equal length [{100 * self.level:g}% interval]"]
         return [TextGrid(header, [_cells(entry) for entry in self.entries])]
 
     def win_matrix(self) -> str:
@@ -178,6 +195,9 @@ def _cells(entry: StandingsRow) -> list[str]:
     rank = layout.ranks(entry.best, entry.worst)
     shown = [rank, layout.cell(entry.label), strength, entry.letters or "-"]
     rating = [] if entry.elo is None else [f"{entry.elo:.0f}"]
+    if entry.controlled is not None and entry.controlled.value is not None:
+        shares = layout.interval(entry.controlled.value, entry.controlled.low, entry.controlled.high)
+        rating += [layout.number(entry.rate), shares]
     return [*shown, f"{entry.won}-{entry.tied}-{entry.lost}", *rating]
 
 
@@ -195,8 +215,13 @@ def standings(
     method: str = "covariance",
     with_elo: bool = False,
     notes: Sequence[str] = (),
+    length_controlled: bool = False,
 ) -> Standings:
     """The standings of a contest; `method` is covariance or bootstrap, both clustered by case.
+
+    With `length_controlled` strengths are those of equally long answers: how much longer one side's answer
+    is, is a covariate of the model, as in Dubois, Galambosi, Liang and Hashimoto (2024), "Length-Controlled
+    AlpacaEval", without their term for the difficulty of instructions.
 
     Raises Invalid for an unknown method, a level outside (0, 1), or trials that are not of a contest.
     """
@@ -213,10 +238,93 @@ def standings(
     undecided = len(played) - len(decided.games)
     if not decided.games:
         return Standings(by, level, (), (), (), 0, 0, undecided, method, tuple(notes))
+    if length_controlled:
+        if method != "covariance":
+            raise Invalid("length_controlled: intervals are by the covariance; leave out the bootstrap")
+        return _length_controlled(by, level, decided, undecided, with_elo, notes)
     fit = bradley_terry_bootstrap if method == "bootstrap" else bradley_terry
     strengths = fit(*decided.played, players=len(decided.labels), clusters=decided.units, level=level)
     ratings = elo(*decided.played, players=len(decided.labels)) if with_elo else None
     return _standings(by, level, decided, strengths, ratings, undecided, notes)
+
+
+def _length_controlled(
+    by: str, level: float, decided: _DecidedGames, undecided: int, with_elo: bool, notes: Sequence[str]
+) -> Standings:
+    """The standings at equal lengths; the usual ones, with a note, if they cannot be estimated."""
+    players = len(decided.labels)
+    fitted = bradley_terry_controlled(
+        *decided.played, players, relative_lengths(decided.games), decided.units, level
+    )
+    ratings = elo(*decided.played, players=players) if with_elo else None
+    if fitted is None:
+        plain = bradley_terry(*decided.played, players=players, clusters=decided.units, level=level)
+        why = "length cannot be controlled for: some side never lost, or lengths do not vary"
+        return _standings(by, level, decided, plain, ratings, undecided, (why, *notes))
+    low, high = (fitted.slope + sign * normal.quantile((1 + level) / 2) * fitted.error for sign in (-1, 1))
+    said = (
+        f"length: log odds of {layout.interval(fitted.slope, low, high)} for a much longer answer "
+        "(the coefficient of tanh of the difference in characters, divided by its deviation)"
+    )
+    apart = decided.rarely_equal
+    names = [f"{decided.labels[i]} and {decided.labels[j]}" for i, j in sorted(apart)]
+    if names:
+        said = f"{said}; hardly ever equally long, and so not told apart: {', '.join(names)}"
+    found = _standings(by, level, decided, fitted.strengths, ratings, undecided, (said, *notes), apart)
+    rates = dict(zip(decided.labels, _rates(fitted.strengths, level), strict=True))
+    unseen = {decided.labels[i] for pair in apart for i in pair}
+    return replace(found, entries=tuple(_at_equal_length(e, rates, unseen) for e in found.entries))
+
+
+def _at_equal_length(
+    entry: StandingsRow, rates: Mapping[str, Interval], unseen: Collection[str]
+) -> StandingsRow:
+    """The row with both win rates; without bounds if equal lengths were not seen against some side."""
+    rate = (entry.won + entry.tied / 2) / (entry.won + entry.tied + entry.lost)
+    controlled = rates[entry.label]
+    if entry.label in unseen:
+        controlled = replace(controlled, low=None, high=None)
+        entry = replace(entry, low=None, high=None)
+    return replace(entry, rate=rate, controlled=controlled)
+
+
+LEAST_OVERLAP, LEAST_GAMES = 0.1, 5
+"""The share and the number of games in which the side with the shorter answers must not be the shorter."""
+
+
+def _overlap(signs: Sequence[int]) -> bool:
+    """Whether either side often enough gave an answer that is at least as long as the other's."""
+    least = max(LEAST_GAMES, LEAST_OVERLAP * len(signs))
+    return min(sum(one <= 0 for one in signs), sum(one >= 0 for one in signs)) >= least
+
+
+def relative_lengths(games: Sequence[Game]) -> list[float]:
+    """How much longer the first answer is: tanh of the difference in characters over its deviation."""
+    lengths = [float(game.longer) for game in games]
+    deviation = statistics.stdev(lengths) if len(lengths) > 1 else 0.0
+    return [math.tanh(one / deviation) if deviation else 0.0 for one in lengths]
+
+
+def _rates(found: Strengths, level: float) -> list[Interval]:
+    """The mean probability of each side to win against the others, with intervals by the delta method.
+
+    On the scale of log odds, so that they lie between 0 and 1.
+    """
+    strength, covariance = np.asarray(found.strength), found.covariance
+    assert covariance is not None
+    z, rates = normal.quantile((1 + level) / 2), []
+    for i in range(len(strength)):
+        others = np.arange(len(strength)) != i
+        chances = 1 / (1 + np.exp(strength[others] - strength[i]))
+        slopes = np.zeros(len(strength))
+        slopes[others] = -chances * (1 - chances) / len(chances)
+        slopes[i] = -slopes.sum()
+        rate = float(chances.mean())
+        error = math.sqrt(max(0.0, float(slopes @ covariance @ slopes))) / (rate * (1 - rate))
+        odds = math.log(rate / (1 - rate))
+        low, high = (1 / (1 + math.exp(-(odds + sign * z * error))) for sign in (-1, 1))
+        rates.append(Interval(rate, low, high, found.n, "delta method on log odds"))
+    return rates
 
 
 @dataclass(frozen=True)
@@ -249,6 +357,18 @@ class _DecidedGames:
         """The unit of evidence of every game."""
         return [game.unit for game in self.games]
 
+    @cached_property
+    def rarely_equal(self) -> set[tuple[int, int]]:
+        """The pairs of sides of which nearly always the same one gave the longer answer.
+
+        What would be if their answers were equally long is then hardly in the data.
+        """
+        signs: dict[tuple[int, int], list[int]] = {}
+        for game, one, two in zip(self.games, self.first, self.second, strict=True):
+            longer = (game.longer > 0) - (game.longer < 0)
+            signs.setdefault((min(one, two), max(one, two)), []).append(longer if one < two else -longer)
+        return {pair for pair, seen in signs.items() if not _overlap(seen)}
+
     def between(self, i: int, j: int) -> tuple[float, float | None]:
         """The excess wins of i over j in their own games, and the permutation p-value."""
         own = [
@@ -280,8 +400,9 @@ def _standings(
     ratings: Sequence[float] | None,
     undecided: int,
     notes: Sequence[str],
+    apart: Collection[tuple[int, int]] = (),
 ) -> Standings:
-    """The standings, sorted by strength."""
+    """The standings, sorted by strength; pairs in `apart` are not compared."""
     order = sorted(range(len(decided.labels)), key=lambda i: -found.strength[i])
     wins, ties = decided.count(1.0), decided.count(0.5)
     entries = [
@@ -301,7 +422,7 @@ def _standings(
     return Standings(
         by,
         level,
-        tuple(_ranked(entries, order, found, decided, level)),
+        tuple(_ranked(entries, order, found, decided, level, apart)),
         tuple(tuple(wins[i][j] for j in order) for i in order),
         tuple(tuple(ties[i][j] for j in order) for i in order),
         len(decided.games),
@@ -313,7 +434,12 @@ def _standings(
 
 
 def _ranked(
-    entries: list[StandingsRow], order: Sequence[int], found: Strengths, decided: _DecidedGames, level: float
+    entries: list[StandingsRow],
+    order: Sequence[int],
+    found: Strengths,
+    decided: _DecidedGames,
+    level: float,
+    apart: Collection[tuple[int, int]],
 ) -> list[StandingsRow]:
     """The rows with rank intervals and letters, from all pairwise tests adjusted by Holm's method."""
     covariance = found.covariance
@@ -321,7 +447,8 @@ def _ranked(
         covariance = bradley_terry(*decided.played, players=len(order), clusters=decided.units).covariance
     pairs = list(combinations(range(len(order)), 2))
     gaps = [_gap(covariance, found, decided, order[a], order[b]) for a, b in pairs]
-    adjusted = holm([p for _, p in gaps])
+    known = [(min(order[a], order[b]), max(order[a], order[b])) not in apart for a, b in pairs]
+    adjusted = holm([p if seen else None for (_, p), seen in zip(gaps, known, strict=True)])
     better = {
         pair if gap > 0 else pair[::-1]
         for pair, (gap, _), p in zip(pairs, gaps, adjusted, strict=True)

@@ -250,3 +250,9 @@ def check_names(by: Sequence[str], factors: Iterable[str], scores: Collection[st
             raise Unknown(f"{name!r} is a score, not something to group by; name it with score={name!r}")
         if name not in known:
             raise Unknown(f"no factor {name!r} to group by{nearest(name, known)}")
+
+
+def varying(trials: Sequence[TrialResult]) -> tuple[str, ...]:
+    """ "agent" if there are several, and every factor with more than one level."""
+    names = dict.fromkeys(["agent", *(name for trial in trials for name in trial.condition)])
+    return tuple(name for name in names if len({key_of(label_of(trial, name)) for trial in trials}) > 1)

@@ -1,23 +1,25 @@
 """Measures: one number per trial, from a score, a part of one, a category, or a metric.
 
-A trial that ended without the number counts as lost; a trial that was not given this score is left out.
-Anchors, which only serve to detect drift, are left out.
+A trial that ended without the number (failed, exhausted, in doubt, or not scored) counts as lost. A trial
+that was not begun, has not ended or was cancelled says nothing about its number: it is unfinished, not lost.
+A trial that was not given this score is left out, and so are anchors, which only serve to detect drift.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from peira.analysis.table.groups import MEASURES
+from peira.analysis.table.groups import LOST, MEASURES
 from peira.core.ids import Json
 from peira.core.log.events import State
 from peira.core.registry import nearest
+from peira.core.text.words import counted
 from peira.core.verdicts import VALUE, is_reason
 from peira.errors import Invalid, Unknown
-from peira.results.trials import TrialResult
+from peira.results.trials import TrialResult, end_counts
 from peira.stats.intervals.bounded import scale_of
 
 TAKEN = MEASURES
@@ -40,6 +42,8 @@ class Measured:
     observations: tuple[Observation, ...]
     metric: bool = False
     """Whether it is reported by the agent, or is time or cost: not graded on a scale."""
+    unfinished: tuple[TrialResult, ...] = ()
+    """Trials that were not begun, have not ended, or were cancelled."""
 
     @cached_property
     def ends(self) -> tuple[float, float] | None:
@@ -49,17 +53,50 @@ class Measured:
         found = scale_of(one.value for one in self.observations if one.value is not None)
         return None if self.metric and found != (0.0, 1.0) else found
 
+    @property
+    def lost(self) -> int:
+        """The number of lost trials."""
+        return sum(one.value is None for one in self.observations)
+
+    def with_unfinished(self) -> Measured:
+        """The measure with unfinished trials counted as lost."""
+        more = tuple(Observation(trial, None) for trial in self.unfinished)
+        return replace(self, observations=(*self.observations, *more), unfinished=())
+
+    def remarks(self, where: str) -> list[str]:
+        """What is not in some numbers ("means", "effects"): lost and unfinished trials, by their ends."""
+        lost = ends_text(one.trial.state for one in self.observations if one.value is None)
+        lines = [f"not in the {where}: {lost}"] if lost else []
+        left = end_counts(one.state for one in self.unfinished)
+        return [
+            *lines,
+            *([", ".join(f"{word}: {counted(n, 'trial')}" for word, n in left.items())] if left else []),
+        ]
+
+
+def ends_text(states: Iterable[State]) -> str:
+    """How many trials without a score there are, by how they ended: "2 failed trials, 1 exhausted trial"."""
+    gone, words = list(states), list[str]()
+    for word, n in end_counts(gone).items():
+        before = word not in ("in doubt", "not begun")
+        words.append(counted(n, f"{word} trial") if before else f"{counted(n, 'trial')} {word}")
+    if unscored := gone.count(State.succeeded):
+        words.append(f"{counted(unscored, 'trial')} without a score")
+    return ", ".join(words)
+
 
 def measure(trials: Iterable[TrialResult], score: str | None = None) -> Measured:
     """The named number of every trial that has this score; without a name, the only score there is.
 
     Raises Invalid if a name is needed to choose between several scores, and Unknown for an unknown name.
     """
-    found = [trial for trial in trials if not trial.anchor]
+    every = [trial for trial in trials if not trial.anchor]
+    found = [trial for trial in every if trial.state is State.succeeded or trial.state in LOST]
+    left = tuple(trial for trial in every if trial.state is not State.succeeded and trial.state not in LOST)
     known = _names(found)
     name = score if score is not None else _only(known)
     if name is None:
-        return Measured("score", tuple(Observation(trial, None) for trial in found))
+        return Measured("score", tuple(Observation(trial, None) for trial in found), unfinished=left)
     read = _reader(found, name, known)
     values = [read(trial) if trial.state is State.succeeded else None for trial in found]
     with_score = {trial.case_id for trial, value in zip(found, values, strict=True) if value is not None}
@@ -67,7 +104,7 @@ def measure(trials: Iterable[TrialResult], score: str | None = None) -> Measured
     unasked = answered - with_score
     seen = zip(found, values, strict=True)
     kept = tuple(Observation(trial, _lost(v)) for trial, v in seen if trial.case_id not in unasked)
-    return Measured(name, kept, getattr(read, "func", None) is _metric)
+    return Measured(name, kept, getattr(read, "func", None) is _metric, left)
 
 
 def _lost(value: float | None) -> float | None:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from peira.app.bundles.export import CHUNK, opened_file
 from peira.app.imports.intake import ImportProgress, ImportResult, file_digest, import_result
 from peira.app.session import Session, SessionLike
+from peira.app.store.readable import list_missing
 from peira.app.store.results import results_of
 from peira.core.clock import SystemClock
 from peira.core.contracts import RunQuery
@@ -61,6 +62,7 @@ def bundle_import(
             pending = Pending(read(header.manifest, opened.get), opened, header.stage)
             importing = _AnswerImport(header, path.name, pending, origin, problems)
             recorder = importing.take(file, opened, report)
+            list_missing(opened)
             results = results_of(session, opened, recorder.run or _newest_run(header, opened))
     return import_result(results, header.stage, recorder, problems, origin)
 

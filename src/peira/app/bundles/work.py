@@ -214,10 +214,7 @@ def _conduct(
     }
     shown = False if progress is None and project.progress == "none" else progress
     with display(header.study, shown) as show:
-        driver = RunDriver(
-            execution, runners, time_limit=budget.time, on_progress=show, on_notice=show.notice
-        )
-        return driver.conduct()
+        return RunDriver(execution, runners, on_progress=show, on_notice=show.notice).conduct()
 
 
 def _write(path: Path, answers: Path, store: Any) -> tuple[int, int]:

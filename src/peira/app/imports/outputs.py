@@ -13,6 +13,7 @@ from peira.app.imports.intake import ImportProgress, ImportResult, ImportSource,
 from peira.app.imports.study import OutputPlace, Survey
 from peira.app.run import RunOptions, execute
 from peira.app.session import Session, SessionLike
+from peira.app.store.readable import list_missing
 from peira.app.store.results import results_of
 from peira.app.studies import StudyLike, plan_of
 from peira.core.clock import SystemClock
@@ -170,6 +171,7 @@ def _import(
         if recorder.run:
             counts = {f"{EVALUATE}.{state}": n for state, n in scores.ended.items()}
             recorder.finish({**standing(read(manifest, store.get), store, run), **counts})
+        list_missing(store)
         results = results_of(session, store, run)
     done = import_result(results, GENERATE, recorder, problems, origin)
     return replace(done, scores=scores.ended.total(), unscored=importing.missing)

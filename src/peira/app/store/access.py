@@ -10,8 +10,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+import peira.app as app
+import peira.engine as engine
 import peira.sandbox as sandbox
-from peira.core.contracts import Catalogue, Inspectable, OpenStore, Ownership, Store, StoreScheme
+from peira.core.contracts import (
+    Catalogue,
+    Inspectable,
+    OpenStore,
+    Ownership,
+    SecretAddresses,
+    Store,
+    StoreScheme,
+)
 from peira.core.ids import digest_bytes
 from peira.core.registry import nearest, registry
 from peira.engine.recovery import recover
@@ -35,11 +45,23 @@ def locate(store: StoreLike, project: Project) -> Located:
     text = project.store_path if store is None else os.fspath(store)
     if "://" in text:
         project.load_plugins()
-        _scheme(text)  # says whether there is one
-        return text
+        return _public(text)
     if not text or "\0" in text or Path(text).is_dir():
         raise Invalid(f"store {text!r} is not the path of a file")
     return Path(text).absolute()  # agents may change the working folder
+
+
+def _public(address: str) -> str:
+    """The address without secrets; Invalid if there is no such kind of store."""
+    scheme = scheme_of(address)
+    return scheme.public(address) if isinstance(scheme, SecretAddresses) else address
+
+
+def public_option(store: str | None) -> str | None:
+    """The value of an option as it may be shown: without the password that an address contains."""
+    if store is None or store.partition("://")[0] not in registry.names("store"):
+        return store
+    return _public(store)
 
 
 def _usable(store: object) -> AnyStore:
@@ -53,7 +75,7 @@ def _usable(store: object) -> AnyStore:
     raise Invalid(f"store: {said} is neither a path, an address nor a store: it has no {', '.join(lacks)}")
 
 
-def _scheme(where: Path | str) -> StoreScheme:
+def scheme_of(where: Path | str) -> StoreScheme:
     """How the store there is opened; Invalid if nobody knows."""
     name = where.partition("://")[0] if isinstance(where, str) else PATHS
     known = registry.names("store")
@@ -77,7 +99,7 @@ def owned(
         with _taken_over(where, wait):
             yield where
         return
-    opened = _usable(_scheme(where).own(str(where), wait, compression))
+    opened = _usable(scheme_of(where).own(str(where), wait, compression))
     try:
         with _taken_over(opened, wait):
             yield opened
@@ -94,6 +116,8 @@ def _taken_over(store: AnyStore, wait: float | None) -> Iterator[None]:
         if store.incarnation > 1:  # the first owner follows nobody
             _sweep(store)
         recover(store, store.incarnation)
+        if store.incarnation > 1 and engine.commands_pending(store):  # no former owner came to execute them
+            app.serve_commands(store)
         yield
 
 
@@ -122,7 +146,7 @@ def reading(store: StoreLike, project: Project) -> Iterator[AnyStore]:
     if not isinstance(where, (Path, str)):
         yield where
         return
-    scheme = _scheme(where)
+    scheme = scheme_of(where)
     if not scheme.exists(str(where)):
         raise Unknown(f"there is no store at {display_path(where)}")
     opened = _usable(scheme.read(str(where)))
@@ -140,13 +164,13 @@ def display_path(where: Located) -> Located:
 
 def exists(store: StoreLike, project: Project) -> bool:
     where = locate(store, project)
-    return not isinstance(where, (Path, str)) or _scheme(where).exists(str(where))
+    return not isinstance(where, (Path, str)) or scheme_of(where).exists(str(where))
 
 
 def owner(store: StoreLike, project: Project) -> Mapping[str, int] | None:
     """Who owns the store for writing now, if anybody does; it need not be there."""
     where = locate(store, project)
-    return _scheme(where).owner(str(where)) if isinstance(where, (Path, str)) else where.owner()
+    return scheme_of(where).owner(str(where)) if isinstance(where, (Path, str)) else where.owner()
 
 
 def label(store: AnyStore, of: int) -> str:

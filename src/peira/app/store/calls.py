@@ -21,18 +21,12 @@ from peira.core.models import Answer
 from peira.core.registry import nearest
 from peira.engine.batch.batcher import in_batch
 from peira.engine.control import requester
-from peira.errors import Invalid, Unknown
+from peira.engine.transcripts import WORDS as WORDS
+from peira.engine.transcripts import request_of
+from peira.errors import Invalid, NotKept, Unknown
 
 CHUNK, LATE = 5000, 1000
 DIGITS = re.compile(r"[0-9a-f]{4,64}")
-WORDS = {
-    "answered": "answered",
-    "in_doubt": "in doubt",
-    "intended": "cut off",
-    "lost": "no answer",
-    "void": "discarded",
-}
-"""The states of calls as shown to users."""
 Found = TypeVar("Found", bound=Run | Call)
 _read_answer = msgspec.json.Decoder(Answer).decode
 
@@ -173,10 +167,13 @@ def _model_call(call: Call, under_way: bool) -> ModelCall:
 
 def record_of(store: Any, call: Call) -> CallRecord:
     """Everything recorded about a call."""
-    raw = store.get(call.blob) if call.blob else bytes(call.value)
+    try:
+        raw = store.get(call.blob) if call.blob else bytes(call.value)
+    except NotKept:
+        raw = b""
     return CallRecord(
         model_calls(store, [call])[0],
-        msgspec.json.decode(store.get(call.request)),
+        request_of(call, store),
         _read_answer(raw) if raw else None,
         tuple(_records(store, call)),
     )

@@ -14,13 +14,18 @@ from peira.core.log.events import (
     CallAnswered,
     CallIntended,
     CallLost,
+    QuestionAnswered,
+    QuestionClosed,
     Record,
     State,
     TaskFinished,
     TaskRetried,
+    TasksAdopted,
     TasksClaimed,
     TasksInterrupted,
     TasksReleased,
+    TasksWoken,
+    TaskWaiting,
 )
 from peira.core.log.state import Run
 from peira.engine.kinds import EVALUATE, GENERATE
@@ -39,6 +44,7 @@ class Follower:
         self._session, self._id = Session.find(store), run
         self._after = 0
         self._under_way: dict[str, str] = {}
+        self._waiting: dict[str, tuple[str, set[str]]] = {}  # the kind of each, and its open questions
         self._ends: Counter[str] = Counter()
         self._batched_calls: dict[str, str] = {}
         self._reused: int | None = None
@@ -64,13 +70,17 @@ class Follower:
         counts = {"planned": self.run.trials, **self._ends}
         if self._reused:
             counts[f"{GENERATE}.reused"] = self._reused
-        done = self._trials() + (self._reused or 0)
-        return {**counts, f"{GENERATE}.{LEFT}": self.run.trials - done}
+        waiting = Counter(f"{kind}.{State.waiting}" for kind, _ in self._waiting.values())
+        done = self._trials() + (self._reused or 0) + waiting[f"{GENERATE}.{State.waiting}"]
+        return {**counts, **waiting, f"{GENERATE}.{LEFT}": self.run.trials - done}
 
     def _new_events(self, store: Any) -> Iterator[Record]:
         """The events since the last look."""
         while records := store.events(self._id, self._after, CHUNK):
             self._after = records[-1].seq
+            for event in [one.event for one in records if isinstance(one.event, TasksAdopted)]:
+                rows = store.find("task", list(event.tasks))
+                self._waiting.update((row.id, (row.kind, set(row.questions))) for row in rows.values())
             yield from records
 
     def _fold(self, record: Record) -> None:
@@ -78,10 +88,23 @@ class Follower:
         event = record.event
         if isinstance(event, TasksClaimed):
             self._under_way.update(dict.fromkeys(event.tasks, event.task_kind))
+            for task in event.tasks:
+                self._waiting.pop(task, None)
         elif isinstance(event, TaskFinished):
-            # A claim may be missing in a damaged store.
-            if kind := self._under_way.pop(event.task, ""):
+            # A claim may be missing in a damaged store, and one that waits has none any more.
+            if kind := self._under_way.pop(event.task, "") or self._waiting.pop(event.task, ("", set()))[0]:
                 self._ends[f"{kind}.{event.state}"] += 1
+        elif isinstance(event, TaskWaiting):
+            self._waiting[event.task] = self._under_way.pop(event.task, GENERATE), set(event.questions)
+        elif isinstance(event, (QuestionAnswered, QuestionClosed)):
+            if event.task in self._waiting:
+                open_questions = self._waiting[event.task][1]
+                open_questions.discard(event.key)
+                if not open_questions:
+                    del self._waiting[event.task]
+        elif isinstance(event, TasksWoken):
+            for task in event.tasks:
+                self._waiting.pop(task, None)
         elif isinstance(event, TaskRetried):
             self._under_way.pop(event.task, "")
         elif isinstance(event, (TasksReleased, TasksInterrupted)):
@@ -114,6 +137,7 @@ class Follower:
             elapsed=(run.finished or time.time()) - run.started,
             look=run.look,
             waiting=0 if self.over else len(set(self._batched_calls.values())),
+            people=len(self._waiting),
         )
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 import peira.analysis as analysis
 import peira.app as app
+import peira.engine as engine
 from peira.analysis.results import Results
 from peira.app.session import Session
 from peira.app.store.access import AnyStore
@@ -18,9 +17,7 @@ from peira.app.store.runs import readable_counts, with_current_status
 from peira.app.store.table_cache import table_cache_of
 from peira.core.contracts import RunQuery
 from peira.core.log.events import TERMINAL, RunNoted, Status
-from peira.core.log.state import Call, Run
-from peira.core.models import Answer, ToolCall
-from peira.core.text.words import HIDDEN
+from peira.core.log.state import Run
 from peira.engine.kinds import GENERATE, IMPORTED
 from peira.engine.progress import SPARED
 from peira.plan import diff as versions
@@ -30,12 +27,9 @@ from peira.plan.provenance import read_provenance
 from peira.results.aims import Aims
 
 if TYPE_CHECKING:
-    from peira.results.background import Background, CallSummary, StoredRun
+    from peira.core.transcript import CallSummary, Transcript
+    from peira.results.background import Background, StoredRun
     from peira.results.trials import TrialResult
-
-
-CHUNK = 500
-_answer = msgspec.json.Decoder(Answer).decode
 
 
 def background_of(session: Session, run: Run, manifest: Manifest, standing: Sequence[str]) -> Background:
@@ -48,44 +42,25 @@ def background_of(session: Session, run: Run, manifest: Manifest, standing: Sequ
 
     def read(keys: Sequence[str]) -> Mapping[str, CallSummary]:
         with session.reading() as opened:
-            return dict(exchanges(opened, keys))
+            return dict(engine.transcripts.call_summaries(opened, keys))
+
+    def transcripts(trials: Sequence[str]) -> Mapping[str, Transcript]:
+        with session.reading() as opened:
+            rows = analysis.snapshot.as_of(opened, run.id).find("task", list(trials))
+            results = {id: row.result for id, row in rows.items()}
+            return engine.transcripts.shown_transcripts(opened, results)
 
     with session.reading() as store:
         kept = read_provenance(store.get(run.provenance)) if run.provenance else None
-    return analysis.background.Background(run, manifest, kept, tuple(standing), order, read)
+    return analysis.background.Background(run, manifest, kept, tuple(standing), order, read, transcripts)
 
 
-def exchanges(store: Any, keys: Sequence[str]) -> Iterator[tuple[str, CallSummary]]:
-    """The calls of these keys, each with its request and the text of its answer."""
-    for at in range(0, len(keys), CHUNK):
-        found = store.find("call", keys[at : at + CHUNK])
-        calls = [call for call in found.values() if call.request]
-        for call, summary in zip(calls, app.model_calls(store, calls), strict=True):
-            request = msgspec.json.decode(store.get(call.request))
-            text, tools = _answer_text(call, store)
-            known = (call.key, call.model, summary.status, request, text)
-            yield (
-                call.key,
-                analysis.background.CallSummary(*known, summary.input, summary.output, summary.cost, tools),
-            )
-
-
-def _answer_text(call: Call, store: Any) -> tuple[str, tuple[ToolCall, ...]]:
-    """The text of the reply and its tool calls, or the raw answer if it is unreadable; keys are masked."""
-    raw = store.get(call.blob) if call.blob else bytes(call.value)
-    if not raw:
-        return call.why, ()
-    reply, answer = app.reply_of(call, store), _answer(raw)
-    text = reply.text if reply is not None else answer.body.decode("utf-8", "replace")
-    for start, end in answer.exposed:
-        text = text.replace(answer.body[start:end].decode("utf-8", "replace"), HIDDEN)
-    return text, reply.tool_calls if reply is not None and not answer.exposed else ()
-
-
-def results_of(session: Session, store: AnyStore, run_id: str, latest: bool = False) -> Results:
+def results_of(
+    session: Session, store: AnyStore, run_id: str, latest: bool = False, cached: bool = True
+) -> Results:
     """The results of a run as they were when it ended; trials are read from the store when needed.
 
-    With `latest`, what later runs did counts, too.
+    With `latest`, what later runs did counts, too. Unless `cached`, no tables are kept beside the store.
     """
     run = with_current_status(store.find("run", [run_id])[run_id], store)
     manifest = manifest_of(store, run)
@@ -109,6 +84,8 @@ def results_of(session: Session, store: AnyStore, run_id: str, latest: bool = Fa
         with session.reading() as opened:
             yield analysis.background.StoredRun(opened, run, manifest)
 
+    short = None if manifest.snapshot.get("anchors") else partial(load, brief=True)
+    kept_as = f"{run_id} latest" if latest else run_id
     return Results(
         load,
         run_id=run_id,
@@ -120,8 +97,8 @@ def results_of(session: Session, store: AnyStore, run_id: str, latest: bool = Fa
         spent=run.spent,
         aims=Aims.of(manifest.snapshot),
         origin=origin,
-        brief=None if manifest.snapshot.get("anchors") else partial(load, brief=True),
-        memory=table_cache_of(session, f"{run_id} latest" if latest else run_id, run.trials),
+        brief=short,
+        memory=table_cache_of(session, kept_as, run.trials, short) if cached else None,
         look=run.look,
         background=partial(background_of, session, run, manifest, deviations),
         conditions=manifest.conditions,

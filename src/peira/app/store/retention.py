@@ -11,13 +11,15 @@ from typing import Any, Literal
 
 from peira.app.session import Session, SessionLike
 from peira.app.store.access import AnyStore, store_folder
+from peira.app.store.readable import list_missing
 from peira.app.store.results import manifest_of
 from peira.app.store.runs import UNDER_WAY, find_run, with_current_status
 from peira.core.contracts import Deletes, Retained, RunQuery
 from peira.core.ids import short
 from peira.core.log.events import Status
 from peira.core.log.state import Call, Run, touched
-from peira.engine.kinds import BATCH
+from peira.engine.kinds import BATCH, STAGES
+from peira.engine.sources.study import class_of
 from peira.errors import Invalid
 from peira.results.reader import ResultReader
 from peira.spec.limits import Keep
@@ -95,15 +97,30 @@ def expired(runs: Sequence[Run], keep: Keep, now: float, sizes: dict[str, int], 
 def _obstacles(store: AnyStore, runs: Iterable[Run]) -> dict[str, str]:
     """Why each of these runs cannot be deleted now; "" if it can."""
     waiting = {task.run for task in store.queued(BATCH)}
-    return {run.id: _obstacle(with_current_status(run, store), run.id in waiting) for run in runs}
+    asking = _asking(store)
+    return {
+        run.id: _obstacle(with_current_status(run, store), run.id in waiting, run.id in asking)
+        for run in runs
+    }
 
 
-def _obstacle(run: Run, in_batch: bool) -> str:
+def _asking(store: AnyStore) -> set[str]:
+    """The runs that have asked people, and that nobody has gone on with: what they were told is not used."""
+    found = {task.run for task in store.waiting()}
+    for cls in {class_of(kind, awaits) for kind in STAGES for awaits in (False, True)}:
+        found.update(task.run for task in store.queued(cls))
+    runs = store.runs(RunQuery(status=Status.waiting.value, limit=ALL))
+    return found.intersection(run.id for run in runs)
+
+
+def _obstacle(run: Run, in_batch: bool, asking: bool) -> str:
     """Why a run cannot be deleted now; "" if it can."""
     if run.status in UNDER_WAY:
         return f"run {short(run.id)} is under way: cancel it, or wait for its end"
     if in_batch:
         return f"run {short(run.id)} waits for a batch: see `peira batch status`"
+    if asking:
+        return f"run {short(run.id)} waits for people: see `peira inbox`, go on with it, or cancel it"
     return ""
 
 
@@ -121,6 +138,8 @@ def _delete(session: Session, runs: Sequence[Run], dry_run: bool, refused: tuple
         if not isinstance(opened, Deletes):
             raise Invalid("delete: runs of this kind of store cannot be deleted here; use its own tools")
         opened.retain(retained)
+    with session.owned() as opened:
+        list_missing(opened)  # the rewritten store was told of no plan yet
     with session.reading() as opened:
         return Deletion(tuple(runs), before, opened.size(), refused)
 

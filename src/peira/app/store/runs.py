@@ -9,11 +9,12 @@ from typing import Any
 from peira.app.store.access import AnyStore
 from peira.core.contracts import RunQuery
 from peira.core.ids import resolve
+from peira.core.log import state
 from peira.core.log.events import State, Status
 from peira.core.log.state import Run, replace
 from peira.core.registry import nearest
 from peira.engine.kinds import BATCH, EVALUATE, GENERATE, TRANSFORM
-from peira.engine.progress import KEPT, LEFT, REUSED, SPARED
+from peira.engine.progress import KEPT, KEPT_EXHAUSTED, LEFT, REUSED, SPARED
 from peira.errors import Invalid, Unknown
 
 MOST_RUNS = 10_000
@@ -97,21 +98,24 @@ def _evaluation(store: Any, run: Run, name: str) -> Run:
     return found[0]
 
 
-UNDER_WAY = (Status.planned, Status.running)
+UNDER_WAY = (Status.planned, *sorted(state.UNDER_WAY))
 """Statuses of runs whose process may be alive."""
 
 
 def with_current_status(run: Run, store: AnyStore) -> Run:
-    """The run with the status to show: `interrupted` if its process is gone."""
+    """The run with the status to show: `interrupted` (or `cancelled`) if its process is gone."""
     if run.status not in UNDER_WAY:
         return run
     alive = (store.owner() or {}).get("incarnation") == run.incarnation if store.readonly else True
-    return run if alive else replace(run, status=Status.interrupted)
+    if alive:
+        return run
+    gone = Status.cancelled if run.status is Status.cancelling else Status.interrupted
+    return replace(run, status=gone)
 
 
 MANY = {TRANSFORM: "answers", EVALUATE: "scores", BATCH: "batches"}
 """What tasks other than trials are called in counts."""
-_KINDS, _ENDS = tuple(MANY.values()), ("planned", *State, REUSED, KEPT, LEFT, SPARED)
+_KINDS, _ENDS = tuple(MANY.values()), ("planned", *State, REUSED, KEPT, KEPT_EXHAUSTED, LEFT, SPARED)
 
 
 def readable_counts(counts: dict[str, int]) -> dict[str, int]:

@@ -41,12 +41,13 @@ def write_cached_table(file: Path, kept: CachedTable) -> None:
     """Write the file atomically; does nothing if that is not permitted."""
     data = _encode(kept)
     try:
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         handle, draft = tempfile.mkstemp(prefix=".draft-", dir=file.parent)
         with os.fdopen(handle, "wb") as writing:
             writing.write(digest_bytes(data).encode() + data)
         os.replace(draft, file)
-        _delete_old(file.parent)
+        if len(os.listdir(file.parent)) > MOST_FILES:
+            _delete_old(file.parent)
     except OSError:
         return  # without permission to write there is no cache
 

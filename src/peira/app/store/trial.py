@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from peira.app.session import Session, SessionLike
-from peira.app.store.results import exchanges, manifest_of
+from peira.app.store.access import AnyStore
+from peira.app.store.results import manifest_of
 from peira.app.store.runs import find_run
-from peira.core.contracts import RunQuery
-from peira.core.ids import Json, resolve, seed_of
-from peira.core.log.events import Observed, Record, StepRecorded, TaskFinished, TaskRetried
+from peira.core.contracts import ListsPlans, RunQuery
+from peira.core.ids import resolve, seed_of
+from peira.core.log.events import Observed, Record, Result, StepRecorded, TaskFinished, TaskRetried
+from peira.core.log.state import Run
+from peira.core.transcript import Transcript, TranscriptAttempt
+from peira.engine.transcripts import shown_transcripts
 from peira.errors import Unknown
-from peira.plan.manifest import layout_of, read
+from peira.plan.manifest import layout_of
+from peira.plan.trials import Place
 from peira.results.reader import ResultReader
 from peira.results.snapshot import as_of
-from peira.results.transcript import transcript
 from peira.results.trials import TrialResult
 
 
@@ -26,8 +33,8 @@ class TrialRecord:
     result: TrialResult
     executed_by: str
     records: tuple[Record, ...]
-    transcript: tuple[dict[str, Json], ...] = ()
-    """What its models said, with tool calls and their results, in order."""
+    transcript: Transcript
+    """What happened in it, in order."""
 
     @property
     def seed(self) -> int:
@@ -63,10 +70,26 @@ def run_of_trial(prefix: str, store: SessionLike = None) -> str:
     session = Session.find(store)
     with session.reading() as opened:
         for run in opened.runs(RunQuery(limit=MOST_RUNS)):
-            layout = layout_of(read(run.manifest, opened.get), opened.get)
-            if any(layout.trial_id(place).startswith(prefix) for place in layout.places()):
+            if run.manifest and _places(opened, run, prefix):
                 return str(run.id)
     return ""
+
+
+SURE = 12
+"""Digits of an id from which on no other trial is expected to share them."""
+
+
+def _places(store: AnyStore, run: Run, prefix: str) -> dict[str, Place]:
+    """The places of the trials whose ids have this prefix.
+
+    A store that was told of the plan knows them; else the ids of all trials are computed.
+    """
+    layout = layout_of(manifest_of(store, run), store.get)
+    if isinstance(store, ListsPlans) and re.fullmatch("[0-9a-f]+", prefix):
+        complete, found = store.listed().get(run.manifest), store.listed_tasks(run.manifest, prefix)
+        if complete or (found and len(prefix) >= SURE):
+            return {id: layout.place(number) for id, number in found}
+    return {id: place for place in layout.places() if (id := layout.trial_id(place)).startswith(prefix)}
 
 
 def trial(run: str, prefix: str, store: SessionLike = None, latest: bool = False) -> TrialRecord:
@@ -82,13 +105,33 @@ def trial(run: str, prefix: str, store: SessionLike = None, latest: bool = False
         found = find_run(opened, run)
         manifest, rows = manifest_of(opened, found), opened if latest else as_of(opened, found.id)
         layout = layout_of(manifest, opened.get)
-        places = {id: place for place in layout.places() if (id := layout.trial_id(place)).startswith(prefix)}
-        id = resolve(prefix, places, "trial")
-        [result] = ResultReader(manifest, rows, found.id, layout=layout).of([places[id]])
-        task = rows.find("task", [id]).get(id)
-        executed_by = task.run if task else ""
-        records = opened.about([id]) if executed_by else []
-        own = tuple(record for record in records if record.run == executed_by)
-        calls = dict(exchanges(opened, result.calls))
-    said = transcript(calls[key] for key in result.calls if key in calls)
-    return TrialRecord(found.id, result, executed_by, own, tuple(said))
+        places = _places(opened, found, prefix)
+        place = places[resolve(prefix, places, "trial")]
+        return trial_at(place, opened, rows, ResultReader(manifest, rows, found.id, layout=layout), found.id)
+
+
+def trial_at(place: Place, store: Any, rows: Any, reader: ResultReader, run: str) -> TrialRecord:
+    """The trial at a place of a run's plan.
+
+    `rows` are the tasks of the store as they are to be seen, which `reader` reads, too.
+    """
+    [result] = reader.of([place])
+    task = rows.find("task", [result.id]).get(result.id)
+    executed_by = task.run if task else ""
+    records = store.about([result.id]) if executed_by else []
+    own = tuple(record for record in records if record.run == executed_by)
+    ended = task.result if task else Result()
+    said = shown_transcripts(store, {result.id: ended}, {result.id: _attempts(own)})[result.id]
+    return TrialRecord(run, result, executed_by, own, said)
+
+
+def _attempts(records: Iterable[Record]) -> tuple[TranscriptAttempt, ...]:
+    """How the attempts of a trial ended; nothing if there was one, and it succeeded."""
+    ends = [record.event for record in records if isinstance(record.event, (TaskRetried, TaskFinished))]
+    made = []
+    for end in ends:
+        state = end.state.value if isinstance(end, TaskFinished) else "failed, tried again"
+        failure = end.result.failure
+        why = f"{failure.type}: {failure.message}" if failure else ""
+        made.append(TranscriptAttempt(end.epoch, state, why, end.result.took))
+    return tuple(made) if len(made) > 1 or any(one.why for one in made) else ()

@@ -18,6 +18,7 @@ from peira.errors import Invalid, Unknown
 if TYPE_CHECKING:
     from peira.analysis.results import Results
     from peira.app.store.calls import CallRecord, ModelCall, SettledCalls
+    from peira.app.streams.view import StreamView
     from peira.plan.manifest import Manifest
 
 
@@ -92,6 +93,10 @@ class Opened:
         Without keys, `resend` means all calls in doubt. This writes, so nobody else may own the store.
         """
         return app.settle(how, keys, model=model, by=by, store=self.session)
+
+    def stream(self, name: str) -> StreamView:
+        """A stream of this store: submit jobs to it, list them, wait for them."""
+        return app.StreamView(self.session, name)
 
     def blob(self, digest: str) -> bytes:
         """The content with this digest."""

@@ -1,4 +1,4 @@
-"""`peira slices`, `quantiles`, `ratio`, `surface`, `hypotheses` and `trust`: further analyses of a run."""
+"""`peira means`, `slices`, `quantiles`, `ratio`, `surface`, `hypotheses`, `trust`: more analyses."""
 
 from __future__ import annotations
 
@@ -8,9 +8,19 @@ from typing import Annotated
 import msgspec
 import typer
 
+from peira.analysis.judges.labels import Labels
 from peira.analysis.results import Results
 from peira.app.store.view import looking
-from peira.cli.analysis_options import Level, Presentable, Score, show
+from peira.cli.analysis_options import (
+    TERMINAL,
+    Level,
+    Lowest,
+    Presentable,
+    Presentation,
+    Score,
+    only_factor,
+    show,
+)
 from peira.cli.options import Json, RunName, Store
 from peira.cli.output import CommandOutput, note
 from peira.errors import Invalid
@@ -21,13 +31,82 @@ By = Annotated[
 ]
 
 
+def means(
+    run: RunName = "",
+    by: Annotated[
+        list[str] | None,
+        typer.Option("--by", metavar="FACTOR", help="A factor of the grid; repeatable. Else the only one."),
+    ] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--at", metavar="FACTOR=LEVEL", help="Hold a factor at this level; repeatable, also for one."
+        ),
+    ] = None,
+    within: Annotated[
+        list[str] | None,
+        typer.Option("--within", metavar="FACTOR", help="Compare at equal levels of this; repeatable."),
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="LEVEL", help="Compare with this level of the first.")
+    ] = None,
+    interaction: Annotated[
+        bool, typer.Option("--interaction", help="Differences of differences between the factors.")
+    ] = False,
+    correction: Annotated[
+        str,
+        typer.Option("--correction", metavar="NAME", help="holm, bh, bonferroni, tukey, dunnett or none."),
+    ] = "holm",
+    score: Score = None,
+    level: Level = 0.95,
+    store: Store = None,
+    shown: Presentation = TERMINAL,
+) -> None:
+    """Show means over factors, adjusted for the others, and contrasts.
+
+    A row for every combination of levels, as the model of the design expects it of all cases; factors that
+    are not named are averaged over with equal weights, whatever was run more often or lost. Contrasts between
+    the rows are one family.
+
+    \b
+    Examples:
+      peira means --by model --by style --within style
+      peira means 3f2a91 --by model --at style=plain --baseline small
+      peira means --by model --by style --interaction --correction tukey
+    """
+    with looking(store) as opened:
+        results = opened.results(run)
+        found = results.marginal_means(
+            *(by or [only_factor(results)]),
+            at=_levels_at(at or ()),
+            within=within or (),
+            baseline=baseline,
+            interaction=interaction,
+            correction=None if correction == "none" else correction,
+            score=score,
+            level=level,
+        )
+        show(found, shown)
+
+
+def _levels_at(given: Sequence[str]) -> dict[str, list[str]]:
+    """The levels of each factor; Invalid with every option that is not FACTOR=LEVEL."""
+    if problems := [f"--at: write FACTOR=LEVEL, not {one!r}" for one in given if "=" not in one]:
+        raise Invalid(problems)
+    found: dict[str, list[str]] = {}
+    for one in given:
+        name, _, level = one.partition("=")
+        found.setdefault(name.strip(), []).append(level.strip())
+    return found
+
+
 def slices(
     run: RunName = "",
     by: Annotated[str, typer.Option("--by", metavar="FACTOR", help="Of this, instead of slices.")] = "slice",
     score: Score = None,
     level: Level = 0.95,
     store: Store = None,
-    as_json: Json = False,
+    shown: Presentation = TERMINAL,
 ) -> None:
     """Show the means of slices, small ones pulled towards the rest.
 
@@ -40,7 +119,7 @@ def slices(
       peira slices 3f2a91 --by cluster --score match
     """
     with looking(store) as opened:
-        show(opened.results(run).slices(by, score=score, level=level), as_json)
+        show(opened.results(run).slices(by, score=score, level=level), shown)
 
 
 def quantiles(
@@ -54,7 +133,7 @@ def quantiles(
     ] = None,
     level: Level = 0.95,
     store: Store = None,
-    as_json: Json = False,
+    shown: Presentation = TERMINAL,
 ) -> None:
     """Show medians and tails: of seconds, or of any number.
 
@@ -67,7 +146,7 @@ def quantiles(
     """
     with looking(store) as opened:
         found = opened.results(run)
-        show(found.quantiles(score, *(by or ()), q=tuple(q or (0.5, 0.9, 0.99)), level=level), as_json)
+        show(found.quantiles(score, *(by or ()), q=tuple(q or (0.5, 0.9, 0.99)), level=level), shown)
 
 
 def ratio(
@@ -81,7 +160,7 @@ def ratio(
     ] = "fieller",
     level: Level = 0.95,
     store: Store = None,
-    as_json: Json = False,
+    shown: Presentation = TERMINAL,
 ) -> None:
     """Show one total per another: cost per success.
 
@@ -98,7 +177,7 @@ def ratio(
         raise Invalid(f"TOP/BOTTOM: write two names with a slash between them, as cost/match; not {what!r}")
     with looking(store) as opened:
         found = opened.results(run).ratio(top, bottom, *(by or ()), method=method, level=level)
-        show(found, as_json)
+        show(found, shown)
 
 
 def surface(
@@ -108,10 +187,10 @@ def surface(
         typer.Option("--factor", metavar="NAME", help="Over this factor; repeatable. Else all numbers."),
     ] = None,
     score: Score = None,
-    lowest: Annotated[bool, typer.Option("--lowest", help="Less is better.")] = False,
+    lowest: Lowest = False,
     level: Level = 0.95,
     store: Store = None,
-    as_json: Json = False,
+    shown: Presentation = TERMINAL,
 ) -> None:
     """Say where a score is best, over factors that are numbers.
 
@@ -125,10 +204,10 @@ def surface(
     """
     with looking(store) as opened:
         found = opened.results(run).surface(*(factor or ()), score=score, level=level, lowest=lowest)
-        show(found, as_json)
+        show(found, shown)
 
 
-def hypotheses(run: RunName = "", store: Store = None, as_json: Json = False) -> None:
+def hypotheses(run: RunName = "", store: Store = None, shown: Presentation = TERMINAL) -> None:
     """Say what became of the hypotheses that a study declared.
 
     Each is supported, rejected or undecided: by the declared test, at the declared alpha, with the declared
@@ -140,7 +219,7 @@ def hypotheses(run: RunName = "", store: Store = None, as_json: Json = False) ->
       peira hypotheses 3f2a91 --json
     """
     with looking(store) as opened:
-        show(opened.results(run).hypotheses(), as_json)
+        show(opened.results(run).hypotheses(), shown)
 
 
 def trust(
@@ -150,6 +229,13 @@ def trust(
         typer.Option(
             "--labels", metavar="FILE", help="What people say: a CSV or JSONL file, or a field of metadata."
         ),
+    ] = None,
+    people: Annotated[
+        str | None,
+        typer.Option("--people", metavar="SCORE", help="What people say: a score of `person`."),
+    ] = None,
+    judge: Annotated[
+        str | None, typer.Option("--judge", metavar="SCORE", help="The judge's score; as --score.")
     ] = None,
     score: Score = None,
     cut: Annotated[
@@ -170,29 +256,36 @@ def trust(
 
     A row of the file is a label and the output it is about: its trial, or its case with as many of the
     factors and repeat as it takes. A CSV file of the results with a column `label` added is one. Without
-    labels only what sways the judge is measured: the order of pairs, and length.
+    labels only what sways the judge is measured: the order of pairs, and length. With --people the labels are
+    what people said by an evaluator `person`; of several raters their own agreement is shown, too.
 
     \b
     Examples:
       peira trust 3f2a91 --labels labels.csv --by model
       peira trust --labels human --score judge --cut 0.5
+      peira trust 3f2a91 --judge helpful --people right
       peira trust 8d01c4
     """
     out = CommandOutput(as_json)
     with looking(store) as opened:
         results = opened.results(run)
-        if labels is None and (by or cut is not None):
-            raise Invalid("--labels: say what people said; --by and --cut are about that")
-        found = _findings(results, labels, score, cut, by or (), method, level)
+        if labels is not None and people is not None:
+            raise Invalid("--labels and --people: say once what people said")
+        if labels is None and people is None and (by or cut is not None):
+            raise Invalid("--labels or --people: say what people said; --by and --cut are about that")
+        said: Labels | None = labels if people is None else results.people(people)
+        found = _findings(results, said, score or judge, cut, by or (), method, level)
+        if people is not None and (raters := results.raters(people, level=level)).raters > 1:
+            found["raters"] = raters
         out.document({name: msgspec.Raw(one.to_json().encode()) for name, one in found.items()})
         out.text("\n\n".join(map(str, found.values())))
-        if labels is None:
-            note("with --labels: how far it agrees with people, and means corrected for its errors")
+        if said is None:
+            note("with --labels or --people: how far it agrees with people, and corrected means")
 
 
 def _findings(
     results: Results,
-    labels: str | None,
+    labels: Labels | None,
     score: str | None,
     cut: float | None,
     by: Sequence[str],

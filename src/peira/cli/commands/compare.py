@@ -7,14 +7,17 @@ from typing import Annotated, get_args
 import typer
 
 from peira.analysis.compare.family import Correction
+from peira.analysis.compare.imputation import Missing
 from peira.analysis.effects.mixed_models import Kind
 from peira.analysis.ranking.leaderboard import Leaderboard
 from peira.analysis.ranking.tournament import Standings, is_contest
 from peira.app.store.view import looking
 from peira.cli.analysis_options import (
+    TERMINAL,
     Factor,
     First,
     Level,
+    Presentation,
     Reduce,
     Score,
     Second,
@@ -22,15 +25,34 @@ from peira.cli.analysis_options import (
     results_of,
     show,
 )
-from peira.cli.options import Json, Latest, RunName, Store
+from peira.cli.options import Latest, RunName, Store
 from peira.cli.output import CommandOutput
 from peira.core.registry import nearest
 from peira.errors import Invalid
 
+Lost = Annotated[
+    str,
+    typer.Option(
+        "--missing",
+        metavar="HOW",
+        help="Of lost trials: ended (leave them out, show bounds), impute, worst.",
+    ),
+]
+
+
+def missing_option(name: str) -> Missing:
+    """The value of --missing; Invalid for any other."""
+    known: dict[str, Missing] = {str(one): one for one in get_args(Missing)}
+    if name not in known:
+        raise Invalid(f"--missing: there is no {name!r}{nearest(name, known)}")
+    return known[name]
+
 
 def compare(
     a: Annotated[str, typer.Argument(metavar="[A]", help="A run; without it, the newest.")] = "",
-    b: Annotated[str, typer.Argument(metavar="[B]", help="Another run, to compare the first with.")] = "",
+    others: Annotated[
+        list[str] | None, typer.Argument(metavar="[B]...", help="Other runs, to compare the first with.")
+    ] = None,
     by: Factor = None,
     first: First = None,
     second: Second = None,
@@ -59,28 +81,31 @@ def compare(
     interval: Annotated[
         str, typer.Option("--interval", metavar="NAME", help="bootstrap; else what fits.")
     ] = "",
+    missing: Lost = "ended",
     level: Level = 0.95,
     latest: Latest = False,
     store: Store = None,
-    as_json: Json = False,
+    shown: Presentation = TERMINAL,
 ) -> None:
     """Compare two runs, or the levels of a factor, case by case.
 
-    The difference with its interval, a test, an effect size, and what it rests on. Several comparisons are
-    one family, corrected together.
+    The difference with its interval, a test, an effect size, and what it rests on. Of several runs every pair
+    is compared. Several comparisons are one family, corrected together.
 
     \b
     Examples:
       peira compare 3f2a91 8d01c4
       peira compare 3f2a91 --by model --baseline small
       peira compare --by style --margin 0.02 --json
+      peira compare 3f2a91 8d01c4 77ab02 -o runs.md
     """
     with looking(store) as opened:
         results = results_of(opened, a, reduce, latest)
-        if b and (by or first or second or baseline):
-            raise Invalid("B: two runs are compared whole; leave out --by, --first, --second and --baseline")
+        if others and (by or first or second or baseline):
+            raise Invalid("B: runs are compared whole; leave out --by, --first, --second and --baseline")
+        with_runs = [results_of(opened, other, reduce, latest) for other in others or ()]
         found = results.compare(
-            results_of(opened, b, reduce, latest) if b else by or only_factor(results),
+            with_runs or by or only_factor(results),
             first,
             second,
             score=score,
@@ -92,8 +117,9 @@ def compare(
             test=test,
             effect=effect,
             interval=interval,
+            missing=missing_option(missing),
         )
-        show(found, as_json)
+        show(found, shown)
 
 
 def _correction(name: str) -> Correction | None:
@@ -133,7 +159,7 @@ def effects(
     ] = None,
     level: Level = 0.95,
     store: Store = None,
-    as_json: Json = False,
+    shown: Presentation = TERMINAL,
 ) -> None:
     """Say what each factor does, and what factors do together.
 
@@ -154,19 +180,22 @@ def effects(
             raise Invalid("--random: needs --model linear")
         if model in kinds:
             found = results.mixed(*names, score=score, kind=kinds[model], level=level, random=random or ())
-            show(found, as_json)
+            show(found, shown)
         elif model in ("anova2", "anova3"):
-            show(results.anova(*names, score=score, type=2 if model == "anova2" else 3, order=order), as_json)
+            show(results.anova(*names, score=score, type=2 if model == "anova2" else 3, order=order), shown)
         elif model == "split-plot":
-            show(results.strata(*names, score=score, order=order), as_json)
+            show(results.strata(*names, score=score, order=order), shown)
         elif model == "paired":
-            show(results.effects(*names, score=score, level=level, order=order), as_json)
+            show(results.effects(*names, score=score, level=level, order=order), shown)
         else:
             raise Invalid(f"--model: there is no {model!r}{nearest(model, MODELS)}")
 
 
 def leaderboard(
     run: RunName = "",
+    others: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN]...", help="Other runs, to rank with the first.")
+    ] = None,
     by: Annotated[
         list[str] | None,
         typer.Option("--by", metavar="FACTOR", help="What makes an entry; repeatable. Else all that varies."),
@@ -179,35 +208,59 @@ def leaderboard(
         bool, typer.Option("--bootstrap", help="Of a contest: intervals from cases drawn again.")
     ] = False,
     elo: Annotated[bool, typer.Option("--elo", help="Of a contest: also Elo's ratings.")] = False,
+    length_controlled: Annotated[
+        bool, typer.Option("--length-controlled", help="Of a contest: as if answers were equally long.")
+    ] = False,
+    missing: Lost = "ended",
     level: Level = 0.95,
     latest: Latest = False,
     store: Store = None,
-    as_json: Json = False,
+    shown: Presentation = TERMINAL,
 ) -> None:
     """Rank what was compared, with intervals on means and ranks.
 
     Entries that share a letter cannot be told apart. The last column is the chance that nothing else is as
-    good, as cheap and as fast. Of a contest it ranks the sides, by Bradley and Terry's model.
+    good, as cheap and as fast. Of a contest it ranks the sides, by Bradley and Terry's model. Several runs
+    are ranked with each other, on the cases that every two of them have in common.
 
     \b
     Examples:
       peira leaderboard
       peira leaderboard 3f2a91 --by model --score match --wins
       peira leaderboard 8d01c4 --elo
+      peira leaderboard 3f2a91 8d01c4 77ab02
     """
     with looking(store) as opened:
         results = results_of(opened, run, reduce, latest)
         found: Leaderboard | Standings
+        with_runs = [results_of(opened, other, reduce, latest) for other in others or ()]
         if is_contest(results.trials):
-            if by or score or lowest_first or reduce:
+            if with_runs:
+                raise Invalid("RUN: a contest is ranked by itself")
+            if by or score or lowest_first or reduce or missing != "ended":
                 raise Invalid(
-                    "a contest ranks its sides; leave out --by, --score, --lowest-first and --reduce"
+                    "a contest ranks its sides; leave out --by, --score, --lowest-first, --reduce, --missing"
                 )
-            found = results.standings(level=level, method="bootstrap" if bootstrap else "covariance", elo=elo)
+            found = results.standings(
+                level=level,
+                method="bootstrap" if bootstrap else "covariance",
+                elo=elo,
+                length_controlled=length_controlled,
+            )
         else:
-            if bootstrap or elo:
-                raise Invalid("--bootstrap and --elo are about a contest; make one with `peira contest`")
-            found = results.leaderboard(*(by or ()), score=score, level=level, lowest_first=lowest_first)
-        show(found, as_json)
-        if wins and not as_json:
+            if bootstrap or elo or length_controlled:
+                raise Invalid(
+                    "--bootstrap, --elo and --length-controlled are about a contest; make one with "
+                    "`peira contest`"
+                )
+            found = results.leaderboard(
+                *(by or ()),
+                score=score,
+                level=level,
+                lowest_first=lowest_first,
+                missing=missing_option(missing),
+                others=with_runs,
+            )
+        show(found, shown)
+        if wins and not shown.as_json:
             CommandOutput().text(f"\n{found.win_matrix()}")

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from peira.analysis.ranking.contest import PEOPLE
 from peira.analysis.ranking.contest import contest as contested
 from peira.app.models import named
 from peira.app.run import RunOptions, execute
@@ -14,8 +15,9 @@ from peira.app.store.spending import account_of
 from peira.app.store.view import looking
 from peira.cli.analysis_options import Level, only_factor
 from peira.cli.options import Json, Limit, Parallel, Progress, RunName, Store, Wait
-from peira.cli.output import CommandOutput, note
+from peira.cli.output import CommandOutput, note, program
 from peira.cli.run_summary import headline, next_command, summary
+from peira.core.log.events import Status
 from peira.errors import Invalid
 
 
@@ -23,7 +25,7 @@ def contest(
     run: RunName = "",
     judge: Annotated[
         list[str] | None,
-        typer.Option("--judge", metavar="MODEL", help="The model that judges; repeatable, for several."),
+        typer.Option("--judge", metavar="MODEL", help="The model that judges, or people; repeatable."),
     ] = None,
     by: Annotated[
         str | None, typer.Option("--by", metavar="FACTOR", help="The sides: levels of this factor, or agent.")
@@ -51,6 +53,7 @@ def contest(
     Examples:
       peira contest 3f2a91 --by model --judge openai:gpt-5-mini
       peira contest --by style --judge strict --criteria "Shorter is better."
+      peira contest --by model --judge people
     """
     out = CommandOutput(as_json)
     with looking(store) as opened:
@@ -59,7 +62,7 @@ def contest(
             raise Invalid("--judge: name the model that is to judge")
         project = opened.session.project
         project.load_plugins()
-        for model in judge:
+        for model in [one for one in judge if one != PEOPLE]:
             named(project, model)  # raises if there is no such model, before anything runs
         study = contested(results, by or only_factor(results), judge, criteria, ties=ties)
         options = RunOptions(
@@ -82,4 +85,6 @@ def contest(
         )
         out.text(f"{headline(outcome.results, account, outcome.finished.reason)}\n\n{found}")
         note(f"again: {next_command('leaderboard', outcome.results.run_id, store)} --wins --elo")
+        if outcome.finished.status is Status.waiting:
+            note(f"pairs wait for people: {program()} inbox; then the same command again")
         return outcome.finished.exit_code

@@ -107,6 +107,7 @@ def _next(folder: Path, store: Path, results: Results) -> str:
         next_command("show", run, str(store)) + " --trials": "every answer",
         shlex.join([program(), "show", short(trial.id), "--store", str(store)]): "one trial, in full",
         next_command("report", run, str(store)): "a page to read",
+        shlex.join([program(), "view", "--store", str(store)]): "all of it in a browser",
     }
     lines = (f"  {command}" + (f"      # {why}" if why else "") for command, why in commands.items())
     return "\n".join(["Try next:", *lines])

@@ -51,6 +51,8 @@ def export(
     parquet         typed columns                        (.parquet)
     sqlite          tables with keys                     (.sqlite, .db)
     artifact        a folder for design-research-analysis
+    codebook        what was varied and measured         (.codebook.md)
+    archive         all of it, compressed                (.tar.gz, .tgz)
     attachments     a folder of the files that agents attached
     hf              a folder for Hugging Face datasets
     mlflow, wandb   a run in a tracker's folder or server
@@ -64,6 +66,7 @@ def export(
       peira export 3f2a91 -o results.parquet
       peira export 3f2a91 -o - --format jsonl | jq .output
       peira export 3f2a91 -o study --format artifact
+      peira export 3f2a91 -o study.tar.gz
       peira export 3f2a91 -o mlruns --format mlflow
     """
     out = CommandOutput(as_json)

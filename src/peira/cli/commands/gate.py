@@ -10,8 +10,8 @@ import typer
 
 from peira.analysis.results import Results
 from peira.app.store.view import Opened, looking
-from peira.cli.analysis_options import Level, show
-from peira.cli.options import Json, Latest, RunName, Store, Where, restricted
+from peira.cli.analysis_options import TERMINAL, Level, Presentation, show
+from peira.cli.options import Latest, RunName, Store, Where, restricted
 from peira.errors import Invalid
 from peira.spec.files import write_whole
 
@@ -41,7 +41,7 @@ def gate(
     level: Level = 0.95,
     latest: Latest = False,
     store: Store = None,
-    as_json: Json = False,
+    shown: Presentation = TERMINAL,
 ) -> None:
     """Exit with 1 unless the results meet these demands, with confidence.
 
@@ -69,7 +69,7 @@ def gate(
         if junit is not None:
             took = sum(trial.took or 0.0 for trial in results)
             write_whole(junit, found.junit(results.study, took).encode())
-        show(found, as_json)
+        show(found, shown)
         if not found.met:
             raise typer.Exit(1)
 

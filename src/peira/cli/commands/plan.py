@@ -1,4 +1,4 @@
-"""`peira plan` and `peira estimate`: what a run would do, and what it would cost."""
+"""`peira plan`, `estimate` and `diff`: what a run would do, what it would cost, what changed."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ from typing import Annotated
 import msgspec
 import typer
 
+from peira.app.diff import diff as compared
 from peira.app.plan import estimate as expected
 from peira.app.plan import plan as preview
 from peira.app.session import Session
-from peira.cli.options import Batched, Fresh, From, Json, Limit, Parallel, Store, StudyName, Where, restricted
+from peira.cli.options import (
+    Batched,
+    Fresh,
+    From,
+    Json,
+    Limit,
+    Parallel,
+    Store,
+    StudyName,
+    Where,
+    chosen,
+    restricted,
+)
 from peira.cli.output import CommandOutput
 from peira.cli.study_options import (
-    BenchmarkOptions,
-    Data,
-    MaxTokens,
-    Model,
-    Repeats,
-    System,
-    Temperature,
-    Variant,
+    StudyOptions,
     study_argument,
 )
 from peira.errors import Invalid
@@ -29,13 +35,7 @@ from peira.errors import Invalid
 
 def plan(
     study: StudyName,
-    model: Model = None,
-    variant: Variant = None,
-    data: Data = None,
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = None,
-    system: System = None,
-    repeats: Repeats = None,
+    asked: StudyOptions,
     store: Store = None,
     where: Where = None,
     earlier: From = None,
@@ -66,7 +66,6 @@ def plan(
       peira plan capitals.py --freeze --note "before the first run"
     """
     out = CommandOutput(as_json)
-    asked = BenchmarkOptions(model, variant, data, temperature, max_tokens, system, repeats)
     with Session.find(store, study) as session:
         found = preview(
             study_argument(study, session, asked),
@@ -96,13 +95,7 @@ Assume = Annotated[
 
 def estimate(
     study: StudyName,
-    model: Model = None,
-    variant: Variant = None,
-    data: Data = None,
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = None,
-    system: System = None,
-    repeats: Repeats = None,
+    asked: StudyOptions,
     parallel: Parallel = None,
     where: Where = None,
     limit: Limit = None,
@@ -124,7 +117,6 @@ def estimate(
       peira estimate capitals.py --batch
     """
     out = CommandOutput(as_json)
-    asked = BenchmarkOptions(model, variant, data, temperature, max_tokens, system, repeats)
     with Session.find(store, study) as session:
         found = expected(
             study_argument(study, session, asked),
@@ -157,3 +149,29 @@ def _number(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+Side = "file.py, file.py:name, a .toml, .yaml or .json file, or the id of a run or frozen plan."
+
+
+def diff(
+    a: Annotated[str, typer.Argument(metavar="A", help=f"The earlier one: {Side}")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The later one, named in the same way.")],
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Say what changed from one study, run or frozen plan to another.
+
+    And what follows from it: which trials can be reused, which must be run again and why, and which are only
+    scored again. Runs nothing.
+
+    \b
+    Examples:
+      peira diff 3f2a91 capitals.py
+      peira diff 3f2a91 8d01c4 --json
+    """
+    out = CommandOutput(as_json)
+    with Session.find(store) as session:
+        found = compared(chosen(a, session), chosen(b, session), store=session)
+        out.document(msgspec.to_builtins(found))
+        out.text(str(found))

@@ -1,4 +1,4 @@
-"""`peira power`: how many cases are needed, and what a number of cases can show."""
+"""`peira power` and `worth`: how many cases are needed, and what more of them are worth."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ import typer
 
 from peira.analysis.power import Planning, PowerQuestion, plan_for, plan_from, plan_matched, plan_rates
 from peira.app.store.view import looking
-from peira.cli.analysis_options import Factor, First, Score, Second, only_factor, show
-from peira.cli.options import Alpha, Json, Power, RunName, Store
+from peira.cli.analysis_options import (
+    TERMINAL,
+    Factor,
+    First,
+    Level,
+    Lowest,
+    Presentation,
+    Score,
+    Second,
+    only_factor,
+    show,
+)
+from peira.cli.options import Alpha, Power, RunName, Store
 from peira.errors import Invalid
 
 
@@ -56,7 +67,7 @@ def power(
     alpha: Alpha = 0.05,
     wanted: Power = 0.8,
     store: Store = None,
-    as_json: Json = False,
+    shown: Presentation = TERMINAL,
 ) -> None:
     """Say how many cases it takes to tell two sides apart.
 
@@ -76,15 +87,46 @@ def power(
             raise Invalid(
                 "--deviation, --won and --lost, --rates: say one of them, and no RUN, --by or --score"
             )
-        show(
-            _plan_from_options(deviation, won, lost, rates, question, unpaired, cluster, correlation), as_json
-        )
+        show(_plan_from_options(deviation, won, lost, rates, question, unpaired, cluster, correlation), shown)
         return
     if unpaired or cluster != 1 or correlation:
         raise Invalid("--unpaired, --cluster: need --deviation; a run is planned for as it was run")
     with looking(store) as opened:
         results = opened.results(run)
-        show(plan_from(results, by or only_factor(results), question, first, second, score), as_json)
+        show(plan_from(results, by or only_factor(results), question, first, second, score), shown)
+
+
+def worth(
+    run: RunName = "",
+    by: Factor = None,
+    more: Annotated[int, typer.Option("--more", metavar="N", help="So many more cases (100).")] = 100,
+    score: Score = None,
+    lowest: Lowest = False,
+    per_point: Annotated[
+        float | None,
+        typer.Option("--per-point", metavar="X", help="US dollars that a score higher by 1 is worth."),
+    ] = None,
+    level: Level = 0.95,
+    store: Store = None,
+    shown: Presentation = TERMINAL,
+) -> None:
+    """Say what it is worth to run more cases before choosing a level.
+
+    How narrow intervals will be, how likely differences will be clear and another level will be chosen, and
+    by how much the choice is expected to improve: the expected value of sample information. All are
+    forecasts, with what is not known of means and spread averaged over.
+
+    \b
+    Examples:
+      peira worth --by model --more 200
+      peira worth 3f2a91 --by style --more 50 --per-point 1000
+    """
+    with looking(store) as opened:
+        results = opened.results(run)
+        found = results.worth(
+            by or only_factor(results), more, score=score, lowest=lowest, per_point=per_point, level=level
+        )
+        show(found, shown)
 
 
 def _plan_from_options(

@@ -1,4 +1,4 @@
-"""`peira gc` and `delete`: delete runs, and make the store smaller."""
+"""`peira gc`, `delete`, `merge`, `migrate`: delete runs, add those of another store, renew a store."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from peira.app.session import Session
+from peira.app.store.migration import merge as merge_stores
+from peira.app.store.migration import migrate as migrate_store
 from peira.app.store.retention import Deletion, collect
 from peira.app.store.retention import delete as delete_runs
 from peira.cli.options import Json, OfStudy, Store
@@ -103,3 +105,77 @@ def _show(found: Deletion, dry_run: bool, out: CommandOutput) -> None:
 
 def _megabytes(size: int) -> str:
     return f"{size / 1000**2:,.1f} MB"
+
+
+def migrate(store: Store = None, as_json: Json = False) -> None:
+    """Bring a store up to date.
+
+    A store of an earlier version is also brought up to date when it is opened. This command says so, and
+    completes what other programs read (the views runs, trials, scores and calls) for runs that were killed,
+    or were made by an earlier version.
+
+    \b
+    Examples:
+      peira migrate
+      peira migrate --store capitals.db
+    """
+    out, session = CommandOutput(as_json), Session.find(store)
+    found = migrate_store(session)
+    path = session.store if store is None else store
+    out.document(
+        {"store": str(path), "version_before": found.before, "version": found.after, "plans": found.listed}
+    )
+    if found.before == found.after:
+        out.text(
+            f"{path}: up to date" if found.after is None else f"{path}: version {found.after}, up to date"
+        )
+    else:
+        out.text(f"{path}: from version {found.before} to {found.after}")
+    if found.listed:
+        out.text(f"the trials of {counted(found.listed, 'plan')} can be read by other programs now")
+
+
+def merge(
+    other: Annotated[str, typer.Argument(metavar="OTHER", help="The store whose runs are added.")],
+    ours: Annotated[
+        bool, typer.Option("--ours", help="Keep this store's result where both have a different one.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be added.")] = False,
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Add the runs of another store to this one.
+
+    Trials and calls that both have are there once, with this store's result; each run shows what it showed
+    before, and what it spent counts once. The other store is only read. What contradicts is refused, a line
+    each, and nothing is changed: a name that two runs have, a run that has gone on differently, a trial or
+    score with another result.
+
+    \b
+    Examples:
+      peira merge colleague.db --dry-run
+      peira merge colleague.db --store ours.db
+    """
+    out = CommandOutput(as_json)
+    found = merge_stores(other, store, ours=ours, dry_run=dry_run)
+    listed = [run for run in found.runs if run.manifest]
+    out.document(
+        {
+            "dry_run": dry_run,
+            "added": [run_document(run) for run in listed],
+            "events": found.records,
+            "in_both": found.shared,
+        }
+    )
+    if not found.records:
+        out.text("nothing to add: everything is here already")
+        return
+    rows = [
+        (short(run.id), run.study, run.status.value, f"{run.trials:,}", moment(run.planned)) for run in listed
+    ]
+    if rows:
+        out.text(grid(["run", "study", "status", "trials", "begun"], rows))
+    word = "would be added" if dry_run else "added"
+    out.text(f"{counted(len(listed), 'run')} {word}, {counted(found.records, 'event')}")
+    if found.shared:
+        note(f"{counted(found.shared, 'result')} in both stores: those of this store are kept")

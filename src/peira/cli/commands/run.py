@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -30,22 +32,17 @@ from peira.cli.options import (
     Where,
     restricted,
 )
-from peira.cli.output import CommandOutput, fitted, note
+from peira.cli.output import CommandOutput, fitted, note, program
 from peira.cli.run_summary import next_command
 from peira.cli.study_options import (
-    BenchmarkOptions,
-    Data,
+    AgentCommand,
     Evaluator,
-    MaxTokens,
-    Model,
     Named,
-    Repeats,
-    System,
-    Temperature,
+    StudyOptions,
     Transform,
-    Variant,
     evaluators_and_transform,
     study_argument,
+    with_agent_command,
 )
 from peira.core.ids import short
 from peira.core.log.events import Status
@@ -63,13 +60,7 @@ from peira.spec.limits import Policy
 def run(
     ctx: typer.Context,
     study: StudyName,
-    model: Model = None,
-    variant: Variant = None,
-    data: Data = None,
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = None,
-    system: System = None,
-    repeats: Repeats = None,
+    asked: StudyOptions,
     parallel: Parallel = None,
     runner: Annotated[
         str | None,
@@ -103,6 +94,11 @@ def run(
     tag: Annotated[
         list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag of this run; may be repeated.")
     ] = None,
+    agent_command: AgentCommand = None,
+    wait_for_people: Annotated[
+        bool,
+        typer.Option("--wait-for-people", help="Stay while trials wait for people, and go on with answers."),
+    ] = False,
     unconfined: Unconfined = False,
     wait: Wait = False,
     log: Log = None,
@@ -115,6 +111,8 @@ def run(
 
     One Ctrl-C lets running trials finish, a second cancels them; nothing recorded is lost, and the same
     command goes on. A run's id runs that run's own plan again, even if its files have changed or gone.
+    From another terminal `peira pause`, `resume` and `cancel` control it, and `peira adjust` raises
+    --parallel or its budget while it goes on.
 
     \b
     Examples:
@@ -124,10 +122,10 @@ def run(
       peira run capitals.py --detach
       peira run capitals.py --name gpt5-first --tag paper
       peira run gsm8k --model openai:gpt-5-mini --limit 20
+      peira run capitals.py --agent-command "claude -p {input}"
       peira run 3f2a91 --no-retry-failed
     """
     out = CommandOutput(as_json)
-    asked = BenchmarkOptions(model, variant, data, temperature, max_tokens, system, repeats)
     overrides: dict[str, Any] = {
         "retry_failed": retry_failed,
         "fail_fast": fail_fast or None,
@@ -149,10 +147,11 @@ def run(
         stages=_stages(stage),
         name=name,
         tags=tuple(tag or ()),
+        wait_for_people=wait_for_people,
     )
     with Session.find(store, study) as session:
         store = session.store_option(store)
-        study_or_id = study_argument(study, session, asked)
+        study_or_id = with_agent_command(study_argument(study, session, asked), agent_command)
         if detached:
             return background_run.start(ctx.obj, store, out)
         begun = background_run.announced(announce) if announce is not None else _announce(progress)
@@ -163,13 +162,7 @@ def run(
 def score(
     ctx: typer.Context,
     study: StudyName,
-    model: Model = None,
-    variant: Variant = None,
-    data: Data = None,
-    temperature: Temperature = None,
-    max_tokens: MaxTokens = None,
-    system: System = None,
-    repeats: Repeats = None,
+    asked: StudyOptions,
     parallel: Parallel = None,
     where: Where = None,
     limit: Limit = None,
@@ -198,7 +191,6 @@ def score(
       peira show 3f2a91@lenient
     """
     out = CommandOutput(as_json)
-    asked = BenchmarkOptions(model, variant, data, temperature, max_tokens, system, repeats)
     options = RunOptions(
         parallel=parallel,
         policy={} if retry_failed is None else {"retry_failed": retry_failed},
@@ -281,16 +273,35 @@ def _summarise(
         note(f"failures: {next_command('show', run, store)} --failures")
     if finished.exit_code == 130:
         return errors.say([f"interrupted; to go on: {errors.resume_command(arguments)}"], 130)
+    if finished.status is Status.waiting:
+        where = f" --store {shlex.quote(store)}" if store else ""
+        then = errors.resume_command(arguments)
+        note(f"{waiting_for_people(counts)}: {program()} inbox{where}; then: {then}")
     if finished.status in (Status.stopped, Status.cancelled):
-        note(_go_on(finished, errors.resume_command(arguments)))
+        note(_go_on(finished, errors.resume_command(arguments), list(map(str, reasons))))
     if counts.get("left") and finished.exit_code == 0:
         note(f"without an output yet: {counted(counts['left'], 'trial')}; `peira run` makes them")
     return finished.exit_code
 
 
-def _go_on(finished: RunEnd, command: str) -> str:
+def waiting_for_people(counts: Mapping[str, int]) -> str:
+    """What waits, in a few words."""
+    scores = counts.get("scores waiting", 0)
+    parts = [counted(counts.get("waiting", 0), "trial"), counted(scores, "score")]
+    said = [part for part in parts if not part.startswith("0 ")]
+    return f"{' and '.join(said)} waiting for people"
+
+
+OWN_LIMIT = re.compile(r"exhausted: (agent|graph): ")
+"""How a trial ended that reached a limit of its agent, and none of the study."""
+
+
+def _go_on(finished: RunEnd, command: str, reasons: Sequence[str] = ()) -> str:
     """What to do next with a run that was stopped."""
     first = ""
+    limited = [reason for reason in reasons if "exhausted: " in reason]
+    if limited and all(map(OWN_LIMIT.search, limited)):
+        return f"{finished.status}; to go on: raise the limits of the agent (most, visits), then {command}"
     if finished.exit_code == OverBudget.exit_code:
         limits = dict.fromkeys(re.findall(r"budget(?:\.[\w:./-]+)*", finished.reason))
         first = f"raise {', '.join(limits) or 'the budget'}, then "

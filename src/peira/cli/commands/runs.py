@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import peira.app as app
+from peira.app.store.runs import UNDER_WAY
 from peira.app.store.view import Opened, looking
 from peira.cli.options import Json, Most, OfStudy, RunName, Store
 from peira.cli.output import CommandOutput, encoded, grid, moment, note
@@ -180,7 +181,7 @@ def events(
 def _records(opened: Opened, run: Run, after: int, most: int | None, follow: bool) -> Iterator[Record]:
     """The run's events; with `follow`, until no more can come."""
     while most is None or most > 0:
-        over = opened.run(run.id).status not in (Status.planned, Status.running)
+        over = opened.run(run.id).status not in UNDER_WAY
         chunk = opened.events(run.id, after, min(most or CHUNK, CHUNK))
         yield from chunk
         after = chunk[-1].seq if chunk else after

@@ -23,11 +23,11 @@ from peira.cli.run_summary import headline, summary, tabled
 from peira.core.ids import short
 from peira.core.log.events import State
 from peira.core.text.words import counted
+from peira.core.transcript import text_lines
 from peira.engine.run_log import event_values
 from peira.errors import Invalid, Unknown
 from peira.results.reasons import failure_reasons
 from peira.results.rows import record
-from peira.results.transcript import tool_line
 from peira.results.trials import FailureRow, TrialResult, end_word
 
 
@@ -39,7 +39,7 @@ def show_trial(found: TrialRecord, out: CommandOutput) -> None:
             **record(result, found.run),
             "seed": found.seed,
             "executed_by": found.executed_by or None,
-            "transcript": list(found.transcript),
+            "transcript": msgspec.to_builtins(found.transcript.entries),
             "events": [event_values(one) for one in found.records],
         }
     )
@@ -84,10 +84,10 @@ def _indented(text: str) -> str:
 
 
 def _history(found: TrialRecord) -> list[str]:
-    """Steps, observations, attachments and earlier attempts, each with its time."""
-    lines: list[str] = []
+    """The transcript; then steps, observations, attachments and earlier attempts, each with its time."""
+    said = [f"  {line}".replace("\n", "\n  ") for line in text_lines(found.transcript)]
+    lines: list[str] = ["", "transcript", *said] if said else []
     for title, rows in (
-        ("transcript", [row for one in found.transcript for row in _said(one)]),
         ("steps", [[moment(r.at), r.event.name, _body(r.event.value, r.event.blob)] for r in found.steps]),  # type: ignore[union-attr]
         ("observations", [[moment(r.at), r.event.name, _body(r.event.data)] for r in found.observations]),  # type: ignore[union-attr]
         ("attachments", [[a.name, f"{a.size:,} bytes", a.media, a.digest] for a in found.result.artifacts]),
@@ -96,12 +96,6 @@ def _history(found: TrialRecord) -> list[str]:
         if rows:
             lines += ["", title, *(f"  {'  '.join(filter(None, row))}" for row in rows)]
     return lines
-
-
-def _said(one: dict[str, Any]) -> list[list[str]]:
-    """What a model said, and the tools that it called, as rows."""
-    calls = [[f"    calls {tool_line(call)}"] for call in one["tool_calls"]]
-    return [[f"{one['model']}:", shown(one["text"])], *calls]
 
 
 def _body(value: msgspec.Raw, blob: str = "") -> str:

@@ -1,4 +1,4 @@
-"""`peira cancel`, `verify`, `backup`, `doctor`: stop a run, check or copy a store, check the installation."""
+"""`peira verify`, `backup`, `db`, `doctor`: runs, stores, servers and the installation."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Annotated
@@ -18,60 +19,20 @@ import apsw
 import msgspec
 import typer
 
-from peira.app.control import Cancellation
-from peira.app.control import cancel as stop
 from peira.app.session import Session
 from peira.app.store.access import StoreLike, exists, locate, owner
 from peira.app.store.runs import MOST_RUNS
 from peira.app.store.view import Opened, looking
-from peira.cli import errors
 from peira.cli.options import Json, Store
 from peira.cli.output import CommandOutput, note
-from peira.cli.render import run_document
-from peira.cli.run_summary import next_command
-from peira.core.ids import short
+from peira.core.contracts import Snapshots
 from peira.core.text.words import counted
-from peira.errors import PeiraError, StoreInUse
+from peira.errors import Invalid, PeiraError, StoreInUse, Unknown
 from peira.models.http.pool import changed
 from peira.sandbox.confinement import Confinement, confinement
 from peira.spec.project import FILE, Project, project_file
+from peira.stores.postgres.server import PrivateServer
 from peira.stores.verify import verify as problems_of
-
-
-def cancel(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The first digits of the run's id.")],
-    store: Store = None,
-    as_json: Json = False,
-) -> int:
-    """Stop a run, wherever it is running, and say what was stopped.
-
-    Running trials are ended too. What was recorded stays, and the run can be gone on with. The exit code
-    is 1 if the run was over already.
-
-    \b
-    Examples:
-      peira cancel 3f2a91
-    """
-    out = CommandOutput(as_json)
-    with Session.find(store) as session:
-        found = stop(run, session)
-    stopped = {"cancelled": found.done, "stopped_running": found.running, "never_started": found.unstarted}
-    out.document({**run_document(found.run), **stopped})
-    if not found.done:
-        return errors.say([f"run {short(found.run.id)} was over already: {found.run.status}"], 1)
-    out.text(_cancelled_text(found, store))
-    return 0
-
-
-def _cancelled_text(found: Cancellation, store: str | None) -> str:
-    """What a cancellation stopped."""
-    left = counted(found.unstarted, "trial")
-    stopped = f"{found.running} running stopped, {left} not begun"
-    return (
-        f"run {short(found.run.id)} of {found.run.study} is cancelled: "
-        f"{stopped if found.alive else f'its process had gone, {left} not begun'}\n"
-        f"to go on with it: {next_command('run', found.run.id, store)}"
-    )
 
 
 def verify(store: Store = None, as_json: Json = False) -> int:
@@ -87,7 +48,7 @@ def verify(store: Store = None, as_json: Json = False) -> int:
     out, session = CommandOutput(as_json), Session.find(store)
     path = session.store if store is None else store
     with session.reading() as opened:
-        if opened.owner() is not None:
+        if opened.owner() is not None and not isinstance(opened, Snapshots):
             raise StoreInUse(f"the store {path} is in use: it can be checked once that run has ended")
         problems = problems_of(opened)
     out.document({"store": str(path), "ok": not problems, "problems": problems})
@@ -121,6 +82,52 @@ def backup(
     out.document({"store": str(target), "runs": runs, "bytes": size})
     out.text(f"{file}: {counted(runs, 'run')}, {size / 1024**2:,.1f} MiB")
     note(f"to check it: {shlex.join(['peira', 'verify', '--store', file])}")
+
+
+class ServerAction(StrEnum):
+    """The actions of `peira db`."""
+
+    start = "start"
+    stop = "stop"
+    url = "url"
+
+
+def db(
+    action: Annotated[
+        ServerAction, typer.Argument(metavar="start|stop|url", help="Start it, stop it, or say its address.")
+    ],
+    store: Store = None,
+    as_json: Json = False,
+) -> None:
+    """Run a private Postgres server, whose address is given to --store.
+
+    Its programs come with pip install 'peira[postgres-server]', or are the system's. Only programs of this
+    machine reach it, through a socket in its folder: .peira/postgres of the project, or the one that --store
+    names here. What is in it stays when it is stopped.
+
+    \b
+    Examples:
+      peira db start
+      peira run capitals.py --store "$(peira db url)"
+      peira db stop
+    """
+    out = CommandOutput(as_json)
+    if store is not None and "://" in store:
+        raise Invalid("store: for `peira db` it is the folder of the server's data, not an address")
+    server = PrivateServer(Path(store) if store else Project.find().folder / ".peira" / "postgres")
+    if action is ServerAction.start:
+        server.start()
+    elif action is ServerAction.stop:
+        server.stop()
+    elif server.pid is None:
+        raise Unknown(f"no server is running in {server.folder}: start it with `peira db start`")
+    out.document({"url": server.url, "folder": str(server.folder), "pid": server.pid})
+    if action is ServerAction.stop:
+        out.text("stopped")
+        return
+    out.text(server.url)
+    if action is ServerAction.start:
+        note(f"to use it: {shlex.join(['peira', 'run', 'STUDY', '--store', server.url])}")
 
 
 OLDEST_SQLITE = (3, 51, 3)
@@ -158,9 +165,10 @@ def doctor(store: Store = None, as_json: Json = False) -> int:
     checks = list(_checks(store))
     fine = all(check.ok for check in checks)
     out.document({"ok": fine, "checks": checks})
+    width = max(len(check.name) for check in checks) + 2
     for check in checks:
         word = "missing" if check.missing else "ok" if check.ok else "problem"
-        out.text(f"{word:<9}{check.name:<12}{check.detail}")
+        out.text(f"{word:<9}{check.name:<{width}}{check.detail}")
     return int(not fine)
 
 
@@ -180,6 +188,7 @@ def _checks(store: str | None) -> Iterator[HealthCheck]:
         yield HealthCheck("store", False, str(problem))
         return
     yield HealthCheck("store", True, f"{path}{'' if there else ' (not there yet)'}")
+    yield HealthCheck("storage", True, _storage(project))
     if isinstance(path, Path):
         yield from _disk(path)
     yield _lock(path, project)
@@ -214,13 +223,24 @@ EXTRAS = {
     "stats": "mixed models (effects --model)",
     "otel": "telemetry to OpenTelemetry",
     "local": "models inside the process (local:)",
+    "postgres": "stores in a Postgres database (--store postgresql://...)",
+    "postgres-server": "a Postgres server of one's own (peira db start)",
+    "mcp": "MCP servers as tools of agents",
     "testing": "the conformance suites of peira.testing",
 }
 """The extras that add something, and what that is."""
 
 
+BRIDGES = {
+    "litellm": "models of vendors with an API of their own (litellm:)",
+    "mlflow": "exports to MLflow",
+    "wandb": "exports to Weights & Biases",
+}
+"""Packages that are no extra, because of their size or their own needs, and what peira uses them for."""
+
+
 def _extras() -> Iterator[HealthCheck]:
-    """Which extras are installed; one that is missing is no problem, and says what it is for."""
+    """Which extras and bridges are installed; one that is missing is no problem, and says what it is for."""
     lines = requires("peira") or ()
     for extra, purpose in EXTRAS.items():
         marks = (f'extra == "{extra}"', f"extra == '{extra}'")
@@ -231,6 +251,10 @@ def _extras() -> Iterator[HealthCheck]:
         found = ", ".join(f"{name} {_version(name)}" for name in names)
         advice = f"no {', '.join(missing)}; needed only for {purpose}: pip install 'peira[{extra}]'"
         yield HealthCheck(extra, True, advice if missing else found, missing=bool(missing))
+    for name, purpose in BRIDGES.items():
+        known = _version(name)
+        advice = f"not installed; needed only for {purpose}: pip install {name}"
+        yield HealthCheck(name, True, f"{name} {known}" if known else advice, missing=known is None)
 
 
 def _aiohttp() -> HealthCheck:
@@ -283,6 +307,15 @@ def _project() -> tuple[Project, HealthCheck]:
         return Project(), HealthCheck("project", False, "; ".join(str(problem).splitlines()))
     file = project_file(project.folder)
     return project, HealthCheck("project", True, str(file) if file else f"no {FILE}; the defaults hold")
+
+
+def _storage(project: Project) -> str:
+    """How payloads are kept, unless a study says otherwise."""
+    kept = project.storage
+    answers = "raw answers kept" if kept.responses == "keep" else "raw answers dropped when a run ends"
+    payloads = "payloads kept" if kept.payloads == "keep" else "payloads as digests only"
+    tables = "tables for other programs" if kept.tables else "no tables for other programs"
+    return f"compression {kept.compression}, {answers}, {payloads}, {tables}"
 
 
 def _disk(path: Path) -> Iterator[HealthCheck]:

@@ -42,7 +42,9 @@ class State(StrEnum):
 class Status(StrEnum):
     """The status of a run.
 
-    `frozen` is a plan that was stored and is never started; of a `deleted` run only what others need is left.
+    `waiting` is the end of a run whose remaining tasks all wait for people; `paused` and `cancelling` runs
+    are under way. `frozen` is a plan that was stored and is never started; of a `deleted` run only what
+    others need is left.
     """
 
     planned = "planned"
@@ -52,6 +54,9 @@ class Status(StrEnum):
     stopped = "stopped by a limit"
     cancelled = "cancelled"
     interrupted = "interrupted"
+    waiting = "waiting for people"
+    paused = "paused"
+    cancelling = "cancelling"
     frozen = "frozen"
     deleted = "deleted"
 
@@ -85,7 +90,8 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     named by `blob`. `failure` says why there is no output. `metrics`, `artifacts` and `about` are what the
     agent reported, attached and described. `calls` are the keys of the calls whose answers it used.
     `exposed` are the places in the output, from byte to byte, of keys that the environment held: it is kept
-    as it came, and shown without them.
+    as it came, and shown without them. `trail` is the blob with the order of what it did, if it did more than
+    ask models (`core.transcript.TrailEntry`).
     """
 
     took: float = 0.0
@@ -99,6 +105,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     calls: tuple[str, ...] = ()
     queued: float = 0.0
     exposed: tuple[tuple[int, int], ...] = ()
+    trail: str = ""
 
 
 class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -106,7 +113,7 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     Claims select tasks by `cls`; those of higher `priority` are claimed first. `needs` are the ids of the
     tasks that must succeed first; `scope` identifies its calls; `payload` is the digest of a blob with its
-    data, for tasks that cannot be rebuilt from the plan.
+    data, for tasks that cannot be rebuilt from the plan; `labels` are what lists of tasks show of it.
     """
 
     id: str
@@ -118,6 +125,7 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     priority: int = 0
     needs: tuple[str, ...] = ()
     payload: str = ""
+    labels: dict[str, str] = {}
 
 
 class Spent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -175,7 +183,8 @@ class RunPlanned(Event, frozen=True, tag="run.planned", gc=False):
     `trials` is the number of planned trials, `provenance` the blob that records where and with what it was
     planned, `resumes` the id of the run that it continues. `generation` is raised by runs that start afresh;
     `evaluation` is the name of the evaluation if it scores stored outputs; `name` is the name that a person
-    gave the run, unique in its store; `version` is that of the event format.
+    gave the run, unique in its store; `stream` is the blob of the declaration if it is an opening of a
+    stream; `version` is that of the event format.
     """
 
     manifest: str
@@ -188,6 +197,7 @@ class RunPlanned(Event, frozen=True, tag="run.planned", gc=False):
     generation: int = 0
     evaluation: str = ""
     name: str = ""
+    stream: str = ""
 
 
 class RunStarted(Event, frozen=True, tag="run.started", gc=False):
@@ -308,6 +318,128 @@ class TaskFinished(Event, frozen=True, tag="task.finished", gc=False):
     epoch: int
     state: State
     result: Result = Result()
+
+
+class TaskWaiting(Event, frozen=True, tag="task.waiting", gc=False):
+    """An attempt ended because its task must wait: it counts neither as an attempt nor as an interruption.
+
+    The task waits until all of `questions` (keys) are closed and all tasks of `awaits` (ids) have ended, in
+    whatever state. The commit that has this event also has the `QuestionAsked` of questions that are new.
+    """
+
+    task: str
+    epoch: int
+    questions: tuple[str, ...] = ()
+    awaits: tuple[str, ...] = ()
+
+
+class TasksWoken(Event, frozen=True, tag="tasks.woken", gc=False):
+    """Nothing that these waiting tasks waited for is left: they are queued again."""
+
+    tasks: tuple[str, ...]
+
+
+class TasksAdopted(Event, frozen=True, tag="tasks.adopted", gc=False):
+    """This run goes on with tasks that began to wait in an earlier one; raises their epochs."""
+
+    tasks: tuple[str, ...]
+
+
+class TasksPaused(Event, frozen=True, tag="tasks.paused", gc=False):
+    """Queued or waiting tasks are not to be started until they are resumed; questions stay open."""
+
+    tasks: tuple[str, ...]
+    by: str = ""
+
+
+class TasksResumed(Event, frozen=True, tag="tasks.resumed", gc=False):
+    """Paused tasks are queued again, or wait for what they waited for."""
+
+    tasks: tuple[str, ...]
+    by: str = ""
+
+
+class TasksCancelling(Event, frozen=True, tag="tasks.cancelling", gc=False):
+    """Running tasks are to be cancelled: each ends as cancelled, also if its process dies before that."""
+
+    tasks: tuple[str, ...]
+    by: str = ""
+
+
+class QuestionAsked(Event, frozen=True, tag="question.asked", gc=False):
+    """A task asks people; `question` is a `PersonQuestion` as JSON, or the blob that contains it.
+
+    `at` is when it is asked, `due` when nobody may answer any more (0: never). A question that is open
+    already moves to this task, with its first time and deadline kept.
+    """
+
+    task: str
+    epoch: int
+    key: str
+    at: float
+    question: msgspec.Raw = NOTHING
+    blob: str = ""
+    due: float = 0.0
+
+
+class QuestionAnswered(Event, frozen=True, tag="question.answered", gc=False):
+    """Somebody answered an open question: the first answer is the only one.
+
+    `value` is canonical JSON; `by` is a person, or "deadline"; `id` that of the command which brought it;
+    `took` the seconds that the person looked at the question, -1 if that is unknown.
+    """
+
+    task: str
+    key: str
+    value: msgspec.Raw
+    at: float
+    by: str
+    id: str = ""
+    took: float = -1.0
+
+
+class QuestionClosed(Event, frozen=True, tag="question.closed", gc=False):
+    """An open question will get no answer.
+
+    `how` is `expired` (its deadline passed), `skipped` (by a person), or `void` (its task was cancelled).
+    """
+
+    task: str
+    key: str
+    how: str
+    at: float
+    by: str = ""
+    id: str = ""
+
+
+class RunPaused(Event, frozen=True, tag="run.paused", gc=False):
+    """Nothing more is started in this run until it is resumed; what was running may finish."""
+
+    by: str = ""
+    id: str = ""
+
+
+class RunResumed(Event, frozen=True, tag="run.resumed", gc=False):
+    """A paused run goes on."""
+
+    by: str = ""
+    id: str = ""
+
+
+class RunCancelling(Event, frozen=True, tag="run.cancelling", gc=False):
+    """The run is being cancelled: it ends as cancelled, also if its process dies before that."""
+
+    by: str = ""
+    id: str = ""
+
+
+class RunAdjusted(Event, frozen=True, tag="run.adjusted", gc=False):
+    """Limits of a run under way were changed: the number of workers, fields of the budget."""
+
+    parallel: int = 0
+    budget: dict[str, float] = {}
+    by: str = ""
+    id: str = ""
 
 
 class TaskReused(Event, frozen=True, tag="task.reused", gc=False):
@@ -491,6 +623,19 @@ AnyEvent = (
     | TasksInterrupted
     | TaskRetried
     | TaskFinished
+    | TaskWaiting
+    | TasksWoken
+    | TasksAdopted
+    | TasksPaused
+    | TasksResumed
+    | TasksCancelling
+    | QuestionAsked
+    | QuestionAnswered
+    | QuestionClosed
+    | RunPaused
+    | RunResumed
+    | RunCancelling
+    | RunAdjusted
     | TaskReused
     | StepRecorded
     | CallIntended

@@ -19,7 +19,8 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     `epoch` is the fencing token, raised by every claim; `attempts` counts claims that were not released,
     `interruptions` those that ended with their process, since the last end of the task. `not_before` is when
     a retry may start, `run` the run that changed it last, `reused_from` the task whose result it took over.
-    `lent` is what another task that reused the result adds to this one's id.
+    `lent` is what another task that reused the result adds to this one's id. Of a waiting task, `questions`
+    are the keys of the open questions and `awaits` the ids of the tasks that it waits for.
     """
 
     id: str
@@ -41,6 +42,9 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     reused_from: str = ""
     result: Result = NO_RESULT
     lent: str = ""
+    questions: tuple[str, ...] = ()
+    awaits: tuple[str, ...] = ()
+    labels: dict[str, str] = {}
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -49,7 +53,8 @@ class Run(msgspec.Struct, frozen=True):
     `next_seq` is the number of its next event. `owner` and `incarnation` identify the process that executes
     it. `planned`, `started` and `finished` are times; `counts`, `reason` and `spent` are those of its end.
     `reopened` says that work which it counted as done must be done again; `look` is the latest look of its
-    stopping rule; `unsuccessful` are its trials that did not succeed, if they are few.
+    stopping rule; `unsuccessful` are its trials that did not succeed, if they are few. `parallel` and
+    `budget` are limits that were changed while it was under way (0 and empty: none was).
     """
 
     id: str
@@ -75,14 +80,17 @@ class Run(msgspec.Struct, frozen=True):
     look: Look | None = None
     name: str = ""
     unsuccessful: Unsuccessful | None = None
+    parallel: int = 0
+    budget: dict[str, float] = {}
+    stream: str = ""
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
-    """A recorded step, or a call of a model, as projected.
+    """A recorded step, a question to people, or a call of a model, as projected.
 
-    States: `recorded` (a step); `intended`, `answered`, `lost` (not billed, or allowed to be sent again),
-    `in_doubt`, `void` (a call). Tokens and cost are -1 where they are unknown; `run` is the last run that
-    asked.
+    States: `recorded` (a step); `asked`, `closed` (a question, whose `value` is a `QuestionRow`); `intended`,
+    `answered`, `lost` (not billed, or allowed to be sent again), `in_doubt`, `void` (a call). Tokens and cost
+    are -1 where they are unknown; `run` is the last run that asked.
     """
 
     key: str
@@ -108,6 +116,39 @@ class Call(msgspec.Struct, frozen=True, gc=False):
         return self.input >= 0 or self.output >= 0 or self.cost >= 0 or bool(self.served)
 
 
+ASKED, CLOSED = "asked", "closed"
+"""The states of a question's row."""
+QUESTION = "question"
+"""The name of a question's row."""
+
+
+class QuestionRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The value of a question's row: what was asked, since when, and how it was closed.
+
+    `question` is absent if it is in the blob of the row. `how` is `answered`, `expired`, `skipped` or `void`,
+    "" while it is open; `by` and `id` say who closed it, with which command; `took` is how long a person
+    looked at it, -1 if that is unknown.
+    """
+
+    since: float
+    question: msgspec.Raw = NOTHING
+    due: float = 0.0
+    how: str = ""
+    answer: msgspec.Raw = NOTHING
+    by: str = ""
+    at: float = 0.0
+    id: str = ""
+    took: float = -1.0
+
+
+_question_row = msgspec.json.Decoder(QuestionRow).decode
+
+
+def question_row(call: Call) -> QuestionRow:
+    """What the row of a question says."""
+    return _question_row(call.value)
+
+
 class RunQuery(msgspec.Struct, frozen=True):
     """Which runs to list, newest first.
 
@@ -124,6 +165,14 @@ class RunQuery(msgspec.Struct, frozen=True):
     limit: int = 50
     name: str = ""
     after: str = ""
+
+
+class JobQuery(msgspec.Struct, frozen=True):
+    """Which jobs to list (other tasks are not listed), newest first: of a class, and of a state if given."""
+
+    cls: str
+    state: State | None = None
+    limit: int = 50
 
 
 CALL_STATES = ("answered", "in_doubt", "intended", "lost", "void")

@@ -15,6 +15,7 @@ import msgspec
 
 from peira.core.log import events as ev
 from peira.core.log.events import TERMINAL, Record, Spent, State, Status
+from peira.core.log.rows import ASKED, CLOSED, QUESTION, QuestionRow, question_row
 from peira.core.log.rows import NO_RESULT as NO_RESULT
 from peira.core.log.rows import Call as Call
 from peira.core.log.rows import Run as Run
@@ -22,6 +23,8 @@ from peira.core.log.rows import Task as Task
 from peira.errors import Fenced
 
 replace = msgspec.structs.replace
+UNDER_WAY = {Status.running, Status.paused, Status.cancelling}
+"""The statuses of runs that a process is executing."""
 CLAIMABLE = {State.queued, *TERMINAL} - {State.succeeded}
 """The states from which a task may be started: neither running nor succeeded."""
 
@@ -44,6 +47,11 @@ _TOUCHES: dict[type, Callable[[Any], tuple[str, ...]]] = {
     ev.TasksClaimed: attrgetter("tasks"),
     ev.TasksReleased: attrgetter("tasks"),
     ev.TasksInterrupted: attrgetter("tasks"),
+    ev.TasksWoken: attrgetter("tasks"),
+    ev.TasksAdopted: attrgetter("tasks"),
+    ev.TasksPaused: attrgetter("tasks"),
+    ev.TasksResumed: attrgetter("tasks"),
+    ev.TasksCancelling: attrgetter("tasks"),
     ev.TaskReused: attrgetter("task", "source"),
     ev.RowsKept: lambda event: tuple(event.tasks),
     ev.CallSettled: lambda event: (event.task, *event.others),
@@ -51,9 +59,26 @@ _TOUCHES: dict[type, Callable[[Any], tuple[str, ...]]] = {
     ev.CallRead: _no_task,
     ev.CallLost: _no_task,
 }
-_CALL_EVENTS = frozenset(
-    {ev.StepRecorded, ev.CallIntended, ev.CallAnswered, ev.CallRead, ev.CallLost, ev.CallSettled}
+_QUESTION_EVENTS = frozenset({ev.QuestionAsked, ev.QuestionAnswered, ev.QuestionClosed})
+_CALL_EVENTS = _QUESTION_EVENTS | {
+    ev.StepRecorded,
+    ev.CallIntended,
+    ev.CallAnswered,
+    ev.CallRead,
+    ev.CallLost,
+    ev.CallSettled,
+}
+_LISTS = (
+    ev.TasksClaimed,
+    ev.TasksReleased,
+    ev.TasksInterrupted,
+    ev.TasksWoken,
+    ev.TasksAdopted,
+    ev.TasksPaused,
+    ev.TasksResumed,
+    ev.TasksCancelling,
 )
+"""Events that are about a list of tasks."""
 
 
 def touched(event: ev.AnyEvent) -> tuple[str, ...]:
@@ -99,11 +124,20 @@ def replayed(records: Iterable[Record], tasks: Collection[str]) -> dict[str, Tas
     view = _Rows({}, {}, {})
     for record in records:
         event = narrowed(record.event, tasks)
-        if isinstance(event, ev.CallSettled):  # which asks for its call's row
-            view.calls[event.key] = Call(event.key, event.task, "", "answered")
         if event is not None:
+            if (row := assumed_call(event)) is not None:
+                view.calls[row.key] = row
             _MEANING[type(event)](event, view, record)
     return {task: row for task, row in view.tasks.items() if task in tasks}
+
+
+def assumed_call(event: ev.AnyEvent) -> Call | None:
+    """The row of a call or question that an event about its task asks for, where that row is not kept."""
+    if isinstance(event, ev.CallSettled):
+        return Call(event.key, event.task, "", "answered" if event.how == "discard" else "in_doubt")
+    if isinstance(event, (ev.QuestionAnswered, ev.QuestionClosed)):
+        return Call(event.key, event.task, QUESTION, ASKED, _question_value(QuestionRow(0.0)))
+    return None
 
 
 @dataclass
@@ -117,17 +151,20 @@ class _Rows:
 
 def narrowed(event: ev.AnyEvent, tasks: Collection[str], calls: Collection[str] = ()) -> ev.AnyEvent | None:
     """The part of an event that changes the rows of these tasks and calls; None if it changes none."""
+    if type(event) in _QUESTION_EVENTS:
+        about = event.task in tasks or event.key in calls  # type: ignore[union-attr]
+        return event if about else None
     if type(event) in _CALL_EVENTS and not isinstance(event, ev.CallSettled):
         return event if event.key in calls else None  # type: ignore[union-attr]
     if isinstance(event, ev.RowsKept):
         kept = {id: row for id, row in event.tasks.items() if id in tasks}
         return ev.RowsKept(kept, {key: row for key, row in event.calls.items() if key in calls})
-    if isinstance(event, (ev.TaskRetried, ev.TaskFinished, ev.TaskReused)):
+    if isinstance(event, (ev.TaskRetried, ev.TaskFinished, ev.TaskWaiting, ev.TaskReused)):
         return event if not set(touched(event)).isdisjoint(tasks) else None
     if isinstance(event, ev.TasksQueued):
         specs = tuple(spec for spec in event.tasks if spec.id in tasks)
         return ev.TasksQueued(specs) if specs else None
-    if isinstance(event, (ev.TasksClaimed, ev.TasksReleased, ev.TasksInterrupted)):
+    if isinstance(event, _LISTS):
         chosen = [i for i, task in enumerate(event.tasks) if task in tasks]
         lists = ("tasks", "epochs", "scopes")
         if not chosen:
@@ -161,6 +198,7 @@ def _(event: ev.RunPlanned, view: View, record: Record) -> None:
         generation=event.generation,
         evaluation=event.evaluation,
         name=event.name,
+        stream=event.stream,
     )
 
 
@@ -182,7 +220,7 @@ def _(event: ev.RunFinished, view: View, record: Record) -> None:
     _run(
         view,
         record,
-        {Status.planned, Status.running, Status.interrupted},
+        {*UNDER_WAY, Status.planned, Status.interrupted, Status.waiting},
         status=event.status,
         counts=event.counts,
         reason=event.reason,
@@ -194,10 +232,33 @@ def _(event: ev.RunFinished, view: View, record: Record) -> None:
 
 @_means(ev.RunInterrupted)
 def _(event: ev.RunInterrupted, view: View, record: Record) -> None:
-    _run(view, record, {Status.planned, Status.running}, status=Status.interrupted, finished=record.at)
+    unfinished = {*UNDER_WAY, Status.planned}
+    _run(view, record, unfinished, status=Status.interrupted, finished=record.at)
 
 
-def _run(view: View, record: Record, allowed: set[Status], **changes: object) -> None:
+@_means(ev.RunPaused)
+def _(event: ev.RunPaused, view: View, record: Record) -> None:
+    _run(view, record, {Status.running, Status.paused}, status=Status.paused)
+
+
+@_means(ev.RunResumed)
+def _(event: ev.RunResumed, view: View, record: Record) -> None:
+    _run(view, record, {Status.running, Status.paused}, status=Status.running)
+
+
+@_means(ev.RunCancelling)
+def _(event: ev.RunCancelling, view: View, record: Record) -> None:
+    _run(view, record, UNDER_WAY, status=Status.cancelling)
+
+
+@_means(ev.RunAdjusted)
+def _(event: ev.RunAdjusted, view: View, record: Record) -> None:
+    run = view.runs[record.run]
+    budget = {**run.budget, **event.budget}
+    _run(view, record, UNDER_WAY, parallel=event.parallel or run.parallel, budget=budget)
+
+
+def _run(view: View, record: Record, allowed: Collection[Status], **changes: object) -> None:
     """Change the run's row; Fenced if its status is not one of the allowed ones."""
     run = view.runs[record.run]
     if run.status not in allowed:
@@ -315,17 +376,131 @@ def _each_running(view: View, ids: Iterable[str], change: Callable[[Task], Task]
     """Change the rows of these tasks; Fenced if one is not running."""
     rows = [view.tasks.get(task) for task in ids]
     for row in rows:
-        if row is None or row.state not in (State.running, State.cancelling, State.waiting):
+        if row is None or row.state not in RUNNING:
             raise Fenced("a task to give back is not running")
     view.tasks.update((row.id, change(row)) for row in rows if row is not None)
 
 
-def _held(view: View, task: str, epoch: int) -> Task:
+RUNNING = {State.running, State.cancelling}
+"""The states of a task that an attempt holds."""
+ENDABLE = {*RUNNING, State.waiting, State.paused}
+"""The states from which a task may end: also without an attempt, at the epoch of its last one."""
+
+
+def _held(view: View, task: str, epoch: int, states: Collection[State] = RUNNING) -> Task:
     """The task's row, if the attempt of this epoch still holds it; else Fenced."""
     row = view.tasks.get(task)
-    if row is None or row.epoch != epoch or row.state in TERMINAL or row.state is State.queued:
+    if row is None or row.epoch != epoch or row.state not in states:
         raise Fenced(f"attempt {epoch} of task {task} holds it no more")
     return row
+
+
+@_means(ev.TaskWaiting)
+def _(event: ev.TaskWaiting, view: View, record: Record) -> None:
+    row = _held(view, event.task, event.epoch, {State.running})
+    if not (event.questions or event.awaits):
+        raise Fenced(f"task {event.task} has nothing to wait for")
+    view.tasks[row.id] = replace(
+        row,
+        state=State.waiting,
+        owner="",
+        attempts=row.attempts - 1,
+        questions=event.questions,
+        awaits=event.awaits,
+    )
+
+
+@_means(ev.TasksWoken)
+def _(event: ev.TasksWoken, view: View, record: Record) -> None:
+    _each(view, event.tasks, {State.waiting}, lambda row: _queued_again(row, record.run))
+
+
+@_means(ev.TasksAdopted)
+def _(event: ev.TasksAdopted, view: View, record: Record) -> None:
+    adopted = record.run
+    _each(view, event.tasks, {State.waiting}, lambda row: replace(row, run=adopted, epoch=row.epoch + 1))
+
+
+def _queued_again(row: Task, run: str) -> Task:
+    """A waiting task that waits for nothing any more."""
+    return replace(row, state=State.queued, questions=(), awaits=(), run=run)
+
+
+@_means(ev.TasksPaused)
+def _(event: ev.TasksPaused, view: View, record: Record) -> None:
+    pausable = {State.queued, State.waiting}
+    _each(view, event.tasks, pausable, lambda row: replace(row, state=State.paused, run=record.run))
+
+
+@_means(ev.TasksResumed)
+def _(event: ev.TasksResumed, view: View, record: Record) -> None:
+    def resumed(row: Task) -> Task:
+        state = State.waiting if row.questions or row.awaits else State.queued
+        return replace(row, state=state, run=record.run)
+
+    _each(view, event.tasks, {State.paused}, resumed)
+
+
+@_means(ev.TasksCancelling)
+def _(event: ev.TasksCancelling, view: View, record: Record) -> None:
+    _each(view, event.tasks, {State.running}, lambda row: replace(row, state=State.cancelling))
+
+
+def _each(view: View, ids: Iterable[str], states: Collection[State], change: Callable[[Task], Task]) -> None:
+    """Change the rows of these tasks; Fenced if one is in none of these states."""
+    rows = []
+    for task in ids:
+        if (row := view.tasks.get(task)) is None or row.state not in states:
+            raise Fenced(f"task {task} is {row.state if row else 'unknown'}")
+        rows.append(row)
+    view.tasks.update((row.id, change(row)) for row in rows)
+
+
+@_means(ev.QuestionAsked)
+def _(event: ev.QuestionAsked, view: View, record: Record) -> None:
+    _held(view, event.task, event.epoch, {State.running})
+    since, due, row = event.at, event.due, view.calls.get(event.key)
+    if row is not None:
+        before = question_row(row)
+        if row.state == ASKED:
+            since, due = before.since, before.due
+        elif before.how != "void":
+            raise Fenced(f"question {event.key} is {before.how} by {before.by}")
+    value = _question_value(QuestionRow(since, event.question, due))
+    view.calls[event.key] = Call(event.key, event.task, QUESTION, ASKED, value, event.blob)
+
+
+@_means(ev.QuestionAnswered)
+def _(event: ev.QuestionAnswered, view: View, record: Record) -> None:
+    who = {"by": event.by, "at": event.at, "id": event.id}
+    closed = {"how": "answered", "answer": event.value, "took": event.took, **who}
+    _close_question(event.key, view, record, closed)
+
+
+@_means(ev.QuestionClosed)
+def _(event: ev.QuestionClosed, view: View, record: Record) -> None:
+    closed = {"how": event.how, "by": event.by, "at": event.at, "id": event.id}
+    _close_question(event.key, view, record, closed)
+
+
+def _close_question(key: str, view: View, record: Record, changes: dict[str, Any]) -> None:
+    """Close an open question; a task that waited for nothing else is queued."""
+    call = view.calls.get(key)
+    if call is None or call.state != ASKED:
+        was = f"{(before := question_row(call)).how} by {before.by}" if call else "unknown"
+        raise Fenced(f"question {key} is {was}")
+    value = replace(question_row(call), **changes)
+    view.calls[key] = replace(call, state=CLOSED, value=_question_value(value))
+    row = view.tasks.get(record.event.task)  # type: ignore[union-attr]
+    if row is None or key not in row.questions:
+        return
+    row = replace(row, questions=tuple(one for one in row.questions if one != key))
+    done = row.state is State.waiting and not (row.questions or row.awaits)
+    view.tasks[row.id] = _queued_again(row, record.run) if done else row
+
+
+def _question_value(row: QuestionRow) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(row))
 
 
 @_means(ev.TaskRetried)
@@ -338,8 +513,10 @@ def _(event: ev.TaskRetried, view: View, record: Record) -> None:
 
 @_means(ev.TaskFinished)
 def _(event: ev.TaskFinished, view: View, record: Record) -> None:
-    row = _held(view, event.task, event.epoch)
-    view.tasks[row.id] = replace(row, state=event.state, owner="", interruptions=0, result=event.result)
+    row = _held(view, event.task, event.epoch, ENDABLE)
+    view.tasks[row.id] = replace(
+        row, state=event.state, owner="", interruptions=0, result=event.result, questions=(), awaits=()
+    )
 
 
 @_means(ev.TaskReused)
@@ -354,14 +531,21 @@ def _(event: ev.TaskReused, view: View, record: Record) -> None:
     view.tasks[event.source] = replace(source, lent=event.added)
     base = row or Task(event.task, event.task_kind, event.cls, State.queued)
     view.tasks[event.task] = replace(
-        base, state=State.succeeded, result=source.result, reused_from=event.source, run=record.run
+        base,
+        state=State.succeeded,
+        result=source.result,
+        reused_from=event.source,
+        run=record.run,
+        questions=(),
+        awaits=(),
     )
 
 
 @_means(ev.StepRecorded)
 def _(event: ev.StepRecorded, view: View, record: Record) -> None:
     _held(view, event.task, event.epoch)
-    if event.key in view.calls:
+    row = view.calls.get(event.key)
+    if row is not None and row.state != "void":  # a merge of stores voids what both have recorded
         raise Fenced(f"step {event.name} is recorded already")
     view.calls[event.key] = Call(event.key, event.task, event.name, "recorded", event.value, event.blob)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from peira.spec.benchmark import Benchmark, Prompt
 from peira.spec.query import Query
 
@@ -125,4 +127,113 @@ def competition_math() -> Benchmark:
     )
 
 
-ALL = (gsm8k, gsm_symbolic, math500, competition_math)
+BOXED_NUMBER = {"name": "first_of", "steps": [{"name": "boxed"}, {"name": "last_number"}]}
+
+
+def _contest(name: str, title: str, homepage: str, licence: str, **query: Any) -> Benchmark:
+    """A contest whose answers are numbers, asked for in a box."""
+    return Benchmark(
+        name=name,
+        title=title,
+        data=Query(**query),
+        prompts=_boxed_prompts(),
+        transform=BOXED_NUMBER,
+        evaluators=("numeric",),
+        homepage=homepage,
+        licence=licence,
+    )
+
+
+def aime24() -> Benchmark:
+    """AIME 2024: 30 problems; answers are whole numbers from 0 to 999."""
+    return _contest(
+        "aime24",
+        "AIME 2024: 30 invitational problems, answers from 0 to 999",
+        "https://huggingface.co/datasets/HuggingFaceH4/aime_2024",
+        "not checked here: see its page",
+        dataset="HuggingFaceH4/aime_2024",
+        revision="2fe88a2f1091d5048c0f36abc874fb997b3dd99a",
+        split="train",
+        input="problem",
+        expected="answer",
+        id="aime24-{{ id }}",
+    )
+
+
+def aime25() -> Benchmark:
+    """AIME 2025: 30 problems; answers are whole numbers from 0 to 999."""
+    return _contest(
+        "aime25",
+        "AIME 2025: 30 invitational problems, answers from 0 to 999",
+        "https://huggingface.co/datasets/math-ai/aime25",
+        "not checked here: see its page",
+        dataset="math-ai/aime25",
+        revision="563bb8404243c5f09de6ec262f2db674fe5bce9b",
+        input="problem",
+        expected="answer",
+        id="aime25-{{ id }}",
+    )
+
+
+def amc23() -> Benchmark:
+    """AMC 2023: 40 problems with numbers as answers."""
+    return _contest(
+        "amc23",
+        "AMC 2023: 40 contest problems, answers are numbers",
+        "https://huggingface.co/datasets/math-ai/amc23",
+        "not checked here: see its page",
+        dataset="math-ai/amc23",
+        revision="80815d37005feb82cd7f8fbc6901d5d3eff43057",
+        input="question",
+        expected="answer",
+        id="amc23-{{ id }}",
+    )
+
+
+def beyondaime() -> Benchmark:
+    """BeyondAIME: 100 problems harder than AIME's, with whole numbers as answers."""
+    return _contest(
+        "beyondaime",
+        "BeyondAIME: 100 problems harder than AIME's, answers are whole numbers",
+        "https://huggingface.co/datasets/ByteDance-Seed/BeyondAIME",
+        "not checked here: see its page",
+        dataset="ByteDance-Seed/BeyondAIME",
+        input="problem",
+        expected="answer",
+    )
+
+
+def olympiadbench() -> Benchmark:
+    """OlympiadBench: the open questions in mathematics, in English and without images."""
+    return Benchmark(
+        name="olympiadbench",
+        title="OlympiadBench: open questions of mathematical olympiads, in English, text only",
+        description="Of several final answers the first is expected.",
+        data=Query(
+            dataset="Hothan/OlympiadBench",
+            config="OE_TO_maths_en_COMP",
+            revision="91184b52131e7fc9455fef848035173aea8cc01a",
+            split="train",
+            input="question",
+            expected="{{ final_answer[0] }}",
+            id="olympiad-{{ id }}",
+            slice="subfield",
+        ),
+        prompts=_boxed_prompts(),
+        evaluators=("math_equal",),
+        homepage="https://github.com/OpenBMB/OlympiadBench",
+        licence="Apache-2.0",
+    )
+
+
+ALL = (
+    gsm8k,
+    gsm_symbolic,
+    math500,
+    competition_math,
+    aime24,
+    aime25,
+    amc23,
+    beyondaime,
+    olympiadbench,
+)

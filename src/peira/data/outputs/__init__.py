@@ -1,7 +1,8 @@
 """Outputs recorded elsewhere: tables, and the logs and results of other tools.
 
-Inspect (`.eval`, `.json`), the LM evaluation harness (samples), promptfoo, DeepEval and OpenAI evals. Tables,
-`.eval` logs and samples are read one by one, so that files of any size can be read.
+Inspect (`.eval`, `.json`), the LM evaluation harness (samples), promptfoo, DeepEval, OpenAI evals and
+Langfuse. Tables (those of Weights & Biases and MLflow, too, as `{"columns": ..., "data": ...}`), `.eval` logs
+and samples are read one by one, so that files of any size can be read.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import msgspec
 
 from peira.core.registry import nearest
-from peira.data.outputs import deepeval, inspect_log, lm_eval, openai_evals, promptfoo, tables
+from peira.data.outputs import deepeval, inspect_log, langfuse, lm_eval, openai_evals, promptfoo, tables
 from peira.data.outputs.record import RecordedOutput as RecordedOutput
 from peira.data.outputs.record import read_json
 from peira.data.sources import parquet_rows
@@ -54,7 +55,9 @@ def outputs_of(
             raise Invalid(f"{path.name}: its fields have names of their own; {names} cannot be said")
         yield from read if factors is None else (_under(one, factors, problems) for one in read)
         return
-    rows = parquet_rows(path) if path.suffix == ".parquet" else read_rows(path, problems)
+    rows = (
+        parquet_rows(path) if path.suffix == ".parquet" else _tracker_rows(path) or read_rows(path, problems)
+    )
     yield from tables.outputs(tables.unpivoted(rows, wide, problems), problems, fields, factors)
 
 
@@ -85,7 +88,28 @@ def _reader(path: Path, problems: Problems) -> Iterator[RecordedOutput] | None:
         return inspect_log.outputs(path, problems)
     if promptfoo.is_results(document):
         return promptfoo.outputs(path, document, problems)
+    if (items := langfuse.items_of(document)) is not None:
+        return langfuse.outputs(path, items, problems)
     return deepeval.outputs(path, document, problems) if deepeval.is_results(document) else None
+
+
+def _tracker_rows(path: Path) -> Iterator[DataRow] | None:
+    """The rows of a table that a tracker saved, columns and data apart; None if the file is no such table."""
+    if path.suffix != ".json":
+        return None
+    try:
+        document = read_json(path.read_bytes())
+    except (OSError, Invalid):
+        return None
+    columns = document.get("columns") if isinstance(document, Mapping) else None
+    data = document.get("data") if isinstance(document, Mapping) else None
+    if not isinstance(columns, list) or not isinstance(data, list):
+        return None
+    names = [str(name) for name in columns]
+    return (
+        DataRow(path.name, number, dict(zip(names, row, strict=False)) if isinstance(row, list) else row)
+        for number, row in enumerate(data, 1)
+    )
 
 
 def _under(one: RecordedOutput, factors: Sequence[str], problems: Problems) -> RecordedOutput:

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from peira.core.contracts import Attempt, Ended, Offer, Op, Source
+from peira.core.contracts import Attempt, Ended, Offer, Op, OpenSource, Source
 from peira.core.failpoints import reach
 from peira.core.log.events import (
     TERMINAL,
@@ -20,11 +20,15 @@ from peira.core.log.events import (
     State,
     TaskFinished,
     TaskReused,
+    TasksAdopted,
     TasksClaimed,
+    TaskSpec,
     TasksReleased,
+    TasksWoken,
 )
-from peira.core.log.state import Task
+from peira.core.log.state import CLAIMABLE, Task
 from peira.engine.context import RunContext
+from peira.engine.inbox import cancelling_op, open_waits
 from peira.engine.progress import LEFT, TaskCounts, shared
 from peira.engine.scheduler import Scheduler, TaskEntry
 from peira.errors import StoreDamaged
@@ -92,7 +96,7 @@ class Admission:
         self._run, self._owner, self._store = context.run, context.owner, context.store
         self._journal, self._policy, self._clock = context.journal, context.policy, context.clock
         self._hooks = context.hooks
-        self._source, self._scheduler, self._tally = source, scheduler, tally
+        self.source, self._scheduler, self._tally = source, scheduler, tally
         self._asking = False
         self._just_ended: dict[str, Ended] = {}
         self._ended_lately: dict[str, Ended] = {}
@@ -100,6 +104,14 @@ class Admission:
         self.offers: list[Offer] = []
         self.direct: dict[str, deque[Offer]] = {}
         self.starved = False
+        self._adopted: list[str] = []
+        self.cancelled: set[str] = set()
+        """Units that were cancelled before the source offered them."""
+        self.asked: list[str] = []
+        """Keys of questions that tasks wait for which were admitted lately."""
+        self.empty = False
+        """The source had nothing when it was last asked, and has not grown since."""
+        self._growing = isinstance(source, OpenSource)
         self._final = () if context.policy.retry_failed else (State.failed, State.exhausted)
 
     @property
@@ -107,17 +119,26 @@ class Admission:
         """There is a good number of offers to admit, or workers may run out of tasks."""
         if len(self.offers) >= ENOUGH:
             return True
-        return not self.dry and self._at_hand < LOW
+        return not (self.dry or self.empty) and self._at_hand < LOW
+
+    @property
+    def hungry(self) -> bool:
+        """More may be taken from the source, now or after a moment."""
+        return bool(self.offers) or (not (self.dry or self.empty) and self._at_hand < MOST_AT_HAND)
+
+    def grown(self) -> None:
+        """The source may have something again."""
+        self.empty = False
 
     @property
     def _at_hand(self) -> int:
         """Tasks that may soon need a worker; those asleep may be many, and need none."""
-        return len(self._scheduler) - self._scheduler.asleep
+        return len(self._scheduler) - self._scheduler.asleep - len(self._scheduler.waiting)
 
     @property
     def dry(self) -> bool:
         """No further units will come: the source has none, or nothing is left to do them with."""
-        return self.starved or self._source.closed
+        return self.starved or self.source.closed
 
     @property
     def busy(self) -> bool:
@@ -129,7 +150,9 @@ class Admission:
             return False
         offers, self.offers = self.offers[:CHUNK], self.offers[CHUNK:]
         if not offers and self._at_hand < MOST_AT_HAND and not self.dry:
-            offers = list(self._source.more(CHUNK))
+            self.empty = self._growing  # set before it is asked: it may grow meanwhile
+            offers = list(self.source.more(CHUNK))
+            self.empty = self.empty and not offers
         if offers:
             self._admit(offers, lock)
         return bool(offers)
@@ -138,7 +161,7 @@ class Admission:
         """A task has ended, here or before: what follows from it is offered."""
         if self._asking:
             self._just_ended[offer.spec.id] = ended
-        for following in self._source.follow(offer, ended):
+        for following in self.source.follow(offer, ended):
             if following.direct:
                 cls = following.spec.cls
                 if cls not in self.direct:
@@ -146,7 +169,7 @@ class Admission:
                 self.direct[cls].append(following)
             else:
                 self.offers.append(following)
-        if self._hooks.listening and offer.spec.kind == self._source.unit:
+        if self._hooks.listening and offer.spec.kind == self.source.unit:
             self._hooks.trial_ended(offer.spec.id, ended.state)
 
     def remember(self, ends: Mapping[str, Ended]) -> None:
@@ -180,11 +203,14 @@ class Admission:
         known = self._store.find("task", [entry.spec.id for entry in entries])
         if known:
             with lock:
+                waits = self._waits(known)
                 for entry in entries:
                     if (row := known.get(entry.spec.id)) is not None:
                         self._scheduler.withdraw(entry)
                         for offer in (entry.offer, *entry.others):
-                            self._place(offer, row, {})
+                            self._place(offer, row, {}, waits)
+                if self._adopted:
+                    self._adopt()
                 self.note_blocked()
             entries = [entry for entry in entries if entry.spec.id not in known]
         return [Attempt(entry.offer.spec, 1, entry.offer.work) for entry in entries]
@@ -195,19 +221,29 @@ class Admission:
         try:
             self._journal.drain()  # the store must know of every end up to now; later ones are kept aside
             known = self._store.find("task", [offer.spec.id for offer in offers])
-            self._take_over([offer for offer in offers if offer.former and offer.spec.id not in known], known)
-            needs = self._needs(offers)
+            if renamed := [offer for offer in offers if offer.former and offer.spec.id not in known]:
+                self._take_over(renamed, known)
+            needs = self._needs(offers) if any(offer.spec.needs for offer in offers) else {}
         finally:
             lock.acquire()
             self._asking = False
         ended, self._just_ended = self._just_ended, {}
         needs |= {task: end.state for task, end in ended.items()}
+        waits = self._waits(known) if known else {}
         for offer in offers:
             if offer.spec.id in ended:
                 self._reuse(offer, ended[offer.spec.id])
             else:
-                self._place(offer, known.get(offer.spec.id), needs)
+                self._place(offer, known.get(offer.spec.id), needs, waits)
+        if self._adopted:
+            self._adopt()
         self.note_blocked()
+
+    def _waits(self, known: Mapping[str, Task]) -> dict[str, frozenset[str]]:
+        """What those of these tasks that wait still wait for. Looked up with the lock held: what is closed
+        later is noted by the scheduler."""
+        waiting = [row for row in known.values() if row.state is State.waiting]
+        return open_waits(self._store, waiting) if waiting else {}
 
     def _take_over(self, offers: Sequence[Offer], known: dict[str, Task]) -> None:
         """Results recorded under a former identity become these tasks' own, if the store allows it."""
@@ -226,14 +262,27 @@ class Admission:
         over = (State.succeeded, *self._final)
         return {task.id: task.state for task in found.values() if task.state in over}
 
-    def _place(self, offer: Offer, row: Task | None, needs: Mapping[str, State]) -> None:
-        """Reuse its result, leave its failure alone, give it up, or schedule it."""
-        if row is not None and self._over(row):
+    def _place(
+        self,
+        offer: Offer,
+        row: Task | None,
+        needs: Mapping[str, State],
+        waits: Mapping[str, frozenset[str]],
+    ) -> None:
+        """Reuse its result, leave its failure alone, give it up, let it wait, or schedule it."""
+        if offer.spec.id in self.cancelled:
+            self.cancelled.discard(offer.spec.id)
+            self.ended(offer, Ended(State.cancelled, Result()))
+        elif row is not None and self._over(row):
             self._reuse(offer, Ended(row.state, row.result))
-        elif not self._source.performs(offer.spec.kind) or self._hungry(offer):
+        elif not self.source.performs(offer.spec.kind) or self._hungry(offer):
             self._tally.add(offer.spec.kind, LEFT)
         elif row is None:
             self._scheduler.offer(TaskEntry(offer), needs)
+        elif row.state is State.paused:
+            self._tally.add(offer.spec.kind, LEFT)
+        elif row.state is State.waiting:
+            self._place_waiting(offer, row, waits[row.id])
         elif row.interruptions >= self._policy.interruptions:
             self._give_up(offer, row)
         else:
@@ -242,8 +291,28 @@ class Admission:
             )
             self._scheduler.offer(entry, needs)
 
+    def _place_waiting(self, offer: Offer, row: Task, awaits: frozenset[str]) -> None:
+        """Let a task wait on for what is still open; if that is nothing, it is ready."""
+        tasks = not awaits.isdisjoint(row.awaits)
+        entry = TaskEntry(
+            offer, row.epoch, row.interruptions, row.attempts, awaits=awaits, awaits_tasks=tasks
+        )
+        if self._scheduler.offer(entry):
+            if not awaits:
+                self._journal.queue([Op(self._run, (TasksWoken((row.id,)),))])
+                return
+            if row.run != self._run:
+                self._adopted.append(row.id)
+                entry.epoch += 1
+            self.asked.extend(row.questions)
+
+    def _adopt(self) -> None:
+        """Record that waiting tasks of earlier runs are those of this one now."""
+        self._journal.queue([Op(self._run, (TasksAdopted(tuple(self._adopted)),))])
+        self._adopted.clear()
+
     def _hungry(self, offer: Offer) -> bool:
-        return self.starved and offer.spec.kind == self._source.unit
+        return self.starved and offer.spec.kind == self.source.unit
 
     def _over(self, row: Task) -> bool:
         """It is not to be done again: it succeeded, its failure is left alone, or it ended in this run."""
@@ -269,6 +338,34 @@ class Admission:
         while self._scheduler.blocked:
             entry = self._scheduler.blocked.pop()
             self._end_unstarted(entry.offer, entry.epoch, State.blocked, Result())
+
+    def cancel(self, entry: TaskEntry, failure: Failure) -> None:
+        """End a task that is not started, and that the scheduler has given up, as cancelled."""
+        result = Result(failure=failure)
+        if entry.awaits:
+            row = self._store.find("task", [entry.spec.id])[entry.spec.id]
+            self._journal.queue([cancelling_op(self._store, self._run, row, result, self._clock.now())])
+            self._tally.add(entry.spec.kind, State.cancelled)
+            self.ended(entry.offer, Ended(State.cancelled, result))
+        else:
+            self._end_unstarted(entry.offer, entry.epoch, State.cancelled, result)
+        for offer in entry.others:
+            self._tally.add(entry.spec.kind, shared(State.cancelled))
+            self.ended(offer, Ended(State.cancelled, result))
+        self._scheduler.settle(entry.spec.id, State.cancelled)
+        self.note_blocked()
+
+    def cancel_unknown(self, task: str, row: Task | None, failure: Failure) -> bool:
+        """End a unit that has not been offered yet as cancelled; False if it has ended."""
+        if row is not None and (row.state in TERMINAL or row.state not in CLAIMABLE):
+            return False
+        spec = TaskSpec(task, row.kind if row else self.source.unit, row.cls if row else self.source.unit)
+        claim = TasksClaimed(spec.kind, spec.cls, self._owner, (task,), ((row.epoch if row else 0) + 1,))
+        ended = TaskFinished(task, claim.epochs[0], State.cancelled, Result(failure=failure))
+        self._journal.queue([Op(self._run, (claim, ended))])
+        self._tally.add(spec.kind, State.cancelled)
+        self.cancelled.add(task)
+        return True
 
     def _end_unstarted(self, offer: Offer, epoch: int, state: State, result: Result) -> None:
         spec = offer.spec

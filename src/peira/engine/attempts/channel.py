@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from pathlib import Path
@@ -16,15 +16,24 @@ import msgspec
 
 import peira.engine.calls as model_calls
 import peira.models as models
-from peira.core.contracts import Attempt, Op, Outcome
+from peira.core.codec import decode
+from peira.core.contracts import AskingWork, Attempt, Op, Outcome
 from peira.core.ids import Json, canonical, digest, digest_bytes, normalise, short
-from peira.core.log.events import AnyEvent, Artifact, Attached, Observed, Reported, StepRecorded
+from peira.core.log.events import TERMINAL, AnyEvent, Artifact, Attached, Observed, Reported, StepRecorded
+from peira.core.log.rows import ASKED
 from peira.core.models import Reply, Request
+from peira.core.people.questions import PersonAnswer, PersonQuestion
+from peira.core.transcript import TrailEntry
 from peira.engine.context import RunContext
+from peira.engine.inbox import closed_answer
 from peira.engine.journal import payload
+from peira.engine.kinds import GENERATE, TRANSFORM
 from peira.engine.stages import TOOL
-from peira.errors import Abandoned, Invalid
+from peira.errors import Abandoned, Invalid, Waiting
 
+LARGE_NOTE = 65_536
+"""Bytes of logged data that a trail repeats at the most."""
+TOO_LARGE = "(too large to be shown here; see the events of the trial)"
 _opening = threading.Lock()  # of all: most attempts need none of their own
 
 
@@ -35,18 +44,27 @@ class AttemptChannel:
     _folder: Path | None = None
     _open = True
     _ordinals: dict[str, int] | None = None
-    _asked: set[Future[Reply]] | None = None
+    _asked: dict[Future[Reply], tuple[float, str]] | None = None
+    """The calls that are not counted yet, with when they were asked and by whom."""
+    _trail: list[TrailEntry] | None = None
+    _own_cost: float | None = 0.0
+    _reported_cost: float | None = None
     _counting: threading.Lock
     _ledger: model_calls.Ledger
     _queue: model_calls.QueueTime | None = None
     calls_model = False
     _account: model_calls.Account | None = None
     _served: tuple[str, ...] = ()
+    _same_questions: Mapping[str, int] = MappingProxyType({})
     calls: tuple[str, ...] = ()
     bought = replayed = 0
     metrics: Mapping[str, float] = MappingProxyType({})
     about: Mapping[str, str] = MappingProxyType({})
     artifacts: tuple[Artifact, ...] = ()
+    questions: Mapping[str, tuple[PersonQuestion, bool]] = MappingProxyType({})
+    """Open questions, by key, that the attempt waits for; whether each is to be asked."""
+    awaits: tuple[str, ...] = ()
+    """Tasks that the attempt waits for."""
 
     def __init__(
         self,
@@ -70,6 +88,14 @@ class AttemptChannel:
         """The task that the attempt is at."""
         return self._attempt.spec.id
 
+    @property
+    def label(self) -> str:
+        return f"{self._context.label}/{short(self._attempt.spec.id)}-{self._attempt.epoch}"
+
+    @property
+    def closed(self) -> bool:
+        return not self._open
+
     def recall(self, key: str) -> bytes | None:
         self._check()
         if self._attempt.epoch == 1:  # nothing can have been recorded before the first attempt
@@ -77,20 +103,25 @@ class AttemptChannel:
         call = self._context.store.find("call", [key]).get(key)
         if call is None:
             return None
+        self.used = True
+        self._note("step", key)
         return self._context.store.get(call.blob) if call.blob else bytes(call.value)
 
     def record(self, key: str, name: str, value: bytes) -> Future[None]:
-        inline, blob, blobs = payload(value, self._context.inline)
+        inline, blob, blobs = payload(value, self.inline)
         done: Future[None] = Future()
         event = StepRecorded(*self._attempt.key, key, name, inline, blob)
         written = self._write(event, blobs)
+        self._note("step", key)
         written.add_done_callback(lambda outcome: _pass_on(outcome, done))
         return done
 
-    def call(self, model: str, request: Request, key: str) -> Future[Reply]:
+    def call(self, model: str, request: Request, key: str, account: str = "") -> Future[Reply]:
         self._check_claimed()
         asked_so_far = self._asked if self._asked is not None else self._first()
-        work, body = self._attempt.work, canonical(msgspec.to_builtins(request))
+        work = self._attempt.work
+        counted = msgspec.structs.replace(request, beside={}) if request.beside else request
+        body = canonical(msgspec.to_builtins(counted))
         content = digest_bytes(body)
         ordinal = f"key={digest(key)}" if key else self._ordinal(f"{model} {content}")
         if self._attempt.draw:
@@ -101,21 +132,20 @@ class AttemptChannel:
             self._attempt, work.scope(), work.stage, ordinal, request, body, content, state, self._account
         )
         reply = self._ledger.ask(model, asked)
-        asked_so_far.add(reply)
+        asked_so_far[reply] = self._context.clock.monotonic(), account
         reply.add_done_callback(self._count)
         return reply
 
-    def _first(self) -> set[Future[Reply]]:
+    def _first(self) -> dict[Future[Reply], tuple[float, str]]:
         """Of several threads that ask, one opens the trial's account, and the others wait for it."""
         with _opening:
             if self._asked is None:
                 self._ordinals, self._counting = {}, threading.Lock()
                 self._ledger = self._open_ledger()
                 self._queue = model_calls.QueueTime(self._context.clock.monotonic)
-                self._queue = model_calls.QueueTime(self._context.clock.monotonic)
                 self.calls_model = True
                 self._account = self._ledger.reserve.trial(self._attempt.spec.id)
-                self._asked = set()  # last: whoever sees it looks no further
+                self._asked = {}  # last: whoever sees it looks no further
             return self._asked
 
     def _ordinal(self, same: str) -> str:
@@ -141,7 +171,7 @@ class AttemptChannel:
     def _add_up(self, done: Future[Reply]) -> None:
         """Add a call's tokens and cost to what the trial reports."""
         assert self._asked is not None
-        self._asked.discard(done)
+        asked_at, account = self._asked.pop(done)
         if done.cancelled():  # by the agent, which waits for it no more
             self._ledger.abandon([done])
         if done.cancelled() or done.exception():
@@ -154,12 +184,38 @@ class AttemptChannel:
         if reply.served not in self._served:
             self._served += (reply.served,)
             self.about = {**self.about, "served": ", ".join(self._served)}
-        self.metrics = metrics_with_call(self.metrics, reply, self._attempt.draw)
+        self._note("call", reply.call, since=asked_at, account=account)
+        self.metrics = metrics_with_call(self.metrics, reply, self._attempt.draw, account)
+        if not account:
+            self._own_cost = (
+                None if reply.cost is None or self._own_cost is None else self._own_cost + reply.cost
+            )
+            self._add_reported_cost()
+
+    def _note(self, kind: str, key: str, since: float = 0.0, account: str = "", data: Json = None) -> None:
+        """Add to the trail: what was done, and when by the monotonic clock."""
+        now = self._context.clock.monotonic()
+        entry = TrailEntry(kind, key, now, now - since if since else 0.0, account, data)
+        if self._trail is None:
+            self._trail = []
+        self._trail.append(entry)
+
+    def trail(self, took: float) -> bytes:
+        """The trail of an attempt that took so long and ends now; empty if it only asked models."""
+        made = self._trail
+        if not made or all(entry.kind == "call" and not entry.account for entry in made):
+            return b""
+        began = self._context.clock.monotonic() - took
+        replace = msgspec.structs.replace
+        return msgspec.json.encode(
+            [replace(e, at=round(max(0.0, e.at - began), 3), took=round(e.took, 3)) for e in made]
+        )
 
     @property
     def inline(self) -> int:
         """The size up to which values are kept in events."""
-        return self._context.inline
+        apart = self._context.outputs_apart and self._attempt.spec.kind in (GENERATE, TRANSFORM)
+        return -1 if apart else self._context.inline
 
     @property
     def queued(self) -> float:
@@ -176,23 +232,70 @@ class AttemptChannel:
         """It used recorded answers and nothing else: another attempt would see the same."""
         return bool(self.replayed) and not self.bought
 
+    def consult(self, questions: Sequence[PersonQuestion]) -> list[PersonAnswer]:
+        self._check_claimed()
+        keys = [self._question_key(one) for one in questions]
+        rows = self._context.store.find("call", keys)
+        answers = {key: answer for key, row in rows.items() if (answer := closed_answer(row)) is not None}
+        keyed = dict(zip(keys, questions, strict=True))
+        if len(answers) == len(keyed):
+            return [answers[key] for key in keys]
+        mine = {key for key, row in rows.items() if row.state == ASKED and row.task == self.task}
+        with _opening:
+            unanswered = {key: (one, key not in mine) for key, one in keyed.items() if key not in answers}
+            self.questions = {**self.questions, **unanswered}
+        raise Waiting("a person is asked")
+
+    def _question_key(self, question: PersonQuestion) -> str:
+        """The key of the answer to a question, with its ordinal among equal ones of this attempt."""
+        work = self._attempt.work
+        scope = work.question_context().scope if isinstance(work, AskingWork) else work.scope()
+        if question.key:
+            return question.identity(scope, work.stage, 0)
+        same = digest(question.words)
+        with _opening:
+            self._same_questions = {**self._same_questions, same: self._same_questions.get(same, 0) + 1}
+            return question.identity(scope, work.stage, self._same_questions[same])
+
+    def await_tasks(self, tasks: Sequence[str]) -> None:
+        self._check_claimed()
+        rows = self._context.store.find("task", list(tasks))
+        missing = [task for task in tasks if task not in rows or rows[task].state not in TERMINAL]
+        if missing:
+            with _opening:
+                self.awaits = tuple(dict.fromkeys((*self.awaits, *missing)))
+            raise Waiting("other tasks are not over")
+
     def observe(self, name: str, data: Json) -> None:
         body = canonical(models.value_without_keys(normalise(data, f"log {name!r}")))
-        self._add(Observed(*self._attempt.key, models.without_keys(name), msgspec.Raw(body)))
+        name = models.without_keys(name)
+        self._add(Observed(*self._attempt.key, name, msgspec.Raw(body)))
+        self._note("note", name, data=decode(body) if len(body) <= LARGE_NOTE else TOO_LARGE)
 
     def report(self, metrics: Mapping[str, float], about: Mapping[str, str]) -> None:
         wrong = [name for name, value in metrics.items() if not math.isfinite(value)]
         if wrong:
             raise Invalid(f"metric {name!r} is not a finite number" for name in wrong)
+        if "cost_usd" in metrics:
+            metrics = {"cost": metrics["cost_usd"], **{k: v for k, v in metrics.items() if k != "cost_usd"}}
         about = {name: models.without_keys(value) for name, value in about.items()}
         self._add(Reported(*self._attempt.key, dict(metrics), about))
         self.metrics = {**self.metrics, **metrics}
         self.about = {**self.about, **about}
+        if "cost" in metrics:
+            self._reported_cost = float(metrics["cost"])
+            self._add_reported_cost()
+
+    def _add_reported_cost(self) -> None:
+        """What the agent reported is added to what its recorded calls cost; alone, if that is unknown."""
+        if self._reported_cost is not None:
+            self.metrics = {**self.metrics, "cost": self._reported_cost + (self._own_cost or 0.0)}
 
     def attach(self, name: str, data: bytes, media: str) -> str:
         artifact = Artifact(name, digest_bytes(data), len(data), media)
         self._add(Attached(*self._attempt.key, artifact), (data,))
         self.artifacts += (artifact,)
+        self._note("file", name)
         return artifact.digest
 
     def workdir(self) -> Path:
@@ -242,9 +345,20 @@ class AttemptChannel:
         return self._context.journal.send([Op(self._context.run, (event,), blobs)])
 
 
-def metrics_with_call(metrics: Mapping[str, float], reply: Reply, draw: int = 0) -> dict[str, float]:
+def metrics_with_call(
+    metrics: Mapping[str, float], reply: Reply, draw: int = 0, account: str = ""
+) -> dict[str, float]:
     """A trial's metrics with one more call. `cost` is what its calls cost when they were bought, `spent` what
-    was paid now; both are left out for good once a price is unknown."""
+    was paid now; both are left out for good once a price is unknown. Calls of another `account` than the
+    agent's are counted apart: `user_calls`, `user_cost` and so on."""
+    if account:
+        apart = {
+            name.removeprefix(f"{account}_"): n
+            for name, n in metrics.items()
+            if name.startswith(f"{account}_")
+        }
+        counted = {f"{account}_{name}": n for name, n in metrics_with_call(apart, reply).items()}
+        return {**{name: n for name, n in metrics.items() if not name.startswith(f"{account}_")}, **counted}
     usage, cost, had = reply.usage, reply.cost, metrics.get
     total = dict(metrics)
     known = not had("calls") or "cost" in metrics

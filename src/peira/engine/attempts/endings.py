@@ -10,8 +10,8 @@ from typing import Protocol
 
 import msgspec
 
-from peira.core.contracts import Attempt, Ended, Op
-from peira.core.ids import canonical, normalise
+from peira.core.contracts import Attempt, ChainingSource, Ended, Op
+from peira.core.ids import canonical, digest_bytes, normalise
 from peira.core.log.events import NOTHING, Failure, Result, State, TaskFinished, TaskRetried
 from peira.core.models import output_of
 from peira.engine.attempts.admission import Admission, Claims
@@ -29,6 +29,7 @@ from peira.errors import (
     ProcessDied,
     TimedOut,
     TooLarge,
+    Unanswered,
     carried,
     message_of,
 )
@@ -65,10 +66,12 @@ def ended(
             return (*_succeeded(channel, took, outcome, limit, waited), False)
         except (Invalid, TooLarge) as refusal:
             problem = refusal
-    end = Ended(_state(problem), _result(channel, took, NOTHING, "", failure(problem), waited))
-    helps = not isinstance(problem, (Invalid, TooLarge, Abandoned, InDoubt, ModelRefused))
+    trail = channel.trail(took) if channel.used else b""
+    why = failure(problem)
+    end = Ended(_state(problem), _result(channel, took, NOTHING, "", why, waited, trail))
+    helps = not isinstance(problem, (Invalid, TooLarge, Abandoned, InDoubt, ModelRefused, Unanswered))
     same = channel.only_replayed and not redraw and not isinstance(problem, (TimedOut, ProcessDied))
-    return end, (), helps and not same
+    return end, (trail,) if trail else (), helps and not same
 
 
 def _state(problem: BaseException) -> State:
@@ -89,10 +92,11 @@ def _succeeded(
     if len(body) > limit:
         raise TooLarge(f"output: {len(body)} bytes, more than the limit of {limit} (policy.output_limit)")
     inline, blob, blobs = payload(body, channel.inline)
-    result = _result(channel, took, inline, blob, None, waited)
+    trail = channel.trail(took) if channel.used else b""
+    result = _result(channel, took, inline, blob, None, waited, trail)
     if marks := exposed(body, keys_in_use()):
         result = msgspec.structs.replace(result, exposed=marks)
-    return Ended(State.succeeded, result, value), blobs
+    return Ended(State.succeeded, result, value), (*blobs, trail) if trail else blobs
 
 
 def _result(
@@ -102,6 +106,7 @@ def _result(
     blob: str,
     why: Failure | None,
     waited: float,
+    trail: bytes = b"",
 ) -> Result:
     """The result record of an attempt, with everything it reported."""
     if not (channel.used or why or waited):
@@ -109,7 +114,8 @@ def _result(
     metrics, about = dict(channel.metrics), dict(channel.about)
     queued = channel.queued if channel.calls_model else 0.0
     own, queued = round(max(0.0, took - queued), 6), round(waited + queued, 6)
-    return Result(own, output, blob, why, metrics, channel.artifacts, about, "", channel.calls, queued)
+    kept, order = (channel.artifacts, about, "", channel.calls, queued), digest_bytes(trail) if trail else ""
+    return Result(own, output, blob, why, metrics, *kept, trail=order)
 
 
 def failure(problem: BaseException) -> Failure:
@@ -170,6 +176,7 @@ class Settlement:
         self._scheduler, self._admission, self._tally = scheduler, admission, tally
         self._claims = claims
         self._ends: deque[ActiveAttempt] = deque()
+        self._chaining = admission.source if isinstance(admission.source, ChainingSource) else None
 
     def add(self, ended: ActiveAttempt) -> int:
         """Queue an end and return the queue's length. Any thread; needs no lock."""
@@ -212,7 +219,7 @@ class Settlement:
         wait = back_off(self._policy, entry.tries, entry.spec.id)
         self._scheduler.again(entry.spec.id, self._clock.monotonic() + wait)
         event = TaskRetried(entry.spec.id, entry.epoch, one.ended.result, self._clock.now() + wait)
-        return Op(self._run, (event,))
+        return Op(self._run, (event,), one.blobs)
 
     def _final(self, entry: TaskEntry, one: ActiveAttempt) -> Op:
         """End the task for all its offers; returns the op that records it."""
@@ -224,4 +231,8 @@ class Settlement:
             self._tally.add(spec.kind, shared(end.state), len(entry.others))
             for offer in entry.others:
                 self._admission.ended(offer, end)
-        return Op(self._run, (TaskFinished(spec.id, entry.epoch, end.state, end.result),), one.blobs)
+        finished = TaskFinished(spec.id, entry.epoch, end.state, end.result)
+        if self._chaining is None:
+            return Op(self._run, (finished,), one.blobs)
+        more = self._chaining.with_end(entry.offer, end)
+        return Op(self._run, (finished, *more.events), (*one.blobs, *more.blobs))

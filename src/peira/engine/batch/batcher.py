@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
+from peira.core.dialects import spoken
 from peira.core.log.state import Call
 from peira.core.models import NamedModel
 from peira.engine.batch.open_batches import OpenBatches
@@ -113,7 +114,7 @@ class Batcher:
 
     def _gather(self, named: NamedModel, call: CallRequest, key: str, sends: int) -> None:
         """Reserve the call's cost and add it to the queue of its model."""
-        batches_of(named).check(call.request)
+        batches_of(named).check(spoken(call.request, named.model))
         share, size = self._reserve_cost(named, call), len(call.body)
         place = call.attempt.spec.id, call.digest, size, call.place
         batched = BatchedCall(*place, sends + 1, share.money, share.tokens)

@@ -15,6 +15,7 @@ import msgspec
 
 from peira.core.codec import encode
 from peira.core.contracts import Op
+from peira.core.dialects import spoken
 from peira.core.failpoints import reach
 from peira.core.ids import canonical, compose, digest_bytes, short
 from peira.core.log.events import (
@@ -321,7 +322,8 @@ class OpenBatches:
         tried = 1
         while True:
             try:
-                return await batches_of(opened.named).submit(opened.id, requests)
+                spoken_by = {key: spoken(one, opened.named.model) for key, one in requests.items()}
+                return await batches_of(opened.named).submit(opened.id, spoken_by)
             except CallFailed as problem:
                 if not problem.free or self._closing.is_set():
                     raise

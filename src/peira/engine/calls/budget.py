@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
+from peira.core.dialects import readable
 from peira.core.ids import Json
 from peira.core.log.events import Spent
 from peira.core.models import NamedModel, Price, Request, Usage
@@ -83,6 +84,16 @@ class Account:
     def counts_money(self) -> bool:
         """Whether money is limited."""
         return self._allowance.money is not None
+
+    def raise_limits(self, limits: Mapping[str, float]) -> None:
+        """Raise those of these limits that there are."""
+        more = {}
+        for name, most in limits.items():
+            now = getattr(self._allowance, name, None)
+            if now is not None and most > now:
+                more[name] = most
+        self._allowance = self._allowance.model_copy(update=more)
+        self._misfits = self._granted = 0
 
     def lacks(self, share: Reservation) -> str:
         """The limit that forbids taking this much more, as a message; "" if none."""
@@ -204,7 +215,7 @@ def most_usage(named: NamedModel, request: Request) -> tuple[Usage, bool]:
     limit in the request, in the model's parameters, or declared in `limits`; without one, the context window,
     or `ASSUMED_OUTPUT` where that is not known either.
     """
-    defaults = dict(named.defaults)
+    request, defaults = readable(request), dict(named.defaults)
     seen = most_input(request, defaults)
     known = [most for most in (seen, named.limits.input) if most is not None]
     largest = named.window or ASSUMED_OUTPUT
@@ -407,6 +418,13 @@ class RunAccounts:
         if account in (self._run, *self._models.values()):
             self._reached[account.name] = why
 
+    def raise_limits(self, limits: Mapping[str, float]) -> None:
+        """Raise limits of the whole study; who waits for money, tokens or calls looks again."""
+        self._run.raise_limits(limits)
+        self.used_up = ""
+        self._reached.pop(self._run.name, None)
+        self._wake()
+
     def change(self) -> asyncio.Future[None]:
         """A future that is done when the next reservation is settled."""
         changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -422,6 +440,10 @@ class RunAccounts:
             account.aside -= 1
             if took is not None:
                 account.take(took)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Let those look again who wait for a change."""
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []

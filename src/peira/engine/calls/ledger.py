@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 
 import msgspec
 
+from peira.core.ids import short
 from peira.core.log.events import Spent
 from peira.core.log.state import Call
 from peira.core.mailbox import Mailbox
@@ -22,7 +23,7 @@ from peira.engine.calls.open_calls import unanswered
 from peira.engine.calls.purchase import Buyer, CallRequest, read_answer, read_reply, unread
 from peira.engine.calls.rate_limit import RateLimiter
 from peira.engine.context import CallSettings, RunCallbacks, RunContext
-from peira.errors import Abandoned, CallFailed, InDoubt, StoreDamaged
+from peira.errors import Abandoned, CallFailed, InDoubt, NotKept, StoreDamaged
 
 LAST_WAIT = 5.0
 """Seconds that calls under way may take to be answered when the run ends."""
@@ -294,6 +295,13 @@ class Ledger:
                 await self._batcher.ask(named, asked, key, rows[key])
         return None
 
+    def raise_budget(self, limits: Mapping[str, float]) -> None:
+        """Raise limits of the study's budget while calls are made."""
+        if self._loop is None:
+            self.reserve.raise_limits(limits)
+        else:
+            self._loop.call_soon_threadsafe(self.reserve.raise_limits, dict(limits))
+
     def hand_in(self) -> None:
         """Submit gathered batches now: no further calls will come before some are answered."""
         if self._loop is not None and self._batcher.gathering:
@@ -316,9 +324,9 @@ class Ledger:
     def _replay(self, named: NamedModel, row: Call, asked: CallRequest) -> Reply | CallFailed:
         """The reply from a recorded answer; the trial's account is charged for it. CallFailed if it cannot
         be read."""
-        raw = self._store.get(row.blob) if row.blob else bytes(row.value)
+        raw = self._raw_answer(row)
         cost = None if row.cost < 0 else row.cost
-        read = read_reply(named, _recorded(raw, row.key))
+        read = read_reply(named, _recorded(raw, row.key), asked.request)
         if isinstance(read, CallFailed):
             return read
         if not row.known:  # whoever recorded it did not come to that
@@ -337,6 +345,16 @@ class Ledger:
             share = self.reserve.share(named, most, asked.account) if named.price else Reservation()
             asked.account.take(self._buyer.taken(share, reply.usage, cost))
         return reply
+
+    def _raw_answer(self, row: Call) -> bytes:
+        """The recorded answer; NotKept says how to go on without it."""
+        try:
+            return self._store.get(row.blob) if row.blob else bytes(row.value)
+        except NotKept:
+            raise NotKept(
+                f"call {short(row.key)} is answered, and its answer was not kept (storage.responses): it "
+                f"cannot be replayed. To ask again, and pay again: peira resolve --discard {short(row.key)}"
+            ) from None
 
     def _limiter(self, named: NamedModel) -> RateLimiter:
         """The rate limiter of a model, made on first use."""

@@ -13,6 +13,7 @@ import msgspec
 
 from peira.core.codec import encode
 from peira.core.contracts import Attempt, Op, Outcome
+from peira.core.dialects import readable, spoken, with_native
 from peira.core.failpoints import reach
 from peira.core.ids import compose, digest
 from peira.core.log.events import (
@@ -31,7 +32,7 @@ from peira.engine.calls.budget import NOTHING, UNCOUNTED, Account, Reservation, 
 from peira.engine.calls.open_calls import CallState, OpenSend
 from peira.engine.calls.rate_limit import RateLimiter
 from peira.engine.context import RunCallbacks, RunContext
-from peira.engine.journal import Journal, payload
+from peira.engine.journal import INLINE, Journal, payload
 from peira.errors import Abandoned, CallFailed, Exhausted, InDoubt, Unwritable
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
@@ -149,6 +150,7 @@ class Buyer:
     def __init__(self, context: RunContext, reserve: RunAccounts, callbacks: RunCallbacks) -> None:
         self._run, self._writer, self._policy = context.run, LoopWriter(context.journal), context.policy
         self._journal = context.journal
+        self._inline = -1 if context.answers_apart else INLINE
         self._exposed: set[str] = set()
         self._exceeding: set[str] = set()
         self._hooks, self._reserve, self._callbacks = context.hooks, reserve, callbacks
@@ -213,7 +215,7 @@ class Buyer:
                     took = share if outcome.doubt else None
                 return outcome
             task, size = call.attempt.spec.id, len(call.body)
-            reply, usage, cost = await self.record(named, task, key, size, outcome)
+            reply, usage, cost = await self.record(named, task, key, size, outcome, request=call.request)
             self.tell(*call.attempt.key, named, key, reply)
             took = self.taken(share, usage, cost, named)
             if call.account is not None:
@@ -289,14 +291,15 @@ class Buyer:
         """Send the request; a failure is recorded and returned. None if another send was answered first."""
         (task, epoch), key, share = call.attempt.key, send.key, send.share
         if self._hooks.listening:
-            self._hooks.call_began((task, epoch), key, named.model.name, call.request, "", named.model)
+            asked = readable(call.request)
+            self._hooks.call_began((task, epoch), key, named.model.name, asked, "", named.model)
         if self._latest.get(key) is not None:  # sent before, unanswered, and nobody waits for that any more
             self._answered_once.setdefault(key, False)
             self._latest[key] = send
         self._open[id(send)] = send
         call.state.leave(send)
         try:
-            answer = await named.model.send(call.request)
+            answer = await named.model.send(spoken(call.request, named.model))
         except CallFailed as problem:
             reach("ledger.after_loss")
             self.tell(task, epoch, named, key, problem)
@@ -337,12 +340,19 @@ class Buyer:
         return may_cost(named, self._reserve.expected(named, len(call.body), call.request), share)
 
     async def record(
-        self, named: NamedModel, task: str, key: str, size: int, answer: Answer, share: float = 1.0
+        self,
+        named: NamedModel,
+        task: str,
+        key: str,
+        size: int,
+        answer: Answer,
+        share: float = 1.0,
+        request: Request | None = None,
     ) -> tuple[Reply | CallFailed, Usage, float | None]:
         """Keep the answer as it came; once it is durable, read it, and note what it says of itself. `share`
         of the price was paid."""
         reach("ledger.before_answer")
-        inline, blob, blobs = payload(encode(answer))
+        inline, blob, blobs = payload(encode(answer), self._inline)
         event = CallAnswered(task, key, inline, blob)
         await self._write(event, blobs)
         reach("ledger.after_answer")
@@ -350,7 +360,7 @@ class Buyer:
         if answer.exposed and named.name not in self._exposed:
             self._exposed.add(named.name)
             self._callbacks.say(f"{named.name}: an answer holds the key that was sent: kept, and not shown")
-        reply = read_reply(named, answer)
+        reply = read_reply(named, answer, request)
         if isinstance(reply, CallFailed):
             return reply, Usage(), None
         cost = self.note(named, task, key, reply, share)
@@ -431,11 +441,12 @@ def unread(problem: CallFailed, key: str, sends: int) -> CallFailed:
     )
 
 
-def read_reply(named: NamedModel, answer: Answer) -> Reply | CallFailed:
+def read_reply(named: NamedModel, answer: Answer, request: Request | None = None) -> Reply | CallFailed:
     """The reply in a recorded answer, of the right types throughout. A model's own code reads it, and may
     meet anything: whatever goes wrong there is a failure of this call."""
     try:
-        return _typed(named.model.read(answer))
+        reply = _typed(named.model.read(answer))
+        return reply if request is None else with_native(reply, request, named.model, answer.body)
     except CallFailed as problem:
         return problem
     except Exception as problem:

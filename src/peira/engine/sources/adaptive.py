@@ -237,7 +237,7 @@ class AdaptiveSource:
         self._trials: dict[str, TrialProgress] = {}
 
     @property
-    def size(self) -> int:
+    def size(self) -> int | None:
         """The number of planned trials."""
         return self._source.size
 

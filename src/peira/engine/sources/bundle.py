@@ -13,6 +13,7 @@ from peira.core.context import Channel, SeenCase
 from peira.core.contracts import Agent, Ended, Evaluator, Offer
 from peira.core.ids import Json, own_copy
 from peira.core.log.events import TaskSpec
+from peira.core.transcript import Transcript
 from peira.core.transforms import from_json
 from peira.engine.sources.study import class_of
 from peira.engine.stages import EVALUATE, GENERATE, GenerateWork, JudgedTrial, LocalWork, judged
@@ -70,7 +71,7 @@ class JudgeItem(LocalWork):
         own = own_copy(value)
         if name == "output" and self._transformed:
             return from_json(own)
-        kind = {"case": SeenCase, "trial": JudgedTrial}.get(name)
+        kind = {"case": SeenCase, "trial": JudgedTrial, "transcript": Transcript}.get(name)
         return own if kind is None else msgspec.convert(own, kind)
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+import peira.engine as engine
 from peira.core.codec import decode
 from peira.core.contracts import Store
 from peira.core.ids import Json, canonical, normalise, seed_of
@@ -131,6 +132,9 @@ class Pending:
             return self._value(item.answer)
         if name == "expected":
             return item.place.case.expected
+        if name == "transcript":
+            found = engine.transcripts.read_transcript(self._store, item.trial, item.output)
+            return normalise(msgspec.to_builtins(found))
         return _case(item) if name == "case" else self._judged(item)
 
     def _judged(self, item: PendingItem) -> Json:

@@ -10,13 +10,14 @@ from types import MappingProxyType
 from typing import Any
 
 from peira.core.contracts import Ended, Offer, Store
-from peira.core.log.events import State, TaskSpec, Unsuccessful
+from peira.core.log.events import Result, State, TaskSpec, Unsuccessful
 from peira.engine.stages import EVALUATE as EVALUATE
 from peira.engine.stages import GENERATE as GENERATE
 from peira.engine.stages import STAGES as STAGES
 from peira.engine.stages import TRANSFORM as TRANSFORM
 from peira.engine.stages import EvaluateWork, GenerateWork, StoredOutput, TransformWork
 from peira.plan.expansion import Plan, transform_digest
+from peira.plan.listing import PlanListing
 from peira.plan.score_ids import ScoreIds
 from peira.plan.trials import Baselines, Place
 
@@ -47,9 +48,12 @@ class StudySource:
         resources: Mapping[str, Any] = MappingProxyType({}),
         only: Sequence[int] | None = None,
         direct: bool = True,
+        listing: PlanListing | None = None,
     ) -> None:
         """`only` are the indices of the trials that may be unfinished; all others are recorded. `direct` lets
-        plain code that follows from an output be executed without a claim of its own."""
+        plain code that follows from an output be executed without a claim of its own. `listing` is told of
+        the trials that end."""
+        self._listing = listing
         self._plan, self._store, self._stages, self._resources = plan, store, stages, resources
         self._order = iter(plan.layout.in_run_order() if only is None else only)
         self._unsuccessful: dict[int, dict[str, int]] | None = {}
@@ -60,12 +64,16 @@ class StudySource:
         # One class for all agents: a mixture runs where blocking is allowed.
         self._cls = class_of(GENERATE, all(agent.asynchronous for agent in plan.agents.values()))
         self._classes = {d: class_of(EVALUATE, e.asynchronous) for d, e in plan.evaluators.items()}
-        self._direct = {d: direct and not e.asynchronous for d, e in plan.evaluators.items()}
+        # A transcript is read from the store, where a trial's end is once what follows from it is claimed.
+        self._direct = {
+            d: direct and not e.asynchronous and "transcript" not in e.takes
+            for d, e in plan.evaluators.items()
+        }
         self._direct_answers = direct and TRANSFORM in stages
         self.closed = only is not None and not only
 
     @property
-    def size(self) -> int:
+    def size(self) -> int | None:
         """The number of trials."""
         return len(self._plan)
 
@@ -99,15 +107,30 @@ class StudySource:
         if ended.state is not State.succeeded:
             self._note_unsuccessful(offer)
         if isinstance(work := offer.work, TransformWork):
-            found = ended.state is State.succeeded
-            return self._scores(work.place, work.trial, work.output, self._output(ended)) if found else []
+            if ended.state is not State.succeeded:
+                return []
+            scores = self._scores(work.place, work.trial, work.output, self._output(ended))
+            self._list(work.place, work.trial, work.output.result, scores)
+            return scores
         place = self._at_hand.pop(offer.spec.id, None)
-        if place is None or ended.state is not State.succeeded:
+        if place is None:
+            return []
+        if ended.state is not State.succeeded:
+            self._list(place, offer.spec.id, ended.result, ())
             return []
         output = self._output(ended)
         if self._plan.transform is None:
-            return self._scores(place, offer.spec.id, output, output)
+            scores = self._scores(place, offer.spec.id, output, output)
+            self._list(place, offer.spec.id, ended.result, scores)
+            return scores
+        self._list(place, offer.spec.id, ended.result, ())
         return self._answer(place, offer.spec.id, output)
+
+    def _list(self, place: Place, trial: str, result: Result, scores: Sequence[Offer]) -> None:
+        """Tell of a trial that has ended, and of the scores that follow from it."""
+        if self._listing is not None:
+            names = [(one.work.evaluator.name, one.spec.id) for one in scores]  # type: ignore[attr-defined]
+            self._listing.note(place, trial, result, names)
 
     def _note_unsuccessful(self, offer: Offer) -> None:
         """Remember the trial of a task that did not succeed, and how many tasks the trial has."""

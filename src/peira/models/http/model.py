@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import Protocol
 
 import msgspec
 
+from peira.core.dialects import native_body
 from peira.core.ids import Json
 from peira.core.models import Answer, Batches, Reply, Request
 from peira.errors import CallFailed
 from peira.models.batches import AnthropicBatches, OpenAIBatches
+from peira.models.content_filter import STATUS, filtered_reply
 from peira.models.http.encoding import ENCODED
 from peira.models.http.endpoint import Endpoint, Lately
 from peira.models.http.failures import provider_message, unreadable
-from peira.models.http.request import Gather, Post
+from peira.models.http.request import Gather, Post, Sent
 from peira.models.http.send import release, send
+
+OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+"""The names of the limit on output tokens, of which a request has one."""
 
 
 class Form(Protocol):
@@ -64,6 +69,8 @@ class ServedModel:
         self._model, self._form, self._endpoint, self._stream = model, form, endpoint, stream
         self.default_output: int | None = getattr(form, "default_output", None)
         """The limit on output tokens of requests that state none, where the format needs one."""
+        self.dialect: str = getattr(form, "dialect", "")
+        """The dialect (`core.dialects`) of requests that it takes as programs wrote them; "" if of none."""
         self._sent = Lately(endpoint)
         self._defaults, self._url = dict(defaults or {}), endpoint.url(form.path(model))
         self.identity: Json = {"provider": provider, "model": model, **(identity or {})}
@@ -84,11 +91,11 @@ class ServedModel:
 
     async def send(self, request: Request) -> Answer:
         """Send a request once; the raw answer, or CallFailed."""
-        body = self._written(self._with_defaults(request), self._stream)
+        body = self._written(request, self._stream)
         post = Post(
             self._url,
             msgspec.json.encode(body),
-            self._sent,
+            partial(_with_headers, self._sent, request.headers) if request.headers else self._sent,
             self._endpoint.timeouts,
             self._form.gather() if self._stream else None,
         )
@@ -102,10 +109,20 @@ class ServedModel:
 
     def _written(self, request: Request, stream: bool) -> dict[str, Json]:
         """The body of a request; CallFailed if a message lacks a part."""
+        if request.form:
+            return self._native(request, stream)
         try:
-            return self._form.write(self._model, request, stream=stream)
+            return self._form.write(self._model, self._with_defaults(request), stream=stream)
         except KeyError as missing:
             raise CallFailed(f"{self.name}: not sent: a message or part without {missing}") from None
+
+    def _native(self, request: Request, stream: bool) -> dict[str, Json]:
+        """The body of a request as its program wrote it, for this model and with its defaults."""
+        own = native_body(request)
+        basic = self._form.write(self._model, Request((), parameters=self._defaults), stream=stream)
+        if any(name in own for name in OUTPUT_LIMITS):
+            basic = {name: value for name, value in basic.items() if name not in OUTPUT_LIMITS}
+        return {**basic, **own}
 
     def read(self, answer: Answer) -> Reply:
         """The reply in a raw answer; CallFailed (permanent) if there is none."""
@@ -116,7 +133,7 @@ class ServedModel:
         """The batch endpoint of its provider."""
 
         def write(request: Request) -> dict[str, Json]:
-            return self._written(self._with_defaults(request), stream=False)
+            return self._written(request, stream=False)
 
         path = self._form.path(self._model)
         if path.endswith("/messages"):
@@ -128,8 +145,16 @@ class ServedModel:
         await release(self)
 
 
+def _with_headers(sent: Callable[[], Sent], more: Mapping[str, str]) -> Sent:
+    """The headers of a request with those that it has of its own."""
+    usual = sent()
+    return Sent({**usual.headers, **more}, usual.secrets)
+
+
 def read_body(form: Form, path: str, answer: Answer) -> Reply:
     """The reply in an answer of this format; CallFailed (permanent) if there is none."""
+    if answer.status == STATUS and (refusal := filtered_reply(answer.status, answer.body)) is not None:
+        return msgspec.structs.replace(refusal, latency=answer.latency)
     body = _body(answer, path)
     try:
         reply = form.read(body)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from peira.core.models import Answer
 from peira.errors import CallFailed, Silence, StreamBroken, Unconnected, Undecodable
+from peira.models.content_filter import filtered_reply
 from peira.models.http.encoding import ENCODED, DecodedContent, beginning, encoding_of
 from peira.models.http.failures import lost, refused, retry_after, unreadable, unsent
 from peira.models.http.pool import ConnectionPool, ResponseHead
@@ -81,6 +82,9 @@ async def _exchange(post: Post, sent: Sent, pool: ConnectionPool) -> Answer | Ca
         headers = limit_headers(head.headers)
         if not 200 <= head.status < 300:
             said = beginning(await _beginning(head.content), encoding_of(head.headers), CHUNK)
+            if filtered_reply(head.status, said) is not None:
+                took, kept = time.perf_counter() - began, kept_headers(headers, sent.secrets)
+                return Answer(head.status, said, took, None, kept, None, False, exposed(said, sent.secrets))
             return refused(post.path, head.status, headers, said, sent.secrets)
         try:
             body, first = await _read(head, post)

@@ -38,6 +38,8 @@ FINISH = {
     "tool_use": "tool_calls",
     "refusal": "refusal",
 }
+SYSTEM = ("system", "developer")
+"""Roles of messages that belong to the system prompt here."""
 THOUGHTS = ("thinking", "redacted_thinking")
 """Blocks of reasoning, which the API wants back, unchanged, with the results of tools."""
 
@@ -70,6 +72,8 @@ def anthropic(
 class Messages:
     """The format of the messages API."""
 
+    dialect: ClassVar[str] = "messages"
+
     default_output: ClassVar[int] = MAX_TOKENS
 
     def path(self, model: str) -> str:
@@ -79,8 +83,9 @@ class Messages:
     def write(self, model: str, request: Request, *, stream: bool) -> Body:
         """The body of a request; CallFailed if a parameter is not supported."""
         body: Body = {"model": model, "messages": list(_turns(request)), "max_tokens": MAX_TOKENS}
-        if request.system is not None:
-            body["system"] = request.system
+        told = [as_text(message.get("content")) for message in request.messages if message["role"] in SYSTEM]
+        if request.system is not None or told:
+            body["system"] = "\n\n".join([*([] if request.system is None else [request.system]), *told])
         if request.tools:
             body["tools"] = [_tool(tool) for tool in request.tools]
         if stream:
@@ -157,7 +162,8 @@ def _parameters(given: Body) -> Body:
 
 def _turns(request: Request) -> Iterator[Body]:
     """Messages, with neighbours of the same role merged; tool results belong to the user's turn here."""
-    turns = [("user" if m["role"] == "tool" else m["role"], _parts(m)) for m in request.messages]
+    said = [message for message in request.messages if message["role"] not in SYSTEM]
+    turns = [("user" if m["role"] == "tool" else m["role"], _parts(m)) for m in said]
     for role, group in groupby(turns, key=lambda turn: turn[0]):
         parts = [part for _, some in group for part in some]
         alone = len(parts) == 1 and parts[0].keys() == {"type", "text"}
@@ -169,7 +175,8 @@ def _parts(message: Body) -> list[Body]:
     content = message.get("content")
     if message["role"] == "tool":
         told = [_part(part) for part in content or ()] if has_parts(content) else as_text(content)
-        return [{"type": "tool_result", "tool_use_id": message["id"], "content": told}]
+        failed = {"is_error": True} if message.get("error") else {}
+        return [{"type": "tool_result", "tool_use_id": message["id"], "content": told, **failed}]
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
     called = message.get("tool_calls") or ()
     thoughts = message.get("thinking") or ()  # first, as they came
@@ -192,7 +199,11 @@ def _call(call: Body) -> Body:
 
 
 def _tool(tool: Body) -> Body:
-    """A tool in the API's format."""
+    """A tool in the API's format; one in the format of chat completions is translated."""
+    if tool.get("type") == "function":
+        function = tool.get("function")
+        given = function if isinstance(function, dict) else {k: v for k, v in tool.items() if k != "type"}
+        tool = {name: value for name, value in given.items() if name != "strict"}
     if "type" in tool:
         return tool
     return {("input_schema" if name == "parameters" else name): value for name, value in tool.items()}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import msgspec
 
 from peira.core.ids import Json
 from peira.core.models import Reply, Request, ToolCall, Usage, token_count
 from peira.errors import StreamBroken
+from peira.models.content_filter import refusal_by_filter
 from peira.models.http.model import arguments, needed_text, table_in, text_in
 from peira.models.http.request import Gather
 
@@ -20,6 +22,8 @@ MOST_SKIPPED = 100
 @dataclass(frozen=True, slots=True)
 class Chat:
     """The chat-completions format."""
+
+    dialect: ClassVar[str] = "chat"
 
     limit: str = "max_tokens"
     """The endpoint's name for the limit on output tokens."""
@@ -59,13 +63,14 @@ class Chat:
         first = body["choices"][0]
         message = first["message"]
         texts = tuple(_text(choice["message"]) for choice in body["choices"])
-        refusal = text_in(message.get("refusal"))
+        finish = text_in(first.get("finish_reason"))
+        refusal = text_in(message.get("refusal")) or refusal_by_filter(finish, texts[0])
         return Reply(
-            text=texts[0],
+            text=texts[0] or refusal,
             id=text_in(body.get("id")),
             refusal=refusal,
             model=text_in(body.get("model")),
-            finish="refusal" if refusal else text_in(first.get("finish_reason")),
+            finish="refusal" if refusal else finish,
             usage=_usage(table_in(body.get("usage"))),
             tool_calls=tuple(_called(call) for call in message.get("tool_calls") or ()),
             reasoning=text_in(message.get("reasoning_content") or message.get("reasoning")),
@@ -118,7 +123,15 @@ def image_url(part: Body) -> str:
 
 
 def _tool(tool: Body) -> Body:
-    return tool if "type" in tool else {"type": "function", "function": tool}
+    """A tool in the API's format; one in Anthropic's has its parameters as `input_schema`."""
+    if "type" in tool:
+        return tool
+    return {"type": "function", "function": parameters_named(tool)}
+
+
+def parameters_named(tool: Body) -> Body:
+    """The tool, its JSON schema under `parameters`."""
+    return {("parameters" if name == "input_schema" else name): value for name, value in tool.items()}
 
 
 def _call(call: Body) -> Body:

@@ -15,6 +15,7 @@ import msgspec
 from peira.core.ids import Json
 from peira.core.models import Answer, Reply, Request
 from peira.errors import CallFailed, Invalid
+from peira.models.content_filter import STATUS
 from peira.models.http.failures import lost, refused
 from peira.models.http.model import read_body
 from peira.models.http.request import DEFAULT, Timeouts
@@ -22,6 +23,8 @@ from peira.models.providers.chat import Chat
 
 NEVER_AGAIN = {"num_retries": 0, "max_retries": 0}
 """Options that disable litellm's own retries: the engine counts every send."""
+FILTERED = "ContentPolicyViolationError"
+"""litellm's exception for a request that a content filter refuses."""
 _FORM = Chat()
 TRANSPORT = (
     "httpx",
@@ -84,6 +87,9 @@ class LitellmModel:
                 **body, **NEVER_AGAIN, timeout=self._timeouts.total, base_url=self._base
             )
         except import_module("openai").OpenAIError as problem:  # the base class of litellm's exceptions
+            if type(problem).__name__ == FILTERED:
+                error = {"error": {"code": FILTERED, "message": str(problem)}}
+                return Answer(STATUS, msgspec.json.encode(error), time.perf_counter() - began)
             return _failure(self.name, problem)
         return Answer(
             200, msgspec.json.encode(completion.model_dump(mode="json")), time.perf_counter() - began

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
+from typing import ClassVar
 from urllib.parse import quote, urlsplit
 
 from peira.core.ids import Json
 from peira.core.models import Reply, Request, ToolCall, Usage, token_count
 from peira.core.registry import nearest
 from peira.errors import Invalid, StreamBroken
+from peira.models.content_filter import refusal_by_filter
 from peira.models.http.endpoint import Endpoint
 from peira.models.http.model import (
     Form,
@@ -36,6 +38,7 @@ from peira.models.providers.chat import (
     has_parts,
     image_url,
     named_schema,
+    parameters_named,
     whole_output,
 )
 from peira.models.secrets import Key
@@ -52,6 +55,8 @@ FINISH = {"max_output_tokens": "length", "content_filter": "content_filter"}
 class Responses:
     """The format of the Responses API."""
 
+    dialect: ClassVar[str] = "responses"
+
     where: str = "/responses"
 
     def path(self, model: str) -> str:
@@ -65,7 +70,7 @@ class Responses:
         if request.system is not None:
             body["instructions"] = request.system
         if request.tools:
-            body["tools"] = [tool if "type" in tool else {**FUNCTION, **tool} for tool in request.tools]
+            body["tools"] = [_tool(tool) for tool in request.tools]
         if request.schema is not None:
             body["text"] = {"format": {"type": "json_schema", **named_schema(request.schema)}}
         if stream:
@@ -78,13 +83,15 @@ class Responses:
         parts = [part for item in items if item["type"] == "message" for part in item["content"]]
         calls = tuple(_called(item) for item in items if item["type"] == "function_call")
         logprobs = [token for part in parts for token in part.get("logprobs") or ()]
-        refusal = "".join(text_in(part.get("refusal")) for part in parts)
+        text = "".join(part.get("text") or part.get("refusal") or "" for part in parts)
+        finish = _finish(body, bool(calls))
+        refusal = "".join(text_in(part.get("refusal")) for part in parts) or refusal_by_filter(finish, text)
         return Reply(
-            text="".join(part.get("text") or part.get("refusal") or "" for part in parts),
+            text=text or refusal,
             id=text_in(body.get("id")),
             refusal=refusal,
             model=text_in(body.get("model")),
-            finish="refusal" if refusal else _finish(body, bool(calls)),
+            finish="refusal" if refusal else finish,
             usage=_usage(table_in(body.get("usage"))),
             tool_calls=calls,
             reasoning="\n".join(_thoughts(items)),
@@ -94,6 +101,13 @@ class Responses:
     def gather(self) -> Gather:
         """A collector for one stream."""
         return _Events()
+
+
+def _tool(tool: Body) -> Body:
+    """A tool in the API's format; one in the format of chat completions is translated."""
+    if isinstance(function := tool.get("function"), dict):
+        tool = function
+    return tool if "type" in tool else {**FUNCTION, **parameters_named(tool)}
 
 
 def _parameters(given: Body) -> Body:

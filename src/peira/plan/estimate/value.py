@@ -45,7 +45,7 @@ class Range(msgspec.Struct, frozen=True, gc=False):
         return Range(0.0, self.expected, self.high)
 
 
-NOTHING = Range.of(0.0)
+NOTHING = Range(0.0, 0.0, 0.0)
 
 
 def total(amounts: Iterable[Range | None]) -> Range | None:

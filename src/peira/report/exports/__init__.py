@@ -11,9 +11,12 @@ MODULES = {
     "parquet": ("parquet",),
     "sqlite": ("sqlite",),
     "artifact": ("artifact",),
+    "codebook": ("codebook",),
+    "archive": ("archive",),
     "attachments": ("attachments",),
     "hub": ("hf",),
     "trackers": ("mlflow", "wandb"),
+    "transcripts": ("openai", "inspect"),
 }
 """The formats of each module, which is imported lazily when one of them is used."""
 

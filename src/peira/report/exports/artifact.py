@@ -23,6 +23,7 @@ from peira.core.ids import Json
 from peira.core.registry import Registry
 from peira.errors import Invalid
 from peira.report.exports import artifact_rows as rows
+from peira.report.exports.artifact_study import SCHEMA, ArtifactStudy
 from peira.results.aims import Aims
 from peira.results.background import StoredRun
 from peira.results.rows import line, text
@@ -37,7 +38,6 @@ FILES = (
     "hypotheses.json",
     "analysis_plan.json",
 )
-SCHEMA = "0.2.0"
 OWN = "peira"
 NOT_PROVENANCE = {"estimate", "who"}
 """What a run keeps beside its provenance."""
@@ -74,22 +74,27 @@ class ArtifactFolder:
 
 
 class Counted:
-    """Totals over all trials for the manifest."""
+    """Totals over all trials for the manifest, and the names that the study file lists."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: rows.ArtifactNames) -> None:
+        self.names = names
         self.states: Counter[str] = Counter()
         self.models: set[str] = set()
+        self.agents: dict[str, None] = {}
+        self.problems: dict[str, None] = {}
 
     def seen(self, run: Mapping[str, Json]) -> None:
         """Count one trial."""
         self.states[str(run["status"])] += 1
         self.models |= {str(run["model_name"])} - {"None", ""}
+        self.agents[str(run["agent_id"])] = None
+        self.problems[str(run["problem_id"])] = None
 
 
 def _tables(results: Results, origin: StoredRun, path: Path) -> Counted:
     """Write the CSV files in one pass over the trials."""
     named = rows.ArtifactNames(results, origin)
-    counted = Counted()
+    counted = Counted(named)
     with (
         _table(path / "runs.csv", rows.RUN) as runs,
         _table(path / "events.csv", rows.EVENT) as events,
@@ -128,16 +133,8 @@ def _cell(value: Json) -> str | None:
 
 def _documents(results: Results, origin: StoredRun, counted: Counted, path: Path) -> None:
     """Write the YAML and JSON files."""
-    kept = origin.manifest.snapshot
-    snapshot: dict[str, Json] = kept if isinstance(kept, dict) else {}
-    study = {
-        "schema_version": SCHEMA,
-        "study_id": results.study,
-        "title": snapshot.get("title") or results.study,
-        "description": snapshot.get("description", ""),
-        "seed": origin.manifest.seed,
-        "study": snapshot,
-    }
+    aims = results.aims or Aims()
+    study = ArtifactStudy(origin, aims, counted.names, counted.agents, counted.problems)
     manifest = {
         "schema_version": SCHEMA,
         "study_id": results.study,
@@ -155,12 +152,11 @@ def _documents(results: Results, origin: StoredRun, counted: Counted, path: Path
         },
     }
     (path / "study.yaml").write_text(
-        yaml.safe_dump(study, sort_keys=False, allow_unicode=True), encoding="utf-8"
+        yaml.safe_dump(study.document(), sort_keys=False, allow_unicode=True), encoding="utf-8"
     )
-    aims = results.aims or Aims()
     _json(path / "manifest.json", manifest)
-    _json(path / "hypotheses.json", [one.model_dump(mode="json") for one in aims.hypotheses])
-    _json(path / "analysis_plan.json", [one.model_dump(mode="json") for one in aims.plans])
+    _json(path / "hypotheses.json", study.hypotheses())
+    _json(path / "analysis_plan.json", study.plans())
 
 
 def _provenance(results: Results) -> dict[str, Json]:

@@ -13,7 +13,7 @@ from peira.results.aims import Aims
 from peira.results.background import StoredRun
 from peira.results.history import TrialHistory
 from peira.results.rows import text
-from peira.results.trials import FAILED, TrialResult
+from peira.results.trials import FAILED, TrialResult, end_word
 from peira.results.trials import named as parts
 
 CONDITION = ("study_id", "condition_id", "admissible", "constraint_messages", "assignment_meta_json")
@@ -87,6 +87,12 @@ class ArtifactNames:
         for refused in origin.manifest.refused:
             self.condition(refused.agent, refused.shown, refused.reasons)
 
+    @property
+    def columns(self) -> dict[str, str]:
+        """The column of each factor of the conditions that were registered."""
+        factors = dict.fromkeys(name for one in self.conditions.values() for name in one["shown"])
+        return _columns(list(factors), self.blocks)
+
     def condition(self, agent: str, shown: Mapping[str, Json], reasons: Sequence[str] | None = None) -> str:
         """Register a condition and return its id; one with reasons is inadmissible."""
         factors = {"agent": agent, **shown}
@@ -98,8 +104,7 @@ class ArtifactNames:
 def conditions(named: ArtifactNames) -> tuple[list[str], Iterator[dict[str, Json]]]:
     """The columns and rows of conditions.csv: those of trials first, then inadmissible ones."""
     found = named.conditions
-    factors = list(dict.fromkeys(name for one in found.values() for name in one["shown"]))
-    columns = _columns(factors, named.blocks)
+    columns = named.columns
     ordered = sorted(found, key=lambda id: found[id]["reasons"] is not None)
 
     def rows() -> Iterator[dict[str, Json]]:
@@ -143,7 +148,6 @@ def run(trial: TrialResult, named: ArtifactNames, condition: str) -> dict[str, J
     """
     about = trial.about
     model = about.get("served") or described(about, "model_name", "model") or trial.condition.get("model")
-    failure = trial.failure
     return {
         "study_id": named.study,
         "condition_id": condition,
@@ -166,7 +170,7 @@ def run(trial: TrialResult, named: ArtifactNames, condition: str) -> dict[str, J
         "cost_usd": trial.cost,
         "primary_outcome": _primary(trial, named.primary),
         "manifest_path": "manifest.json",
-        "error_info": f"{failure.type}: {failure.message}" if failure else None,
+        "error_info": _error(trial),
     }
 
 
@@ -187,10 +191,23 @@ def _whole(number: float) -> Json:
 
 
 def _status(state: State) -> str:
-    """The status of a trial in the terms of the format."""
-    if state is State.succeeded:
-        return "success"
-    return "failed" if state in FAILED else "pending" if state is State.queued else "running"
+    """The status of a trial in the terms of the format.
+
+    It has one word, skipped, for what did not fail and was stopped; `error_info` says how it ended.
+    """
+    if state in (State.succeeded, State.failed):
+        return "success" if state is State.succeeded else "failed"
+    return "skipped" if state in FAILED else "pending" if state is State.queued else "running"
+
+
+def _error(trial: TrialResult) -> str | None:
+    """Why a trial has no output: the failure, or how else it ended and why; None if it has one."""
+    if trial.state not in FAILED:
+        return None
+    why = f"{trial.failure.type}: {trial.failure.message}" if trial.failure else ""
+    return (
+        why if why and trial.state is State.failed else ": ".join(filter(None, (end_word(trial.state), why)))
+    )
 
 
 def _primary(trial: TrialResult, name: str | None) -> Json:
@@ -282,8 +299,7 @@ def events(trial: TrialResult, named: ArtifactNames, condition: str) -> Iterator
             }
         )
     if trial.state in FAILED:
-        why = f"{trial.failure.type}: {trial.failure.message}" if trial.failure else str(trial.state)
-        yield common | _event(trial.id, ended, "error", trial.agent, why)
+        yield common | _event(trial.id, ended, "error", trial.agent, _error(trial))
     else:
         yield common | _event(trial.id, ended, "assistant_output", trial.agent, trial.output)
 

@@ -13,7 +13,6 @@ from peira.analysis.results import Results
 from peira.core.ids import Json
 from peira.core.registry import Registry
 from peira.results.rows import OLDEST, write_jsonl
-from peira.results.transcript import transcript
 from peira.results.trials import TrialResult
 
 
@@ -39,11 +38,11 @@ class JsonLines:
 
 
 def _transcripts(results: Results, trials: Sequence[TrialResult]) -> Iterator[Sequence[Json]]:
-    """What the models of each trial said, with tool calls and results; calls are read in one query."""
-    keys = [key for trial in trials for key in trial.calls]
-    known = results.background.exchanges(keys) if keys and results.background else {}
+    """What happened in each trial, in order; read in one query."""
+    known = results.background.transcripts([trial.id for trial in trials]) if results.background else {}
     for trial in trials:
-        yield transcript(known[key] for key in trial.calls if key in known)
+        found = known.get(trial.id)
+        yield [] if found is None else list(msgspec.to_builtins(found.entries))
 
 
 def register(registry: Registry) -> None:

@@ -11,7 +11,7 @@ from peira.analysis.results import Results
 from peira.core.ids import Json
 from peira.core.log.events import State
 from peira.core.text.words import counted
-from peira.report.labels import change, listed, p_value_text, spread
+from peira.report.labels import change, level_text, listed, p_value_text, spread
 from peira.report.value import Scored
 from peira.results.trials import end_counts
 
@@ -132,8 +132,7 @@ def _effects(found: Effects) -> str:
             f"cannot be judged, as too little varies, for {listed([_aside(e, found) for e in unknown])}"
         )
     parts += [_several(test, found) for test in found.tests if _is_several(test.term, found)]
-    together = [e for e in found.effects if " x " in e.term and " - " in e.label]
-    parts += [_together(one, found) for one in together[:MOST_TOLD]]
+    parts += _together(found)
     return f"{found.score} {'; '.join(parts)}."
 
 
@@ -143,9 +142,9 @@ def _verdict(p: float | None, found: Effects) -> bool | None:
 
 
 def rather(one: Effect, found: Effects) -> str:
-    """A two-level effect as "second rather than first (factor)"."""
-    first, second = (m.level for m in found.means if m.factor == one.term)
-    return f"{second} rather than {first} ({one.term})"
+    """A two-level effect as "factor=second rather than factor=first"."""
+    first, second = (level_text(one.term, m.level) for m in found.means if m.factor == one.term)
+    return f"{second} rather than {first}"
 
 
 def _aside(one: Effect, found: Effects) -> str:
@@ -164,10 +163,20 @@ def _several(test: TermTest, found: Effects) -> str:
     return f"{clear[_verdict(test.p, found)]} between the levels of {test.term} ({p_value_text(test.p)})"
 
 
-def _together(one: Effect, found: Effects) -> str:
-    """An interaction, as text."""
-    clear = {True: "", False: ", which is not clear", None: ", which cannot be judged"}
-    return f"the interaction {one.term} is {change(one.estimate)}{clear[_verdict(one.p, found)]}"
+def _together(found: Effects) -> list[str]:
+    """The interactions that are clear, the largest first; one sentence about all the others."""
+    alone = [one for one in found.effects if " x " in one.term and " - " in one.label]
+    clear = [one for one in alone if _verdict(one.p, found)]
+    largest = sorted(clear, key=lambda one: -abs(one.estimate.mean))[:MOST_TOLD]
+    parts = [f"the interaction {one.term} is {change(one.estimate)}" for one in largest]
+    unclear = len(alone) - len(clear)
+    if len(clear) > len(largest):
+        parts.append(f"{counted(len(clear) - len(largest), 'more interaction')} are clear")
+    if unclear:
+        none = "no interaction is clear" if unclear > 1 else f"the interaction {alone[0].term} is not clear"
+        rest = f"{counted(unclear, 'other interaction')} {'is' if unclear == 1 else 'are'} not clear"
+        parts.append(rest if clear else none)
+    return parts
 
 
 def _many(found: Effects, alone: Sequence[Effect]) -> str:

@@ -16,15 +16,16 @@ from peira.analysis.table.measures import Measured
 from peira.core.ids import Json, short
 from peira.core.log.events import Failure, State
 from peira.core.text.words import counted
+from peira.core.transcript import CallSummary, Transcript, TranscriptNote, tool_line
 from peira.plan.estimate.value import dollars
 from peira.report.labels import ConditionLabels, duration_text
 from peira.report.value import CallText, TrialExample
-from peira.results.background import CallSummary
-from peira.results.transcript import tool_line
-from peira.results.trials import FAILED, TrialResult, named
+from peira.results.trials import FAILED, TrialResult, end_word, is_correct, named
 
 MOST_CALLS = 20
 """The largest number of calls shown per trial."""
+MOST_ENTRIES = 200
+"""The largest number of entries of a transcript shown per trial."""
 
 
 def chosen_examples(trials: Sequence[TrialResult], measured: Measured | None, most: int) -> list[TrialResult]:
@@ -58,16 +59,18 @@ def _differing(measured: Measured | None) -> dict[str, float]:
 
 
 def trial_example(
-    results: Results, picked: Sequence[TrialResult], labels: ConditionLabels
+    results: Results, picked: Sequence[TrialResult], labels: ConditionLabels, score: str = ""
 ) -> tuple[TrialExample, ...]:
-    """The texts of these trials with their calls.
+    """The texts of these trials with their calls; `score` says which of them are right.
 
     Calls are read from the store in one query, up to `MOST_CALLS` per trial.
     """
     keys = [key for trial in picked for key in trial.calls[:MOST_CALLS]]
     known = results.background
     calls_by_key: Mapping[str, CallSummary] = known.exchanges(keys) if known and keys else {}
-    return tuple(_shown(trial, labels, calls_by_key) for trial in picked)
+    ids = [trial.id for trial in picked]
+    transcripts: Mapping[str, Transcript] = known.transcripts(ids) if known and ids else {}
+    return tuple(_shown(trial, labels, calls_by_key, transcripts.get(trial.id), score) for trial in picked)
 
 
 def omitted_examples(results: Results, trials: int, picked: int) -> str:
@@ -82,7 +85,11 @@ def omitted_examples(results: Results, trials: int, picked: int) -> str:
 
 
 def _shown(
-    trial: TrialResult, labels: ConditionLabels, calls_by_key: Mapping[str, CallSummary]
+    trial: TrialResult,
+    labels: ConditionLabels,
+    calls_by_key: Mapping[str, CallSummary],
+    transcript: Transcript | None,
+    score: str,
 ) -> TrialExample:
     """The texts of one trial."""
     failures = {score.name: score.failure for score in trial.scores.values() if score.state in FAILED}
@@ -95,6 +102,7 @@ def _shown(
         case=trial.case_label,
         repeat=trial.repeat,
         state=trial.state.value,
+        verdict=_verdict(trial, score),
         input=_text(trial.input),
         expected="" if trial.expected is None else _text(trial.expected),
         output="" if trial.output is None else _text(trial.output),
@@ -104,7 +112,27 @@ def _shown(
         trace=trial.failure.trace if trial.failure else "",
         facts=", ".join(_facts(trial)),
         calls=tuple(_call_text(calls_by_key[key]) for key in trial.calls[:MOST_CALLS] if key in calls_by_key),
+        transcript=_shortened(transcript),
     )
+
+
+def _shortened(transcript: Transcript | None) -> Transcript | None:
+    """The first entries of a transcript; None if it has none."""
+    if transcript is None or not transcript.entries:
+        return None
+    left = len(transcript.entries) - MOST_ENTRIES
+    if left <= 0:
+        return transcript
+    more = TranscriptNote(f"({left:,} more are not shown: peira show RUN {short(transcript.trial)})")
+    return msgspec.structs.replace(transcript, entries=(*transcript.entries[:MOST_ENTRIES], more))
+
+
+def _verdict(trial: TrialResult, score: str) -> str:
+    """Whether a trial is right, as one word; one without such a score is only said to be answered."""
+    right = is_correct(trial, score)
+    if right is None:
+        return "answered" if trial.state is State.succeeded else end_word(trial.state)
+    return "correct" if right else "wrong"
 
 
 def _answer(trial: TrialResult) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from peira.analysis.compare.difference import Differences
@@ -15,7 +16,7 @@ from peira.analysis.table.means import Loss, remarks
 from peira.analysis.table.measures import Measured, Observation
 from peira.core.log.events import State
 from peira.core.text.words import counted
-from peira.report.labels import ConditionLabels
+from peira.report.labels import ConditionLabels, level_text
 from peira.report.value import FailureKind, Failures
 from peira.results.trials import FailureRow, TrialResult, end_counts
 from peira.stats.intervals.means import Limits
@@ -51,7 +52,8 @@ def _curves(measured: Measured, by: Sequence[str], level: float) -> Iterator[Sen
         for one, two in choose_pairs(levels_of(measured, factor)):
             found = sensitivity(differences.between(one, two, factor), measured.name, level)
             if found is not None:
-                yield found
+                names = level_text(factor, found.first), level_text(factor, found.second)
+                yield replace(found, first=names[0], second=names[1])
 
 
 def _losses(measured: Measured, labels: ConditionLabels) -> list[Loss]:

@@ -120,13 +120,25 @@ def ranking(report: Report) -> Blocks:
     if report.main is None or report.main.board is None:
         return
     yield Heading("Ranking")
-    yield Paragraph(report.main.board.sentence)
+    yield Paragraph(report.main.ranking)
     yield GridBlock(TextGrid(*cells.board_cells(report.main.board)), numeric=(2, 4, 5, 6, 7))
     yield Paragraph(
         "Ranks hold together with the chance that the intervals say; entries that share a letter cannot be "
         "told apart.",
         quiet=True,
     )
+
+
+def slices(report: Report) -> Blocks:
+    """The means of the slices of cases."""
+    if report.slices is None or not report.slices.slices:
+        return
+    yield Heading("Slices")
+    yield Paragraph(
+        "Means of parts of the cases; those of small parts are pulled towards the rest.", quiet=True
+    )
+    [grid] = report.slices.grids()
+    yield GridBlock(grid, numeric=(1, 2, 3, 4), caption="Means by slice of the cases.")
 
 
 def other_scores(report: Report) -> Blocks:
@@ -288,6 +300,7 @@ SECTIONS = (
     Section("hypotheses", hypotheses, PAGE),
     Section("effects", effects, PAGE),
     Section("ranking", ranking, PAGE),
+    Section("slices", slices),
     Section("scores", other_scores, PAGE),
     Section("scores", other_scores_in_full, TEXT),
     Section("cost", cost, SCREEN),
@@ -339,7 +352,7 @@ def _together(one: Scored) -> Blocks:
         rows = [[label, *map(spread, row)] for label, row in zip(inter.rows, inter.cells, strict=True)]
         yield GridBlock(TextGrid(header, rows))
     if one.board is not None:
-        yield Paragraph(one.board.sentence)
+        yield Paragraph(one.ranking)
 
 
 def _verdicts(report: Report) -> Verdicts:

@@ -203,7 +203,17 @@ def _with_details(results: Results, one: Scored, query: ScoreQuery) -> Scored:
     board = _board(results, one, query)
     entries, unit = priced(results.trials, board, one.name, query.level) if board else ((), "")
     interactions = tuple(_interactions(results, one, query))
-    return replace(one, primary=True, interactions=interactions, board=board, priced=entries, priced_in=unit)
+    ranking = _ranking(results.trials, board) if board else ""
+    found = replace(one, primary=True, interactions=interactions, board=board, ranking=ranking)
+    return replace(found, priced=entries, priced_in=unit)
+
+
+def _ranking(trials: Sequence[TrialResult], board: Leaderboard) -> str:
+    """The sentence of a leaderboard, in which levels carry the names of their factors."""
+    labels = ConditionLabels(board.by)
+    named = {labels.short(trial): labels.full(trial) for trial in trials}
+    entries = (replace(one, label=named.get(one.label, one.label)) for one in board.entries)
+    return replace(board, entries=tuple(entries)).sentence
 
 
 def _board(results: Results, one: Scored, query: ScoreQuery) -> Leaderboard | None:

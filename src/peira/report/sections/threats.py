@@ -151,6 +151,7 @@ def _of_origin(evidence: ThreatEvidence) -> Iterator[Threat]:
             "the served model and the environment may differ."
         )
         yield Threat("Reused trials", text)
+    yield from _of_commands(evidence)
     served = {name for trial in evidence.trials if (name := trial.about.get("served"))}
     if any(trial.metrics.get("calls") for trial in evidence.trials) or served:
         yield Threat(
@@ -158,6 +159,26 @@ def _of_origin(evidence: ThreatEvidence) -> Iterator[Threat]:
             "Models behind an interface may change without notice; the answers hold "
             "for those served at the time of the run.",
         )
+
+
+def _of_commands(evidence: ThreatEvidence) -> Iterator[Threat]:
+    """Threats of commands that ran unconfined, so that not all that they did is known."""
+    loose = [trial.about["calls_known"] for trial in evidence.trials if trial.about.get("confined") == "no"]
+    if loose:
+        unknown = sum(known == "not recorded" for known in loose)
+        calls = f"; the model calls of {unknown:,} are not recorded" if unknown else ""
+        text = (
+            f"{counted(len(loose), 'command')} ran unconfined{calls}. They could change other files and call "
+            "models that no record shows: costs and counts of calls may be too low."
+        )
+        yield Threat("Unconfined commands", text, True)
+    programs = {program for trial in evidence.trials if (program := trial.about.get("program"))}
+    names = [program.split(" ")[0] for program in programs]
+    if len(set(names)) < len(names):
+        text = (
+            "Trials were made by different versions of the same program, which has no part in their identity."
+        )
+        yield Threat("Another program", text)
 
 
 def _of_judges(evidence: ThreatEvidence) -> Iterator[Threat]:

@@ -29,7 +29,9 @@ from peira.report.telemetry.conventions import of_attempt, of_call, of_reply, of
 from peira.report.telemetry.metrics import CallMetrics
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Span, TracerProvider
+    from contextlib import AbstractContextManager
+
+    from opentelemetry.trace import Span, Tracer, TracerProvider
 
 
 # Tracer provider
@@ -51,6 +53,19 @@ def provider_in_use() -> TracerProvider:
         raise Invalid('telemetry: "otel" needs OpenTelemetry: pip install "peira[otel]"') from None
     given = trace.get_tracer_provider()
     return _configured_provider() if isinstance(given, trace.ProxyTracerProvider) else given
+
+
+def published_provider() -> TracerProvider:
+    """As `provider_in_use`; if the program has none, ours becomes the program's.
+
+    Then spans that agents and their libraries make are sent, too, wherever ours are.
+    """
+    provider = provider_in_use()
+    from opentelemetry import trace  # here, because `provider_in_use` says so if it is not installed
+
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        trace.set_tracer_provider(provider)
+    return provider
 
 
 @lru_cache(1)
@@ -153,7 +168,7 @@ class OpenTelemetry:
         from opentelemetry import context, trace
 
         if kind == "step":
-            with self._tracer.start_as_current_span(f"step {name}", attributes={"peira.step": name}):
+            with step_span(self._tracer, name):
                 yield _nothing
             return
         span = self._span_of_attempt(run, task, epoch, name)
@@ -165,6 +180,14 @@ class OpenTelemetry:
             yield lambda score: span.set_attributes(of_score(score, self._content))
         finally:
             context.detach(token)
+
+    def carry(self) -> tuple[str, dict[str, str]]:
+        """How a child process makes the current span that of its user's code: see `telemetry.child`."""
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        context: dict[str, str] = {}
+        TraceContextTextMapPropagator().inject(context)
+        return "peira.report.telemetry.child:attached", context
 
     def _span_of_attempt(self, run: str, task: str, epoch: int, name: str) -> Span | None:
         """The span of an attempt, which is started if that was not done yet; None if its run has no span."""
@@ -331,6 +354,11 @@ class OpenTelemetry:
             self._end(key, error="abandoned")
 
 
+def step_span(tracer: Tracer, name: str) -> AbstractContextManager[Span]:
+    """A span for a step, as the current one."""
+    return tracer.start_as_current_span(f"step {name}", attributes={"peira.step": name})
+
+
 def _nothing(outcome: object) -> None:
     """Takes an outcome that is not recorded."""
 
@@ -368,7 +396,7 @@ def _join() -> None:
     global _runs
     with _lock:
         if not _listeners:
-            listener = OpenTelemetry()
+            listener = OpenTelemetry(published_provider())
             registry.hook(listener)
             _listeners.append(listener)
         _runs += 1

@@ -5,14 +5,14 @@
   form.hidden = false;
   const trials = [...document.querySelectorAll(".trial")];
   const words = trials.map((trial) => trial.textContent.toLowerCase());
-  const [search, condition, state, count] = ["search", "condition", "state", "count"].map((id) => document.getElementById(id));
+  const [search, condition, verdict, count] = ["search", "condition", "verdict", "count"].map((id) => document.getElementById(id));
   const show = () => {
     const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     let seen = 0;
     trials.forEach((trial, at) => {
       const fits = wanted.every((word) => words[at].includes(word))
         && (!condition.value || trial.dataset.condition === condition.value)
-        && (!state.value || trial.dataset.state === state.value);
+        && (!verdict.value || trial.dataset.verdict === verdict.value);
       trial.hidden = !fits;
       seen += fits;
     });

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from peira.analysis.compare.comparison import probability_text as bare
 from peira.analysis.compare.hypotheses import Finding
-from peira.analysis.ranking.leaderboard import Leaderboard, lost_cells, price_text
+from peira.analysis.ranking.leaderboard import LOST_COLUMNS, Leaderboard, group_text, lost_cells, price_text
 from peira.core.text import grid as layout
 from peira.report.labels import change, p_value_text, spread
 from peira.report.value import FailureKind, PlotPoint, Scored
@@ -33,7 +33,7 @@ def board_cells(board: Leaderboard) -> Cells:
     """The leaderboard, without empty columns."""
     header = ["rank", ", ".join(map(layout.cell, board.by)) or "entry", board.score, "group", "trials"]
     rows = [
-        [layout.ranks(e.best, e.worst), layout.cell(e.label), spread(e.mean), e.letters or "-", f"{e.n:,}"]
+        [layout.ranks(e.best, e.worst), layout.cell(e.label), spread(e.mean), group_text(e), f"{e.n:,}"]
         for e in board.entries
     ]
     more = {
@@ -46,7 +46,7 @@ def board_cells(board: Leaderboard) -> Cells:
             header.append(name)
             rows = [[*row, text] for row, (_, text) in zip(rows, values, strict=True)]
     if board.has_bounds:
-        header += ["with lost trials", "rank then"]
+        header += LOST_COLUMNS
         rows = [[*row, *lost_cells(e)] for row, e in zip(rows, board.entries, strict=True)]
     return header, rows
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import assert_never
 
 from peira.core.ids import short
+from peira.core.text.latex import escaped, ruled
 from peira.report.blocks import (
     Bullet,
     Bullets,
@@ -40,31 +41,6 @@ HEAD = r"""\documentclass{article}
 \usepackage{tabularx}
 \usepackage[margin=2.5cm]{geometry}"""
 
-SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "`": r"\textasciigrave{}",
-    "'": r"\textquotesingle{}",
-    "[": "{[}",
-    "]": "{]}",
-    "-": "{-}",
-    "\u00b2": r"\textsuperscript{2}",
-    "\u2026": r"\dots{}",
-}
-"""Characters with a special meaning in LaTeX, and their escapes."""
-
 
 def latex(report: Report, sections: Sequence[Section] = SECTIONS) -> bytes:
     """Render the report as a LaTeX document."""
@@ -76,8 +52,7 @@ def latex(report: Report, sections: Sequence[Section] = SECTIONS) -> bytes:
 
 def escape(text: str) -> str:
     """The text on one line with all special characters escaped."""
-    line = " ".join(visible(text).split())
-    return "".join(SPECIAL.get(character, character) for character in line)
+    return escaped(visible(text))
 
 
 def _opening(top: Opening) -> Iterator[str]:
@@ -121,8 +96,8 @@ def _bullet(item: Bullet) -> str:
 
 def _table(block: GridBlock) -> str:
     """A table with booktabs rules over the full width."""
-    lines = [" & ".join(map(escape, row)) + r" \\" for row in (block.grid.header, *block.grid.rows)]
-    body = "\n".join([r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"])
+    shown = [[visible(cell) for cell in row] for row in (block.grid.header, *block.grid.rows)]
+    body = ruled(shown[0], shown[1:])
     columns = "".join(map(partial(_column, block), range(len(block.grid.header))))
     caption = f"\\caption{{{escape(block.caption)}}}\n" if block.caption else ""
     return (

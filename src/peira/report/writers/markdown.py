@@ -9,6 +9,7 @@ from typing import assert_never
 from peira.analysis.value import TextGrid
 from peira.core.ids import short
 from peira.core.text import grid as layout
+from peira.core.transcript import text_lines
 from peira.report.blocks import (
     Bullet,
     Bullets,
@@ -30,7 +31,7 @@ from peira.report.sections.index import SECTIONS, Section, sections_of
 from peira.report.value import Report, TrialExample
 from peira.report.writers.html import visible
 
-MOST_TRIALS, BRIEF = 10, 500
+MOST_TRIALS, BRIEF, LONGEST = 10, 500, 5_000
 
 
 def markdown(report: Report, sections: Sequence[Section] = SECTIONS) -> bytes:
@@ -91,7 +92,7 @@ def _trials(block: Transcripts) -> Iterator[str]:
     if len(block.trials) > len(some) or block.not_shown:
         yield f"{len(some)} of them; all: `peira show {short(block.run)} --trials`"
     for trial in some:
-        yield f"### {said(trial.case)}, {said(trial.condition)}, repeat {trial.repeat}: {trial.state}"
+        yield f"### {said(trial.case)}, {said(trial.condition)}, repeat {trial.repeat}: {trial.verdict}"
         yield from _transcript(trial)
 
 
@@ -106,15 +107,16 @@ def _transcript(trial: TrialExample) -> Iterator[str]:
     ):
         if text:
             yield f"{name}:\n\n{_block(text)}"
+    if trial.transcript is not None:
+        said_there = "\n".join(text_lines(trial.transcript, BRIEF))
+        yield f"transcript:\n\n{_block(said_there, LONGEST)}"
     if trial.scores:
         yield said("; ".join(f"{name} {value[:80]}" for name, value in trial.scores))
 
 
-def _block(text: str) -> str:
+def _block(text: str, most: int = BRIEF) -> str:
     """A text in a code fence longer than any fence in it."""
-    shown = visible(text[:BRIEF]) + (
-        f"\n… ({len(text) - BRIEF:,} more characters)" if len(text) > BRIEF else ""
-    )
+    shown = visible(text[:most]) + (f"\n… ({len(text) - most:,} more characters)" if len(text) > most else "")
     fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", shown)), default=0))
     return f"{fence}text\n{shown}\n{fence}"
 

@@ -69,6 +69,80 @@ def bradley_terry(
     return Strengths(_as_tuple(strength), low, high, covariance, won.size, "bradley-terry")
 
 
+@dataclass(frozen=True)
+class ControlledStrengths:
+    """Strengths beside a covariate of each game, and its coefficient with standard error."""
+
+    strengths: Strengths
+    slope: float
+    error: float
+
+
+def bradley_terry_controlled(
+    first: ArrayLike,
+    second: ArrayLike,
+    outcome: ArrayLike,
+    players: int,
+    covariate: ArrayLike,
+    clusters: Iterable[Hashable] | None = None,
+    level: float = 0.95,
+) -> ControlledStrengths | None:
+    """The Bradley-Terry model with a covariate: logit P(i beats j) = s_i - s_j + slope * covariate.
+
+    The covariate is that of the first player over the second, such as how much longer its answer is; the
+    strengths are those at a covariate of 0. Errors are sandwich ones over judgements or clusters. None if the
+    maximum likelihood estimate does not exist.
+    """
+    one, two, won = _validated(first, second, outcome, players)
+    given = finite(np.asarray(covariate, dtype=np.float64))
+    matrix = np.zeros((won.size, players + 1))
+    rows = np.arange(won.size)
+    matrix[rows, one], matrix[rows, two], matrix[:, -1] = 1.0, -1.0, given
+    # Only differences of strengths are identified: their sum is fixed at 0.
+    fixed = np.zeros((players + 1, players + 1))
+    fixed[:players, :players] = 1 / players
+    if not _connected(_wins(one, two, won, players)) or float(np.ptp(given)) == 0:
+        return None
+    beta = _logistic(matrix, won, fixed)
+    if beta is None:
+        return None
+    chance = 1 / (1 + np.exp(-(matrix @ beta)))
+    curve = matrix.T @ (matrix * (chance * (1 - chance))[:, None]) + fixed
+    if float(np.linalg.eigvalsh(curve)[0]) < 1e-9 * won.size:
+        return None
+    codes, groups = coded(clusters, won.size)
+    scores = np.zeros((groups, players + 1))
+    np.add.at(scores, codes, matrix * (won - chance)[:, None])
+    inverse = np.linalg.inv(curve)
+    robust = inverse @ (scores.T @ scores * (groups / max(1, groups - 1))) @ inverse
+    strength, covariance = beta[:-1] - beta[:-1].mean(), robust[:-1, :-1]
+    half = normal.quantile(upper(level)) * np.sqrt(np.maximum(np.diag(covariance), 0))
+    low, high = _as_tuple(strength - half), _as_tuple(strength + half)
+    found = Strengths(
+        _as_tuple(strength), low, high, covariance, won.size, "bradley-terry, length-controlled"
+    )
+    return ControlledStrengths(found, float(beta[-1]), float(robust[-1, -1]) ** 0.5)
+
+
+def _logistic(matrix: Floats, won: Floats, fixed: Floats) -> Floats | None:
+    """Logistic regression by Newton's method; None if it does not converge to finite coefficients."""
+    beta = np.zeros(matrix.shape[1])
+    for _ in range(100):
+        chance = 1 / (1 + np.exp(-(matrix @ beta)))
+        slope = matrix.T @ (won - chance) - fixed @ beta
+        step = np.linalg.lstsq(
+            matrix.T @ (matrix * (chance * (1 - chance))[:, None]) + fixed, slope, rcond=None
+        )[0]
+        step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
+        beta = beta + step
+        if float(np.abs(beta).max()) > 30:
+            return None
+        if float(np.abs(step).max()) < 1e-10:
+            found: Floats = beta
+            return found
+    return None
+
+
 def bradley_terry_bootstrap(
     first: ArrayLike,
     second: ArrayLike,

@@ -170,7 +170,8 @@ def max_t(
     spreads = [spread(column, codes) for column in gaps.T] if groups > 1 else []
     scale = float(np.abs(data).max()) * 2.0**-48
     known = [k for k, found in enumerate(spreads) if found.error > scale]
-    largest = _max_t_draws(gaps[:, known], codes, min((spreads[k].df for k in known), default=1.0), seed)
+    sums = [totals(codes, gaps[:, k] - means[k]) for k in known]
+    largest = _max_t_draws(sums, min((spreads[k].df for k in known), default=1.0), seed)
     critical = float(np.quantile(largest, 2 * limit - 1)) if known else math.inf
     return [
         _comparison(contrast, float(means[k]), spreads[k].error if k in known else None, critical, largest)
@@ -188,11 +189,24 @@ def _comparison(
     return FamilyDifference(*pair, mean, mean - critical * error, mean + critical * error, p)
 
 
-def _max_t_draws(gaps: Floats, codes: np.ndarray, df: float, seed: int) -> Floats:
-    """Draws of the maximum absolute t among correlated contrasts."""
-    if gaps.shape[1] == 0:
+def joint_t(
+    influence: Floats, statistics: Sequence[float], df: float, level: float = 0.95, seed: int = 0
+) -> tuple[float, list[float]]:
+    """The max-t adjustment of estimates with a common robust covariance, the cross product of `influence`.
+
+    `influence` has a row for each unit and a column for each estimate, `statistics` are their t statistics.
+    Returns the number of standard errors of simultaneous intervals, and the adjusted p-values.
+    """
+    largest = _max_t_draws(list(influence.T), df, seed)
+    chances = [(int((largest >= abs(one)).sum()) + 1) / (largest.size + 1) for one in statistics]
+    return float(np.quantile(largest, 2 * upper(level) - 1)), chances
+
+
+def _max_t_draws(contributions: Sequence[Floats], df: float, seed: int) -> Floats:
+    """Draws of the maximum absolute t among correlated contrasts, given the units' contributions to each."""
+    if not contributions:
         return np.zeros(0)
-    sums = np.stack([totals(codes, column - column.mean()) for column in gaps.T])
+    sums = np.stack(contributions)
     sums /= np.sqrt((sums**2).sum(axis=1, keepdims=True))
     rng = np.random.default_rng(seed)
     # Transforming by a matrix root gives normals with exactly this correlation, of any rank.

@@ -49,10 +49,10 @@ def unpaired_difference(
             bounded_mean(second, clusters_two, limits, level),
         )
     mean, n = float(first.mean() - second.mean()), first.size + second.size
-    found = _error(first, second, clusters_one, clusters_two)
+    found = difference_spread(first, second, clusters_one, clusters_two)
     if found is None:
         return Estimate(mean, None, None, n, "unknown")
-    method = "welch" if clusters_one is None and clusters_two is None else "welch, clustered"
+    method = _method(first, second, clusters_one, clusters_two)
     return Estimate(mean, *student.around(mean, found, level), n, method)
 
 
@@ -120,11 +120,11 @@ def welch(
     Unknown if a side has a single cluster, or neither side varies.
     """
     first, second = flat(one), flat(two)
-    n, found = first.size + second.size, _error(first, second, clusters_one, clusters_two)
+    n, found = first.size + second.size, difference_spread(first, second, clusters_one, clusters_two)
     if found is None:
         return TestResult(None, None, n, "unknown")
     statistic = float(first.mean() - second.mean()) / found.error
-    method = "welch" if clusters_one is None and clusters_two is None else "welch, clustered"
+    method = _method(first, second, clusters_one, clusters_two)
     return TestResult(student.p_value(statistic, found.df, alternative), statistic, n, method)
 
 
@@ -172,14 +172,46 @@ def _binary(first: Floats, second: Floats, one: Labels, two: Labels, level: floa
     )
 
 
-def _error(first: Floats, second: Floats, one: Labels, two: Labels) -> Spread | None:
-    """The standard error of the difference; None if a side has one cluster or neither side varies."""
+def difference_spread(first: Floats, second: Floats, one: Labels, two: Labels) -> Spread | None:
+    """The standard error of a difference of means; None if a side has one cluster or neither varies."""
     found = [_spread(data, labels) for data, labels in ((first, one), (second, two))]
     if found[0] is None or found[1] is None:
         return None
     if found[0].error == found[1].error == 0:
         return None
-    return student.independent(found[0], found[1])
+    together = student.independent(found[0], found[1])
+    units = _units(first, one), _units(second, two)
+    return Spread(together.error, min(together.df, _few_degrees(*units))) if _is_few(*units) else together
+
+
+FEW = 10
+"""With fewer units on the smaller of two sides of unequal size, Welch's degrees of freedom are limited."""
+
+
+def _units(data: Floats, labels: Labels) -> int:
+    """The number of independent units of a side."""
+    return coded(labels, data.size)[1]
+
+
+def _is_few(one: int, two: int) -> bool:
+    """Whether Welch's degrees of freedom, which are estimated, would be too many."""
+    return one != two and min(one, two) < FEW
+
+
+def _few_degrees(one: int, two: int) -> float:
+    """Welch's degrees of freedom if both sides have equal variances (those of Bell and McCaffrey).
+
+    The estimated ones are too many whenever the few values of the smaller side happen to lie close together:
+    with 5 and 20 values Welch's test rejects in 5.7%, with 3 and 30 in 7.6%.
+    """
+    a, b = 1 / one, 1 / two
+    return (a + b) ** 2 / (a * a / (one - 1) + b * b / (two - 1))
+
+
+def _method(first: Floats, second: Floats, one: Labels, two: Labels) -> str:
+    """The name of Welch's method, with what was done about clusters and few values."""
+    clustered = "" if one is None and two is None else ", clustered"
+    return f"welch{clustered}{', few' if _is_few(_units(first, one), _units(second, two)) else ''}"
 
 
 def _spread(data: Floats, labels: Labels) -> Spread | None:

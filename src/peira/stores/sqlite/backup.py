@@ -10,7 +10,7 @@ import apsw
 
 from peira.core.failpoints import reach
 from peira.errors import Invalid, StoreFault
-from peira.stores.sqlite.blobs import BlobFolder, sync_folder
+from peira.stores.blobs import BlobFolder, sync_folder
 
 
 def copy_store(source: apsw.Connection, blobs: BlobFolder, target: Path) -> None:
@@ -26,7 +26,7 @@ def copy_store(source: apsw.Connection, blobs: BlobFolder, target: Path) -> None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft.unlink(missing_ok=True)
-        _copy_tables(source, draft)
+        copy_tables(source, draft)
         reach("backup.before_blobs")
         _copy_blobs(blobs, target.with_name(f"{target.name}.blobs"))
         reach("backup.before_rename")
@@ -37,7 +37,7 @@ def copy_store(source: apsw.Connection, blobs: BlobFolder, target: Path) -> None
         raise StoreFault(f"cannot write the backup {target}: {problem}") from problem
 
 
-def _copy_tables(source: apsw.Connection, draft: Path) -> None:
+def copy_tables(source: apsw.Connection, draft: Path) -> None:
     """Copy the database in one read transaction; the copy has no owner."""
     copied = apsw.Connection(str(draft))
     try:

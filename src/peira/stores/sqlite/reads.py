@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from itertools import chain, islice
+from operator import itemgetter
 from typing import Any
 
 import apsw
 
 from peira.core.codec import decode_event
-from peira.core.contracts import CallQuery, CallTotals, RunQuery
+from peira.core.contracts import CallQuery, CallTotals, JobQuery, RunQuery
 from peira.core.ids import short
 from peira.core.log.events import Record, State, Status, Unreadable
 from peira.core.log.rows import CALL_STATES
 from peira.core.log.state import Call, Run, Task, touched
 from peira.errors import StoreDamaged
-from peira.stores.sqlite.rows import (
+from peira.stores.event_ranges import EventRange, covers, merged, parse
+from peira.stores.rows import (
     CALL,
+    CODES,
     RUN,
     SEQ_BITS,
+    STATES,
     TASK,
     call_value,
     place,
+    ranges_value,
     run_value,
     task_value,
     unreadable_call,
@@ -35,7 +40,7 @@ CHUNK = ROOMS[-1]
 AT_ONCE = 100
 """Calls that are looked for in one pass over all results."""
 FEW = 20
-"""Tasks whose events are found by SQLite; for more of them, all events are decoded."""
+"""Tasks whose ids SQLite looks for in the bytes of events; for more of them, each event is decoded."""
 
 
 def _in(db: apsw.Connection, sql: str, keys: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
@@ -65,11 +70,14 @@ def _run_ids(db: apsw.Connection) -> Callable[[int], str]:
 _TASKS_BY_DIGEST = f"SELECT {TASK} FROM task WHERE substr(id, 1, 8)"
 
 
-def tasks(db: apsw.Connection, ids: Sequence[str]) -> Iterator[tuple[int, Task]]:
-    """The tasks of these ids, with their numbers. StoreDamaged if one cannot be read."""
+def tasks(db: apsw.Connection, ids: Sequence[str]) -> Iterator[tuple[int, Task, tuple[EventRange, ...]]]:
+    """The tasks of these ids, with their numbers and where their events are.
+
+    StoreDamaged if one cannot be read.
+    """
     run_id = _run_ids(db)
     for row in _by_digest(db, _TASKS_BY_DIGEST, ids):
-        yield row[0], task_value(row, run_id)
+        yield row[0], task_value(row, run_id), ranges_value(row)
 
 
 def tasks_by_id(db: apsw.Connection, ids: Sequence[str]) -> dict[str, Task]:
@@ -119,7 +127,7 @@ def ready(db: apsw.Connection, classes: Sequence[str], n: int, now: float) -> li
 
 
 def _met(db: apsw.Connection, needs: Sequence[str]) -> bool:
-    return sum(task.state is State.succeeded for _, task in tasks(db, needs)) == len(set(needs))
+    return sum(task.state is State.succeeded for _, task, _ in tasks(db, needs)) == len(set(needs))
 
 
 def records(db: apsw.Connection, run: str, after: int, limit: int) -> list[Record]:
@@ -132,43 +140,44 @@ def records(db: apsw.Connection, run: str, after: int, limit: int) -> list[Recor
 
 
 def about(db: apsw.Connection, tasks: Sequence[str], until: str) -> list[Record]:
-    """The records about these tasks, in commit order.
-
-    No index leads to them: for a few tasks SQLite looks for their ids in the events as bytes, and only events
-    that hold one are decoded.
-    """
+    """The records about these tasks, in commit order; only the ranges that their rows name are read."""
     last = db.execute("SELECT n FROM run WHERE id = ?", (until,)).get if until else None
-    values: list[Any] = [] if last is None else [place(last + 1, 0)]
-    where = "1" if last is None else "place < ?"
-    if len(tasks) <= FEW:
-        where += f" AND ({' OR '.join(['instr(body, ?)'] * len(tasks)) or '0'})"
-        values += [task.encode() for task in tasks]
-    wanted, run_id, found = set(tasks), _run_ids(db), list[Record]()
-    for at, when, body in db.execute(f"SELECT place, at, body FROM event WHERE {where} ORDER BY n", values):
-        event = decode_event(body)
-        if not wanted.isdisjoint(touched(event)):
-            run = at >> SEQ_BITS
-            found.append(Record(run_id(run), at - place(run, 0), when, event))
-    return found
+    rows = _by_digest(db, "SELECT n, id, events FROM task WHERE substr(id, 1, 8)", tasks)
+    ranges = (one for row in rows for one in parse(row[2]) if last is None or one[0] <= last)
+    where = "place BETWEEN ? AND ?"
+    names = [task.encode() for task in tasks] if len(tasks) <= FEW else []
+    if names:
+        where += f" AND ({' OR '.join(['instr(body, ?)'] * len(names))})"
+    sql = f"SELECT n, place, at, body FROM event WHERE {where}"
+    wanted, run_id, found = set(tasks), _run_ids(db), list[tuple[int, Record]]()
+    for run, first, end in merged(ranges):
+        for n, at, when, body in db.execute(sql, (place(run, first), place(run, end), *names)):
+            event = decode_event(body)
+            if not wanted.isdisjoint(touched(event)):
+                found.append((n, Record(run_id(run), at - place(run, 0), when, event)))
+    return [record for _, record in sorted(found, key=itemgetter(0))]
 
 
 def changed_since(db: apsw.Connection, run: str) -> list[str]:
-    """The tasks that runs after this one changed and did not create: those were claimed, or had a result."""
-    rows = db.execute(
-        "SELECT id FROM task WHERE run > (SELECT n FROM run WHERE id = ?) "
-        "AND (epoch > 1 OR reused_from IS NOT NULL)",
-        (run,),
-    )
-    return [id.hex() for (id,) in rows]
+    """The tasks with events in runs after this one and in it or before; one with a single range has not."""
+    last = db.execute("SELECT n FROM run WHERE id = ?", (run,)).get or 0
+    rows = db.execute("SELECT id, events FROM task INDEXED BY task_ranges WHERE instr(events, ' ')")
+    found = ((id, [of for of, _, _ in parse(events)]) for id, events in rows)
+    return [id.hex() for id, runs in found if min(runs) <= last < max(runs)]
 
 
 def unreadable(db: apsw.Connection) -> Iterator[str]:
     """Every event and every row whose bytes are not what was written, one line each."""
     run_id = _run_ids(db)
+    ranges = {id.hex(): events for id, events in db.execute("SELECT id, events FROM task")}
     for at, body in db.execute("SELECT place, body FROM event ORDER BY n"):
-        if isinstance(event := decode_event(body), Unreadable):
-            run = at >> SEQ_BITS
-            yield f"run {short(run_id(run) or '?')}, event {at - place(run, 0)} cannot be read: {event.why}"
+        event, run = decode_event(body), at >> SEQ_BITS
+        seq = at - place(run, 0)
+        if isinstance(event, Unreadable):
+            yield f"run {short(run_id(run) or '?')}, event {seq} cannot be read: {event.why}"
+        for task in touched(event):
+            if task in ranges and not covers(ranges[task], run, seq):
+                yield f"task {short(task)}: its row does not say that event {seq} of run {run} is about it"
     values: tuple[tuple[str, Callable[..., object]], ...] = (
         (f"SELECT {TASK} FROM task", partial(task_value, run_id=run_id)),
         (f"SELECT {CALL} FROM call", partial(call_value, run_id=run_id)),
@@ -190,11 +199,53 @@ def history(db: apsw.Connection) -> Iterator[Record]:
 
 
 def active(db: apsw.Connection) -> list[Task]:
-    run_id = _run_ids(db)
+    return waiting(db, (1, 4))
+
+
+def waiting(db: apsw.Connection, states: tuple[int, ...] = (2,)) -> list[Task]:
+    """Tasks that have begun and not ended, oldest first: those in these states."""
+    run_id, which = _run_ids(db), ", ".join(map(str, states))
     rows = db.execute(
-        f"SELECT {TASK} FROM task INDEXED BY task_active WHERE state BETWEEN 1 AND 4 AND state <> 3"
+        f"SELECT {TASK} FROM task INDEXED BY task_active "
+        f"WHERE state BETWEEN 1 AND 4 AND state IN ({which}) ORDER BY n"
     )
     return [task_value(row, run_id) for row in rows]
+
+
+def jobs(db: apsw.Connection, query: JobQuery) -> list[Task]:
+    """Jobs, newest first; the newest of each state are found by the index."""
+    run_id = _run_ids(db)
+    states = range(len(STATES)) if query.state is None else [CODES[query.state]]
+    numbers: list[int] = []
+    for state in states:
+        found = db.execute(
+            "SELECT n FROM task INDEXED BY task_job WHERE kind = 'job' AND class = ? AND state = ? "
+            "ORDER BY n DESC LIMIT ?",
+            (query.cls, state, query.limit),
+        )
+        numbers += [n for (n,) in found]
+    newest = sorted(numbers, reverse=True)[: query.limit]
+    rows = {
+        n: row
+        for start in range(0, len(newest), AT_ONCE)
+        for n, row in _rows_of(db, newest[start:][:AT_ONCE])
+    }
+    return [task_value(rows[n], run_id) for n in newest]
+
+
+def _rows_of(db: apsw.Connection, numbers: Sequence[int]) -> Iterator[tuple[int, Any]]:
+    marks = ", ".join(["?"] * len(numbers))
+    for row in db.execute(f"SELECT {TASK} FROM task WHERE n IN ({marks})", numbers):
+        yield row[0], row
+
+
+def job_counts(db: apsw.Connection, cls: str) -> dict[State, int]:
+    found = db.execute(
+        "SELECT state, count(*) FROM task INDEXED BY task_job WHERE kind = 'job' AND class = ? "
+        "GROUP BY state",
+        (cls,),
+    )
+    return {STATES[state]: n for state, n in found}
 
 
 def queued(db: apsw.Connection, cls: str) -> list[Task]:

@@ -15,19 +15,16 @@ import apsw
 
 from peira.core.failpoints import reach
 from peira.errors import StoreDamaged
-from peira.stores.sqlite.blobs import BlobFolder
+from peira.stores.blobs import BlobFolder
 
 CHUNK = 500
 
 
 def remove_draft(draft: Path) -> None:
     """Remove what a rewrite left behind when it was killed."""
-    blobs = draft.with_name(f"{draft.name}.blobs")
-    if not draft.exists() and not blobs.exists():
-        return
     for end in (".lock", "-wal", "-shm", ""):
         draft.with_name(draft.name + end).unlink(missing_ok=True)
-    shutil.rmtree(blobs, ignore_errors=True)
+    shutil.rmtree(draft.with_name(f"{draft.name}.blobs"), ignore_errors=True)
 
 
 def copy_blobs(source: apsw.Connection, files: BlobFolder, draft: Path, digests: set[str]) -> None:

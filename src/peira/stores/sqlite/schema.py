@@ -8,7 +8,12 @@ from typing import Any
 
 import apsw
 
+from peira.core.codec import decode_event
+from peira.core.log.state import touched
 from peira.errors import StoreDamaged
+from peira.stores.event_ranges import EventRange, extended, text
+from peira.stores.rows import SEQ_BITS, place
+from peira.stores.sqlite import views
 
 
 def first_tables(db: apsw.Connection) -> None:
@@ -185,12 +190,40 @@ def runs_have_names(db: apsw.Connection) -> None:
     )
 
 
+def tasks_know_their_events(db: apsw.Connection) -> None:
+    """Note in the row of each task where its events are: its record is read without a scan."""
+    db.execute("ALTER TABLE task ADD COLUMN events TEXT")  # run:first-last, newest first
+    ranges: dict[str, tuple[EventRange, ...]] = {}
+    for at, body in db.execute("SELECT place, body FROM event ORDER BY n"):
+        run = at >> SEQ_BITS
+        for task in touched(decode_event(body)):
+            ranges[task] = extended(ranges.get(task, ()), run, at - place(run, 0))
+    rows = [(text(ranges.get(id.hex(), ())), n) for n, id in db.execute("SELECT n, id FROM task")]
+    db.executemany("UPDATE task SET events = ? WHERE n = ?", rows)
+    # Few tasks have several ranges: those that more than one run was about, most of all.
+    db.execute("CREATE INDEX task_ranges ON task(n) WHERE instr(events, ' ')")
+
+
+def jobs_can_be_listed(db: apsw.Connection) -> None:
+    """Index the jobs of streams by stream and state; other tasks are not in this index."""
+    db.execute("CREATE INDEX task_job ON task(class, state, n) WHERE kind = 'job'")
+
+
+def payloads_can_be_forgotten(db: apsw.Connection) -> None:
+    """Add the digests of payloads that were removed on purpose."""
+    db.execute("CREATE TABLE forgotten (digest BLOB PRIMARY KEY) WITHOUT ROWID")
+
+
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     first_tables,
     calls_can_be_listed,
     calls_in_order,
     runs_in_order,
     runs_have_names,
+    tasks_know_their_events,
+    jobs_can_be_listed,
+    views.create,
+    payloads_can_be_forgotten,
 )
 
 

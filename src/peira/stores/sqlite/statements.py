@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from peira.stores.sqlite.rows import CALL, PLAIN, RUN, TASK
+from peira.stores.rows import CALL, PLAIN, RUN, SEQ_BITS, TASK
 
 Row = tuple[Any, ...]
 
@@ -46,6 +46,12 @@ def _same(key: str, column: str) -> str:
     return f"CASE WHEN {key} = excluded.{key} THEN excluded.{column} END"
 
 
+_ASKED = (
+    f"CASE WHEN excluded.asked & {2**SEQ_BITS - 1} = 0 "
+    f"AND asked >> {SEQ_BITS} = excluded.asked >> {SEQ_BITS} THEN asked "
+    "ELSE coalesce(excluded.asked, asked) END"
+)
+"""SQL for where a call was asked: what is known of its run stays where the new row does not say the event."""
 BLOBS = UpsertTarget("blob", "digest, codec, data", "ON CONFLICT DO NOTHING")
 RUNS = UpsertTarget(
     "run",
@@ -59,20 +65,21 @@ PLAIN_TASKS = UpsertTarget(
     PLAIN,
     f"ON CONFLICT(n) DO UPDATE SET state={_same('id', 'state')}, epoch=excluded.epoch, owner=excluded.owner, "
     "attempts=excluded.attempts, interruptions=NULL, not_before=NULL, run=excluded.run, "
-    "result=excluded.result",
+    "reused_from=NULL, rest=NULL, result=excluded.result, events=excluded.events",
 )
 TASKS = UpsertTarget(
     "task",
     TASK,
     f"ON CONFLICT(n) DO UPDATE SET state={_same('id', 'state')}, epoch=excluded.epoch, owner=excluded.owner, "
     "attempts=excluded.attempts, interruptions=excluded.interruptions, not_before=excluded.not_before, "
-    "run=excluded.run, reused_from=excluded.reused_from, rest=excluded.rest, result=excluded.result",
+    "run=excluded.run, reused_from=excluded.reused_from, rest=excluded.rest, result=excluded.result, "
+    "events=excluded.events",
 )
 CALLS = UpsertTarget(
     "call",
     CALL,
     f"ON CONFLICT(n) DO UPDATE SET task=excluded.task, state={_same('key', 'state')}, value=excluded.value, "
-    "blob=excluded.blob, rest=excluded.rest, asked=coalesce(excluded.asked, asked), "
+    f"blob=excluded.blob, rest=excluded.rest, asked={_ASKED}, "
     "model=excluded.model, input=excluded.input, output=excluded.output, cost=excluded.cost",
 )
 EVENTS = UpsertTarget("event", "place, n, at, body")

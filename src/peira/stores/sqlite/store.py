@@ -10,10 +10,11 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
@@ -25,15 +26,31 @@ import zstandard
 
 from peira.core.clock import Clock, SystemClock
 from peira.core.codec import CODECS, unpack
-from peira.core.contracts import CallQuery, CallTotals, Op, Outcome, Retained, RunQuery
+from peira.core.contracts import (
+    CallQuery,
+    CallTotals,
+    CallWords,
+    Forgets,
+    JobQuery,
+    Merged,
+    Op,
+    OpenStore,
+    Outcome,
+    PlanEntry,
+    Retained,
+    RunQuery,
+)
+from peira.core.failpoints import reach
 from peira.core.ids import digest_bytes
-from peira.core.log.events import Record
+from peira.core.log.events import Record, State
 from peira.core.log.state import Call, Run, Task
-from peira.errors import Invalid, StoreDamaged, StoreFault, StoreInUse, Unknown
+from peira.errors import Invalid, NotKept, StoreDamaged, StoreFault, StoreInUse, Unknown
+from peira.stores.blobs import LARGE, BlobFolder
+from peira.stores.commit_thread import WriteRequest, claimed
+from peira.stores.merge import MergePlan, merge_records, plan_merge
 from peira.stores.retention import RecordedClock, copy_retained
-from peira.stores.sqlite import reads, schema
-from peira.stores.sqlite.backup import copy_store
-from peira.stores.sqlite.blobs import LARGE, BlobFolder
+from peira.stores.sqlite import reads, schema, views
+from peira.stores.sqlite.backup import copy_store, copy_tables
 from peira.stores.sqlite.lock import (
     POLL,
     OwnerLock,
@@ -46,11 +63,13 @@ from peira.stores.sqlite.lock import (
     this_process,
 )
 from peira.stores.sqlite.rewrite import copy_blobs, remove_draft, replace_tables, unneeded
-from peira.stores.sqlite.writer import Writer, WriteRequest, claim_ops, claimed
+from peira.stores.sqlite.writer import Writer, claim_ops
 from peira.stores.verify import blobs_of, verify
 
 MIGRATION = 2.0
 """Seconds in which a reader waits for an owner that is creating the tables, or bringing them up to date."""
+AT_ONCE = 100
+"""Blobs that are copied from another store together."""
 CACHE_KIB = 8 * 1024
 """Random ids touch pages all over: the default cache of 2 MB would be read through again and again."""
 
@@ -77,6 +96,11 @@ def _file_identity(path: Path) -> tuple[int, int] | None:
 
 def _identity(file: os.stat_result) -> tuple[int, int]:
     return file.st_dev, file.st_ino
+
+
+def _groups(digests: list[str]) -> Iterator[list[str]]:
+    """A few digests at a time."""
+    return (digests[start : start + AT_ONCE] for start in range(0, len(digests), AT_ONCE))
 
 
 class SqliteStore:
@@ -147,7 +171,9 @@ class SqliteStore:
             self._lock.note(self.incarnation)
             self._log_identity = _file_identity(self._log_path)  # SQLite keeps it as long as it is open
             self._files.sweep()
-            remove_draft(self._draft)
+            draft = self._draft
+            if draft.exists() or draft.with_name(f"{draft.name}.blobs").exists():
+                remove_draft(draft)
             self._db = db
             self._writer = Writer(
                 db, self.incarnation, self._check_file, self._lock.mark, self._clock, compression, on_commit
@@ -346,6 +372,8 @@ class SqliteStore:
         try:
             data = unpack(row[1], row[0]) if row else self._files.read(digest)
         except FileNotFoundError:
+            if digest in self.forgotten():
+                raise NotKept(f"the content with digest {digest[:12]} was not kept (storage)") from None
             raise Unknown(f"no blob {digest} in this store") from None
         except zstandard.ZstdError as problem:
             raise StoreDamaged(f"the bytes of blob {digest} cannot be unpacked: {problem}") from problem
@@ -368,6 +396,18 @@ class SqliteStore:
     def active(self) -> list[Task]:
         with self._reading():
             return reads.active(self._reader)
+
+    def waiting(self) -> list[Task]:
+        with self._reading():
+            return reads.waiting(self._reader)
+
+    def jobs(self, query: JobQuery) -> list[Task]:
+        with self._reading():
+            return reads.jobs(self._reader, query)
+
+    def job_counts(self, cls: str) -> dict[State, int]:
+        with self._reading():
+            return reads.job_counts(self._reader, cls)
 
     def queued(self, cls: str) -> list[Task]:
         with self._reading():
@@ -397,6 +437,8 @@ class SqliteStore:
             yield digest.hex(), size, self._wrong(digest.hex())
         for name, file in self._files.files():
             yield name, file.stat().st_size, self._wrong(name)
+        for digest in self.forgotten():
+            yield digest, 0, ""
         for draft in self._files.drafts():
             yield draft.name, draft.stat().st_size, "was begun and never finished"
 
@@ -443,6 +485,11 @@ class SqliteStore:
         with self._reading():
             return reads.size(self._reader, run)
 
+    def changes(self) -> int:
+        """A number that changes with every commit of another connection."""
+        with self._reading():
+            return int(self._reader.execute("PRAGMA data_version").get)
+
     def backup(self, target: Path) -> None:
         source = self._connect(create=False)
         try:
@@ -450,29 +497,143 @@ class SqliteStore:
         finally:
             source.close()
 
+    def listed(self) -> dict[str, bool]:
+        with self._reading():
+            return views.listed(self._reader)
+
+    def listed_tasks(self, plan: str, prefix: str) -> list[tuple[str, int]]:
+        with self._reading():
+            return list(views.found(self._reader, plan, prefix))
+
+    def list_plan(self, plan: str, entries: Iterable[PlanEntry], complete: bool = False) -> Future[None]:
+        return self._derive(partial(views.list_plan, plan=plan, entries=entries, complete=complete))
+
+    def list_calls(self, calls: Iterable[CallWords]) -> Future[None]:
+        return self._derive(lambda db: views.list_calls(db, calls))
+
+    def _derive(self, change: Callable[[apsw.Connection], None]) -> Future[Any]:
+        """Change tables that nothing rests on, in a transaction of the writer, if the store is still ours."""
+
+        def write() -> tuple[Op, ...]:
+            with self._db:
+                if (
+                    self._db.execute("SELECT value FROM meta WHERE key = 'incarnation'").get
+                    == self.incarnation
+                ):
+                    change(self._db)
+            return ()
+
+        return self._writer.submit(WriteRequest((), write))
+
     @property
     def _draft(self) -> Path:
         """Where a rewrite of the store is prepared."""
         return self.path.with_name(f"{self.path.name}.draft")
 
+    def forgotten(self) -> set[str]:
+        with self._reading():
+            return {digest.hex() for (digest,) in self._reader.execute("SELECT digest FROM forgotten")}
+
+    def forget(self, digests: Collection[str]) -> int:
+        files = {digest: file for digest, file in self._files.files() if digest in digests}
+        removed = sum(file.stat().st_size for file in files.values())
+
+        def change(db: apsw.Connection) -> None:
+            nonlocal removed
+            keys = [(bytes.fromhex(digest),) for digest in sorted(digests)]
+            db.execute("PRAGMA secure_delete = ON")  # what is not kept is not left in unused pages
+            for key in keys:
+                removed += db.execute("SELECT length(data) FROM blob WHERE digest = ?", key).get or 0
+            db.executemany("INSERT OR IGNORE INTO forgotten VALUES (?)", keys)
+            db.executemany("DELETE FROM blob WHERE digest = ?", keys)
+
+        self._derive(change).result()
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        reach("forget.before_files")
+        for file in files.values():
+            file.unlink()
+        return removed
+
+    def compress(self, codec: str) -> None:
+        if codec not in CODECS:
+            raise Invalid(f"compression {codec!r}: choose {' or '.join(CODECS)}")
+        self._compression = codec
+        self._files.compress(codec)
+        self._writer.compress(codec)
+
+    def merge(self, other: OpenStore, ours: bool = False, dry_run: bool = False) -> Merged:
+        try:
+            plan = plan_merge(self, other, ours)
+            found = Merged(tuple(plan.runs.values()), plan.new, plan.shared)
+            if plan.new and not dry_run:
+                self._rewrite(lambda draft, clock: self._add(draft, clock, other, plan))
+            return found
+        finally:
+            self.close()
+
+    def _add(self, draft: SqliteStore, clock: RecordedClock, other: OpenStore, plan: MergePlan) -> set[str]:
+        """Add records to a draft, with the blobs that they refer to; returns all that are referred to."""
+        merge_records(draft, clock, other, plan)
+
+        def get(digest: str) -> bytes:
+            try:
+                return draft.get(digest)
+            except Unknown:
+                return other.get(digest)
+
+        blobs = blobs_of(draft, get)
+        gone = set(other.forgotten()) if isinstance(other, Forgets) else set()
+        needed = blobs - draft._blob_digests() - draft.forgotten()
+        for missing in _groups(sorted(needed - gone)):
+            draft.commit([Op("", (), tuple(map(other.get, missing)))]).result()
+        draft.forget(needed & gone)
+        reach("merge.before_blobs")
+        for digest, _ in draft._files.files():
+            self._files.write(digest, draft._files.read(digest))
+        return blobs
+
+    def _blob_digests(self) -> set[str]:
+        """The digests of all blobs that are there."""
+        rows = {digest.hex() for (digest,) in self._reader.execute("SELECT digest FROM blob")}
+        return rows | {digest for digest, _ in self._files.files()}
+
     def retain(self, retained: Retained) -> None:
+        def fill(draft: SqliteStore, clock: RecordedClock) -> set[str]:
+            copy_retained(self.history(), draft, clock, retained)
+            blobs = blobs_of(draft, self.get)
+            copy_blobs(self._db, self._files, self._draft, blobs)
+            draft.forget(blobs & self.forgotten() - draft._blob_digests())
+            return blobs
+
+        self._rewrite(fill, empty=True)
+
+    def _rewrite(self, fill: Callable[[SqliteStore, RecordedClock], set[str]], empty: bool = False) -> None:
+        """Replace the tables by those of a draft, which is filled and verified first; closes the store.
+
+        The draft begins empty or as a copy. `fill` returns the blobs that it refers to; the files of others
+        are removed.
+        """
         self._writer.close()  # its numbers would not be those of the rewritten tables
         draft, clock = self._draft, RecordedClock()
         try:
+            if not empty:
+                copy_tables(self._db, draft)
+                copy_blobs(self._db, self._files, draft, {digest for digest, _ in self._files.files()})
             target = SqliteStore(draft, compression=self._compression, clock=clock)
             try:
                 target._db.execute("PRAGMA synchronous = OFF")  # it is synced with the store
-                copy_retained(self.history(), target, clock, retained)
-                blobs = blobs_of(target, self.get)
-                copy_blobs(self._db, self._files, draft, blobs)
+                blobs = fill(target, clock)
                 if problems := verify(target):
-                    raise StoreDamaged("nothing was deleted: " + "; ".join(problems[:3]))
+                    raise StoreDamaged("nothing was changed: " + "; ".join(problems[:3]))
                 newest = reads.newest_event(target._reader)
             finally:
                 target.close()
+            # The number must never be above that of the tables, whichever are there after a kill.
+            if self._lock:
+                self._lock.mark(min(newest, reads.newest_event(self._db)))
+            replace_tables(self._db, draft)
             if self._lock:
                 self._lock.mark(newest)
-            replace_tables(self._db, draft)
             for file in unneeded(self._files, blobs):
                 file.unlink()
         except (OSError, apsw.Error) as problem:
@@ -482,7 +643,14 @@ class SqliteStore:
             self.close()
 
     def close(self) -> None:
-        """Finish what is queued, fold the log into the file, free the lock."""
+        """Finish what is queued, fold the log into the file, free the lock.
+
+        One who only reads does not fold it: what others wrote is left as it is.
+        """
+        if self._lock and self._lock.is_free:
+            return
+        if self.readonly and _size(self._log_path) > 0:
+            self._reader.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self._reader.close()
         if self._copy:
             self._copy.cleanup()
@@ -503,6 +671,13 @@ class SqliteScheme:
 
     def owner(self, address: str) -> dict[str, int] | None:
         return owner(Path(f"{address}.lock"))
+
+    def versions(self, address: str) -> tuple[int, int]:
+        db = apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            return schema.check(db), len(schema.MIGRATIONS)
+        finally:
+            db.close()
 
     def own(self, address: str, wait: float | None, compression: str) -> SqliteStore:
         return SqliteStore(address, wait=wait, compression=compression)

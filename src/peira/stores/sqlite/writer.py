@@ -7,24 +7,22 @@ writer ends for good: it never retries a sync.
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 
 import apsw
 
 from peira.core.clock import Clock
 from peira.core.codec import pack
-from peira.core.contracts import Op, Outcome
+from peira.core.contracts import Op
 from peira.core.failpoints import reach
 from peira.core.ids import digest_bytes
-from peira.core.log.events import Record, RunPlanned, State, TasksClaimed
-from peira.errors import StoreFault
+from peira.core.log.events import Record, RunPlanned, State
+from peira.core.log.state import touched
+from peira.stores.commit_thread import CommitThread, WriteRequest, acknowledge, claims
+from peira.stores.event_ranges import EventRange, extended, text
 from peira.stores.fold import RowView, fold, touching
+from peira.stores.rows import call_rows, is_plain, place, plain_row, run_row, task_row
 from peira.stores.sqlite import reads, statements
-from peira.stores.sqlite.rows import call_rows, is_plain, place, plain_row, run_row, task_row
 from peira.stores.sqlite.statements import (
     BLOBS,
     CALLS,
@@ -37,22 +35,12 @@ from peira.stores.sqlite.statements import (
     UpsertTarget,
 )
 
-MOST_OPS = 512
 SMALL = 512
 """Bytes that are not worth compressing: requests of models, most of all."""
-ACTIVE = frozenset({State.running, State.waiting, State.cancelling, State.paused})
+ACTIVE = frozenset({State.running, State.cancelling})
 
 
-@dataclass(frozen=True)
-class WriteRequest:
-    """Ops to commit, or (with `choose`) ops to be chosen on the writer's own thread."""
-
-    ops: Sequence[Op]
-    choose: Callable[[], Sequence[Op]] | None = None
-    done: Future[list[Outcome]] = field(default_factory=Future)
-
-
-class Writer:
+class Writer(CommitThread):
     def __init__(
         self,
         db: apsw.Connection,
@@ -70,6 +58,7 @@ class Writer:
         statements.prepare(db)
         self._rows = RowView()
         self._task_n: dict[str, int] = {}
+        self._ranges: dict[str, tuple[EventRange, ...]] = {}
         self._call_n: dict[str, int] = {}
         self._run_n: dict[str, int] = {}
         self._next = {
@@ -77,46 +66,11 @@ class Writer:
             for table in ("task", "call", "run")
         }
         self._next["event"] = reads.newest_event(db) + 1
-        self._queue: queue.SimpleQueue[WriteRequest | None] = queue.SimpleQueue()
-        self._fault: StoreFault | None = None
-        self._closed = False
-        self._gate = threading.Lock()
-        self._thread = threading.Thread(target=self._serve, name="peira-writer", daemon=True)
-        self._thread.start()
+        super().__init__()
 
-    def submit(self, request: WriteRequest) -> Future[list[Outcome]]:
-        with self._gate:
-            if self._fault or self._closed:
-                raise self._fault or StoreFault("the store is closed")
-            self._queue.put(request)
-        return request.done
-
-    def close(self) -> None:
-        with self._gate:
-            self._closed = True
-            self._queue.put(None)
-        self._thread.join()
-
-    def _serve(self) -> None:
-        for batch in self._batches():
-            try:
-                self._commit(batch)
-            except Exception as problem:  # whatever it was, nobody may be left waiting
-                self._fail(batch, problem)
-                return
-
-    def _batches(self) -> Iterator[list[WriteRequest]]:
-        """What is queued right now, up to MOST_OPS; a choosing request closes its batch."""
-        while (request := self._queue.get()) is not None:
-            batch, size = [request], len(request.ops)
-            while size < MOST_OPS and batch[-1].choose is None and not self._queue.empty():
-                following = self._queue.get()
-                if following is None:
-                    yield batch
-                    return
-                batch.append(following)
-                size += len(following.ops)
-            yield batch
+    def compress(self, codec: str) -> None:
+        """Compress payloads from now on like this."""
+        self._codec = codec
 
     def _commit(self, batch: list[WriteRequest]) -> None:
         chooser = batch[-1].choose
@@ -134,14 +88,16 @@ class Writer:
         statements.write(self._db, self._incarnation, rows, lambda: reach("store.before_commit"))
         self._mark(self._next["event"] - 1)
         reach("store.after_commit")
-        self._acknowledge(batch, groups, outcomes, records)
+        if self._on_commit:
+            self._on_commit(records)
+        acknowledge(batch, groups, outcomes)
         self._forget(tasks, calls)
 
     def _load(self, ops: Sequence[Op], tasks: Iterable[str], calls: Iterable[str]) -> None:
         """Bring the rows these ops touch to hand."""
         rows = self._rows
-        for n, task in reads.tasks(self._db, [id for id in tasks if id not in rows.tasks]):
-            rows.tasks[task.id], self._task_n[task.id] = task, n
+        for n, task, ranges in reads.tasks(self._db, [id for id in tasks if id not in rows.tasks]):
+            rows.tasks[task.id], self._task_n[task.id], self._ranges[task.id] = task, n, ranges
         for n, call in reads.calls(self._db, [key for key in calls if key not in rows.calls]):
             rows.calls[call.key], self._call_n[call.key] = call, n
         for n, run in reads.runs(self._db, sorted({op.run for op in ops} - self._rows.runs.keys())):
@@ -153,6 +109,7 @@ class Writer:
         """The rows that these records leave, by where they belong."""
         rows = self._rows
         runs = [(run, self._number(run)) for run in dict.fromkeys(record.run for record in records)]
+        self._extend_ranges(records)
         planned = [(record.run, record.event) for record in records if isinstance(record.event, RunPlanned)]
         tags = {
             (tag, rows.runs[run].planned, self._number(run)) for run, event in planned for tag in event.tags
@@ -162,7 +119,7 @@ class Writer:
             RUNS: [run_row(rows.runs[run], n) for run, n in runs],
             TAGS: sorted(tags),
             **self._tasks(touches),
-            CALLS: call_rows(records, rows.calls, self._run_n, self._call_number),
+            CALLS: call_rows(records, rows.calls, self._run_n, self._call_number, self._run_number),
             EVENTS: self._events(records, bodies),
         }
 
@@ -182,6 +139,16 @@ class Writer:
             self._next[table] += 1
         return known[key]
 
+    def _extend_ranges(self, records: list[Record]) -> None:
+        """Note where the events about each task are."""
+        ranges, runs = self._ranges, self._run_n
+        for record in records:
+            run, seq = runs[record.run], record.seq
+            first = ((run, seq, seq),)  # one value for all that are new: most events of many tasks are claims
+            for task in touched(record.event):
+                known = ranges.get(task)
+                ranges[task] = extended(known, run, seq) if known else first
+
     def _tasks(self, touches: Iterable[str]) -> dict[UpsertTarget, Sequence[Row]]:
         """Most tasks use few columns."""
         tasks, numbers, runs = self._rows.tasks, self._task_n, self._run_n
@@ -191,15 +158,18 @@ class Writer:
             if (task := tasks.get(id)) is None:  # what was refused may be about none
                 continue
             n = numbers.get(id) or self._numbered(numbers, "task", id)
-            run = runs.get(task.run) or self._owning_run(task.run)
+            run = runs.get(task.run) or self._run_number(task.run)
+            events = text(self._ranges[id])
             if is_plain(task):
-                narrow.append(plain_row(task, n, run))
+                narrow.append(plain_row(task, n, run, events))
             else:
-                wide.append(task_row(task, n, run))
+                wide.append(task_row(task, n, run, events))
         return {PLAIN_TASKS: narrow, TASKS: wide}
 
-    def _owning_run(self, run: str) -> int:
-        """The number of a run that is not at hand: a reused row keeps its former run."""
+    def _run_number(self, run: str) -> int:
+        """The number of a run, also of one that is not at hand: a reused row keeps its former run."""
+        if run in self._run_n:
+            return self._run_n[run]
         number = int(self._db.execute("SELECT n FROM run WHERE id = ?", (run,)).get)
         self._run_n[run] = number
         return number
@@ -213,21 +183,6 @@ class Writer:
             for n, (record, body) in enumerate(zip(records, bodies, strict=True), first)
         ]
 
-    def _acknowledge(
-        self,
-        batch: list[WriteRequest],
-        groups: list[Sequence[Op]],
-        outcomes: list[Outcome],
-        records: list[Record],
-    ) -> None:
-        if self._on_commit:
-            self._on_commit(records)
-        start = 0
-        for request, group in zip(batch, groups, strict=True):
-            request.done.set_result(outcomes[start : start + len(group)])
-            start += len(group)
-        reach("store.after_acknowledge")
-
     def _forget(self, touches: Iterable[str], keys: Iterable[str]) -> None:
         """Let go of rows that the next events will hardly touch. A call that is on its way is answered soon,
         unless it is in a batch."""
@@ -239,31 +194,11 @@ class Writer:
         for id in touches:
             task = tasks.get(id)
             if task is not None and task.state not in ACTIVE:
-                del tasks[id], self._task_n[id]
-
-    def _fail(self, batch: list[WriteRequest], problem: Exception) -> None:
-        fault = StoreFault(f"the store cannot be written ({problem}); what was acknowledged is kept")
-        with self._gate:
-            self._fault = fault
-            while not self._queue.empty():
-                if (request := self._queue.get()) is not None:
-                    batch.append(request)
-        for request in batch:
-            if not request.done.done():
-                request.done.set_exception(fault)
+                del tasks[id], self._task_n[id], self._ranges[id]
 
 
 def claim_ops(
     db: apsw.Connection, run: str, owner: str, classes: Sequence[str], n: int, now: float
 ) -> list[Op]:
     """The claims of the first n ready tasks, as ops."""
-    ready = reads.ready(db, classes, n, now)
-    return [Op(run, (TasksClaimed(t.kind, t.cls, owner, (t.id,), (t.epoch + 1,)),)) for t in ready]
-
-
-def claimed(ops: Sequence[Op]) -> Iterator[str]:
-    """The tasks that claiming ops take."""
-    for op in ops:
-        for event in op.events:
-            if isinstance(event, TasksClaimed):
-                yield from event.tasks
+    return claims(run, owner, reads.ready(db, classes, n, now))

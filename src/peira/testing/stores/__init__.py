@@ -22,12 +22,13 @@ from peira.testing.stores.commits import CommitChecks
 from peira.testing.stores.owners import Owners
 from peira.testing.stores.reads import ReadChecks
 from peira.testing.stores.reference_model import ReferenceModelChecks
+from peira.testing.stores.waiting import WaitChecks
 
 __all__ = ["StoreSuite"]
 
 
 class StoreSuite(
-    CommitChecks, ClaimChecks, CallChecks, ReadChecks, ThreadChecks, Owners, ReferenceModelChecks
+    CommitChecks, ClaimChecks, CallChecks, WaitChecks, ReadChecks, ThreadChecks, Owners, ReferenceModelChecks
 ):
     """Override the fixture `store` with an empty store; for a durable one, also set `durable`.
 

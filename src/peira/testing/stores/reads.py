@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from peira.core.contracts import Op, RunQuery
+from peira.core.contracts import JobQuery, Op, RunQuery
 from peira.core.ids import digest, digest_bytes
 from peira.core.log import events as ev
 from peira.core.log.events import State, Status
@@ -48,6 +48,26 @@ class ReadChecks:
         runs = [plan_run(store, study=f"study {i}") for i in range(3)]
         found = store.find("run", [*runs, "f" * 64])
         assert {run: found[run].study for run in found} == {run: f"study {i}" for i, run in enumerate(runs)}
+
+    def test_jobs_are_listed_by_class_and_state_newest_first(self, store: AnyStore) -> None:
+        run = plan_run(store)
+        jobs = [
+            ev.TaskSpec(digest(f"job {i}"), "job", f"job.{'ab'[i % 2]}", labels={"key": str(i)})
+            for i in range(12)
+        ]
+        accept(store, run, ev.TasksQueued(tuple(jobs)))
+        accept(store, run, ev.TasksQueued((ev.TaskSpec(digest("no job"), KIND, "job.a"),)))
+        accept(store, run, ev.TasksClaimed("job", "job.a", "1", (jobs[0].id, jobs[4].id), (1, 1)))
+        accept(store, run, ev.TaskFinished(jobs[4].id, 1, State.succeeded))
+        listed = store.jobs(JobQuery("job.a"))
+        assert [task.labels for task in listed] == [{"key": str(i)} for i in (10, 8, 6, 4, 2, 0)]
+        assert [task.labels["key"] for task in store.jobs(JobQuery("job.a", limit=2))] == ["10", "8"]
+        assert [task.id for task in store.jobs(JobQuery("job.a", State.succeeded))] == [jobs[4].id]
+        assert store.jobs(JobQuery("job.c")) == []
+        assert store.job_counts("job.a") == {State.queued: 4, State.running: 1, State.succeeded: 1}
+        assert store.job_counts("job.c") == {}
+        opened = store.runs(RunQuery(limit=1))[0]
+        assert opened.stream == ""
 
     def test_events_come_by_the_page_in_order(self, store: AnyStore) -> None:
         run, other = plan_only(store), plan_only(store)
@@ -151,7 +171,7 @@ class ReadChecks:
         both = {digest("c"), digest("f")}
         assert replayed(store.about(sorted(both)), both) == store.find("task", sorted(both))
         assert set(store.changed_since(first)) >= {digest("a"), digest("d")}
-        assert set(store.changed_since(first)) <= {digest(task) for task in "adef"}
+        assert set(store.changed_since(first)) <= {digest(task) for task in "acdef"}
         assert store.changed_since(second) == []
         many = [digest(f"none {n}") for n in range(40)] + [digest("a")]
         assert store.about(many) == store.about([digest("a")])

@@ -1,0 +1,1 @@
+"""Tool loops: a model that calls tools until it is done."""

@@ -1,0 +1,1 @@
+"""What models may be given as tools: functions, a sandbox with files, MCP servers."""

@@ -1,0 +1,692 @@
+"""Marginal means: what the model of the design expects at a grid of levels, and contrasts between them.
+
+The grid has a row for every combination of levels of the named factors, at given levels if some are; all
+other factors are averaged over with equal weights, as if the design were balanced (emmeans in R). Means and
+contrasts come from the case model: main effects, interactions of two, and all interactions of the grid's own
+factors. Where the table is full they are the plain means and paired differences of the trials.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peira.analysis.compare.comparison import DifferenceBounds
+from peira.analysis.compare.difference import ORDER, Difference, Differences
+from peira.analysis.compare.family import ADJUST
+from peira.analysis.compare.sides import Contexts, Side, side
+from peira.analysis.effects.regression import CaseMeans, CaseModel, CodedFactor, Fit, table_of
+from peira.analysis.table.groups import check_names, key_of, label_of
+from peira.analysis.table.measures import Measured, Observation, measure
+from peira.analysis.value import ResultValue, TextGrid
+from peira.core.ids import Json
+from peira.core.registry import nearest
+from peira.core.text import grid as layout
+from peira.core.text.words import counted
+from peira.errors import Invalid, Unknown
+from peira.results.trials import TrialResult
+from peira.stats import student
+from peira.stats.inputs import Floats, sizes, totals
+from peira.stats.intervals.means import estimate
+from peira.stats.student import Spread
+from peira.stats.tests.multiplicity import family_level, joint_t
+from peira.stats.values import Estimate, between, remark_of, within
+
+# Means at single levels
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """The mean at one level of a factor, averaged over the levels of the others."""
+
+    factor: str
+    level: str
+    estimate: Estimate
+
+
+def marginals(found: Fit, level: float, ends: tuple[float, float] | None) -> Iterator[Marginal]:
+    """The marginal mean at each level of each factor, within the possible range of the score."""
+    for factor in found.factors:
+        for code, label in enumerate(factor.levels):
+            cell = GridCell(((factor, (code,)),), label)
+            yield Marginal(factor.name, label, cell_mean(found, cell, level, ends))
+
+
+@dataclass(frozen=True, eq=False)
+class GridCell:
+    """One row of a grid: factors held at one level, or averaged over some; all others over all levels."""
+
+    held: tuple[tuple[CodedFactor, tuple[int, ...]], ...]
+    label: str
+
+    def weights(self, found: Fit) -> Floats:
+        """The weights of all coefficients of the model (its intercept included) in the cell's mean."""
+        averages = {factor.name: factor.coding[list(codes)].mean(axis=0) for factor, codes in self.held}
+        every = np.zeros(len(found.beta))
+        if not found.paired:
+            every[0] = 1.0
+        for term, place in zip(found.kept.terms, found.kept.places, strict=True):
+            if all(factor.name in averages for factor in term.factors):
+                every[place] = _kronecker([averages[factor.name] for factor in term.factors])
+        return every
+
+    def rows(self, table: CaseMeans) -> NDArray[np.bool_]:
+        """Which rows of the table are at the levels of this cell."""
+        chosen = np.ones(len(table.values), dtype=bool)
+        for factor, codes in self.held:
+            chosen &= np.isin(factor.codes, codes)
+        return chosen
+
+
+def _kronecker(parts: Sequence[Floats]) -> Floats:
+    """The Kronecker product of vectors."""
+    found = parts[0]
+    for part in parts[1:]:
+        found = np.asarray(np.kron(found, part), dtype=np.float64)
+    return found
+
+
+def cell_mean(found: Fit, cell: GridCell, level: float, ends: tuple[float, float] | None) -> Estimate:
+    """The mean of a cell, with equal weight for every case and every combination of the other factors.
+
+    In a full table it is the mean of the values. With missing cells it is the mean that the linear model
+    expects of all cases: what is missing is not left to those cases and conditions that happen to be there.
+    """
+    mean = _mean(found, cell, level, ends)
+    return mean if ends is None else between(mean, *ends)
+
+
+def _mean(found: Fit, cell: GridCell, level: float, ends: tuple[float, float] | None) -> Estimate:
+    table, chosen = found.table, cell.rows(found.table)
+    n = int(np.count_nonzero(chosen))
+    if n and (not _is_known(found, cell) or _is_balanced(found, cell, chosen)):
+        return estimate(table.values[chosen], [int(unit) for unit in table.units[chosen]], level, ends)
+    own = cell.weights(found)
+    if not found.paired:
+        mean, spread = float(own @ found.beta), found.spread(slice(0, len(own)), own)
+        if spread is None:
+            return Estimate(mean, None, None, n, "unknown")
+        return Estimate(mean, *student.around(mean, spread, level), n, "cluster-robust t")
+    mean, spread = _case_adjusted(found, own)
+    return Estimate(mean, *student.around(mean, spread, level), n, "t, adjusted for cases")
+
+
+def _is_known(found: Fit, cell: GridCell) -> bool:
+    """Whether the model has a main effect for each factor that is held, and errors."""
+    alone = {term.name for term in found.kept.terms if len(term.factors) == 1}
+    return found.influence is not None and all(factor.name in alone for factor, _ in cell.held)
+
+
+def _is_balanced(found: Fit, cell: GridCell, chosen: NDArray[np.bool_]) -> bool:
+    """Whether the plain mean of a cell is fair: every combination is there equally often."""
+    held = {factor.name for factor, _ in cell.held}
+    others = [other for other in found.factors if other.name not in held]
+    if found.paired:
+        every = math.prod(len(factor.levels) for factor in found.factors)
+        return len(found.table.values) == len(sizes(found.table.cases)) * every
+    cells = np.zeros(int(np.count_nonzero(chosen)), dtype=np.intp)
+    levels = [(factor, codes) for factor, codes in cell.held if len(codes) > 1]
+    for factor, known in [*levels, *((other, tuple(range(len(other.levels)))) for other in others)]:
+        cells = cells * len(known) + np.searchsorted(known, factor.codes[chosen])
+    widths = [len(codes) for _, codes in levels] + [len(other.levels) for other in others]
+    counts = np.bincount(cells, minlength=math.prod(widths))
+    return bool((counts == counts[0]).all())
+
+
+def _case_adjusted(found: Fit, weights: Floats) -> tuple[float, Spread]:
+    """The mean over all cases of what the model within cases expects at `weights`, and its error.
+
+    The error has two parts, which the units share: the cases are a sample, and the coefficients that carry
+    them to the level are estimated. Degrees of freedom by Satterthwaite's method from both.
+    """
+    table = found.table
+    columns = np.hstack([term.columns for term in found.kept.terms])
+    each = sizes(table.cases)[:, None]
+    means = np.stack([totals(table.cases, column) for column in columns.T], axis=1) / each
+    levels = totals(table.cases, table.values) / each[:, 0] + (weights - means) @ found.beta
+    mean, groups = float(levels.mean()), table.groups
+    first = np.zeros(len(levels), dtype=np.intp)
+    first[table.cases] = table.units
+    sampled = totals(first, levels - mean) / len(levels) * (groups / (groups - 1)) ** 0.5
+    assert found.influence is not None
+    moved = weights - means.mean(axis=0)
+    carried = found.influence @ moved
+    error = float(np.linalg.norm(sampled + carried))
+    parts = float(sampled @ sampled), float(carried @ carried)
+    df = float(found.df)
+    if parts[1] > 0 and error > found.rounding:
+        other = parts[0] ** 2 / df + parts[1] ** 2 / found.leverage.degrees(moved[:, None])
+        df = min(df, max(1.0, sum(parts) ** 2 / other)) if other > 0 else df
+    return mean, Spread(error, df)
+
+
+# Grids
+
+JOINT = ("dunnett", "tukey")
+"""Corrections by the largest t of all contrasts, with their correlation."""
+CORRECTIONS = (*ADJUST, *JOINT)
+"""The corrections of the contrasts of a grid."""
+
+
+@dataclass(frozen=True)
+class GridMean:
+    """The mean at one row of the grid; `levels` are those of the grid's factors."""
+
+    levels: tuple[str, ...]
+    estimate: Estimate
+
+
+@dataclass(frozen=True)
+class GridContrast:
+    """A difference of rows of the grid, first minus second (or a difference of differences).
+
+    `within` are the levels of the factors that are held equal. `p` is the p-value of the single test,
+    `adjusted` the one adjusted for the family, `bounds` the range over all values of lost trials.
+    """
+
+    label: str
+    within: str
+    difference: Estimate
+    p: float | None
+    adjusted: float | None
+    test: str
+    bounds: DifferenceBounds | None = None
+
+    @property
+    def overturnable(self) -> bool:
+        """Whether lost trials could reverse the difference or make it unclear; False without any."""
+        if self.bounds is None:
+            return False
+        least, most = self.bounds.lowest, self.bounds.highest
+        if self.difference.mean > 0:
+            return least is None or least <= 0
+        return most is None or most >= 0
+
+
+@dataclass(frozen=True)
+class MarginalMeans(ResultValue):
+    """Means over a grid of levels on one score, and contrasts between them as one family."""
+
+    by: tuple[str, ...]
+    score: str
+    level: float
+    correction: str
+    means: tuple[GridMean, ...] = ()
+    contrasts: tuple[GridContrast, ...] = ()
+    units: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def alpha(self) -> float:
+        """The significance level, 1 - level."""
+        return round(1 - self.level, 12)
+
+    @property
+    def sentence(self) -> str:
+        """One sentence for each contrast; if lost trials could overturn it, that comes first."""
+        if not self.means:
+            return "No trial has a score: nothing can be said."
+        return "\n".join(map(self._said, self.contrasts)) or "There is one row: nothing to compare."
+
+    def _said(self, one: GridContrast) -> str:
+        """The sentence about one contrast."""
+        shown = layout.interval(one.difference.mean, one.difference.low, one.difference.high)
+        where = f" with {one.within}" if one.within else ""
+        p = layout.probability(one.adjusted)
+        p = f"p {p}" if p[0] in "<>" else f"p = {p}"
+        if one.adjusted is None:
+            return f"Nothing can be said about {one.label}{where} with confidence: {shown}."
+        if one.adjusted > self.alpha:
+            return f"{one.label}{where} is not clear: {shown}, {p}."
+        doubt = ""
+        if one.bounds is not None and one.overturnable:
+            doubt = f"{counted(one.bounds.lost, 'lost trial')} could overturn this: "
+        return f"{doubt}{one.label}{where} changes {self.score} by {shown}, {p}."
+
+    def grids(self) -> list[TextGrid]:
+        """The means, then the contrasts."""
+        interval = f"[{100 * self.level:g}% interval]"
+        means = [
+            [*one.levels, layout.interval(*_ends(one.estimate)) + remark_of(one.estimate.method)]
+            for one in self.means
+        ]
+        found = [TextGrid([*self.by, f"mean {self.score} {interval}"], means)] if means else []
+        if self.contrasts:
+            rows = [
+                [
+                    one.label,
+                    *([one.within] if self.has_within else []),
+                    layout.interval(*_ends(one.difference)) + remark_of(one.difference.method),
+                    layout.probability(one.adjusted),
+                ]
+                for one in self.contrasts
+            ]
+            header = ["contrast", *(["with"] if self.has_within else []), f"difference {interval}"]
+            found.append(TextGrid([*header, f"p ({self.correction})" if self.correction else "p"], rows))
+        return found
+
+    @property
+    def has_within(self) -> bool:
+        """Whether contrasts are within levels of other factors."""
+        return any(one.within for one in self.contrasts)
+
+    def document(self) -> dict[str, Any]:
+        """The fields, the sentence, and for each contrast whether lost trials could overturn it."""
+        document = super().document()
+        for shown, one in zip(document["contrasts"], self.contrasts, strict=True):
+            shown["overturnable"] = one.overturnable
+        return document
+
+
+def _ends(found: Estimate) -> tuple[float, float | None, float | None]:
+    return found.mean, found.low, found.high
+
+
+At = Mapping[str, Json | Sequence[Json]]
+"""The levels at which factors are held, by name."""
+
+
+@dataclass(frozen=True)
+class GridQuery:
+    """What is asked of a grid: its factors, the levels at which factors are held, and its contrasts.
+
+    `within` names factors whose levels are held equal in contrasts. With a `baseline`, a level of the first
+    factor that is not in `within`, rows are compared with it; else every two. `interaction` contrasts are
+    differences of differences between the factors.
+    """
+
+    by: tuple[str, ...]
+    at: At
+    within: tuple[str, ...] = ()
+    baseline: Json = None
+    interaction: bool = False
+    correction: str | None = "holm"
+    level: float = 0.95
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with it, whatever the trials are."""
+        if not 0 < self.level < 1:
+            yield f"level: must lie between 0 and 1, not {self.level!r}"
+        if not self.by:
+            yield "name at least one factor"
+        if self.correction is not None and self.correction not in CORRECTIONS:
+            yield f"correction: there is no {self.correction!r}{nearest(self.correction, CORRECTIONS)}"
+        yield from (f"within: {name} is not among the factors" for name in self.within if name not in self.by)
+        free = [name for name in self.by if name not in self.within]
+        if self.by and not free:
+            yield "within: no factor is left to compare"
+        if self.interaction and len(free) < 2:
+            yield "interaction: needs two factors to compare"
+        if self.interaction and self.baseline is not None:
+            yield "interaction: leave out the baseline"
+
+
+def marginal_means(
+    trials: Iterable[TrialResult], query: GridQuery, score: str | None = None, notes: Sequence[str] = ()
+) -> MarginalMeans:
+    """The means over a grid of levels, and the contrasts between its rows.
+
+    Raises Invalid for a query that makes no sense, and Unknown for unknown factors and levels.
+    """
+    if problems := list(query.problems()):
+        raise Invalid(problems)
+    measured = measure(trials, score)
+    differences = Differences(measured)
+    check_names([*query.by, *query.at], differences.names, ())
+    remarks = measured.remarks("means")
+    correction = query.correction or ""
+    if not len(differences.table.values):
+        return MarginalMeans(query.by, measured.name, query.level, correction, notes=(*remarks, *notes))
+    grid = _Grid(differences, query)
+    return MarginalMeans(
+        query.by,
+        measured.name,
+        query.level,
+        correction if len(grid.contrasts) > 1 else "",
+        tuple(
+            GridMean(levels, cell_mean(grid.fit, cell, query.level, measured.ends))
+            for levels, cell in grid.cells
+        ),
+        tuple(grid.tested()),
+        grid.fit.table.groups,
+        tuple(dict.fromkeys((*grid.notes(), *remarks, *notes))),
+    )
+
+
+Weights = tuple[tuple[int, float], ...]
+"""Rows of the grid with their weights in a contrast."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Contrast:
+    """A contrast to estimate: its label, what is held equal, and the weights of rows."""
+
+    label: str
+    within: str
+    weights: Weights
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """The rows and contrasts of a query on one measure."""
+
+    differences: Differences
+    query: GridQuery
+
+    @cached_property
+    def model(self) -> CaseModel:
+        """The case model, with all interactions of the factors that are held."""
+        return self._model(self.differences.table)
+
+    def _model(self, table: CaseMeans) -> CaseModel:
+        names = self.differences.names
+        held = [name for name in names if name in {*self.query.by, *self.query.at}]
+        several = [group for k in range(ORDER + 1, len(held) + 1) for group in combinations(held, k)]
+        varying = {factor.name for factor in CaseModel(table, names, 1).factors}
+        return CaseModel(table, names, ORDER, [group for group in several if varying >= set(group)])
+
+    @cached_property
+    def fit(self) -> Fit:
+        """The fit: within cases if all held factors vary within cases."""
+        return self._fit(self.model)
+
+    def _fit(self, model: CaseModel) -> Fit:
+        held = [one.name for one in model.factors if one.name in {*self.query.by, *self.query.at}]
+        return model.fitted(all(name in model.within for name in held))
+
+    @cached_property
+    def cells(self) -> list[tuple[tuple[str, ...], GridCell]]:
+        """The rows: the levels of the grid's factors, and the cell."""
+        return self._cells(self.model)
+
+    def _cells(self, model: CaseModel) -> list[tuple[tuple[str, ...], GridCell]]:
+        factors = {factor.name: factor for factor in model.factors}
+        fixed = [
+            (factors[name], _codes(factors[name], levels))
+            for name, levels in self.query.at.items()
+            if name in factors and name not in self.query.by
+        ]
+        choices = []
+        for name in self.query.by:
+            if name not in factors:
+                raise Invalid(f"{name} does not vary: there is nothing to compare")
+            given = self.query.at.get(name)
+            every = tuple(range(len(factors[name].levels)))
+            choices.append(
+                [
+                    (factors[name], code)
+                    for code in (_codes(factors[name], given) if given is not None else every)
+                ]
+            )
+        found = []
+        for row in product(*choices):
+            levels = tuple(factor.levels[code] for factor, code in row)
+            held = (*((factor, (code,)) for factor, code in row), *fixed)
+            found.append((levels, GridCell(held, ", ".join(levels))))
+        return found
+
+    @cached_property
+    def contrasts(self) -> list[_Contrast]:
+        """The contrasts between rows."""
+        by, within = self.query.by, self.query.within
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for row, (levels, _) in enumerate(self.cells):
+            groups.setdefault(
+                tuple(x for x, name in zip(levels, by, strict=True) if name in within), []
+            ).append(row)
+        return [one for key, rows in groups.items() for one in self._between(", ".join(key), rows)]
+
+    def _between(self, within: str, rows: Sequence[int]) -> Iterator[_Contrast]:
+        """The contrasts between rows with the same levels of the factors in `within`."""
+        labels = {row: self._free(row) for row in rows}
+        if self.query.interaction:
+            yield from self._interactions(within, rows)
+            return
+        pairs = [(later, earlier) for earlier, later in combinations(rows, 2)]
+        if self.query.baseline is not None:
+            wanted = layout.cell(self.query.baseline)
+            first = next(name for name in self.query.by if name not in self.query.within)
+            levels = dict.fromkeys(labels[row][0] for row in rows)
+            if wanted not in levels:
+                raise Unknown(f"no level {wanted!r} of {first}{nearest(wanted, levels)}")
+            pairs = [
+                (row, base)
+                for row in rows
+                for base in rows
+                if labels[base][0] == wanted != labels[row][0] and labels[base][1:] == labels[row][1:]
+            ]
+        for one, two in pairs:
+            label = f"{', '.join(labels[one])} - {', '.join(labels[two])}"
+            yield _Contrast(label, within, ((one, 1.0), (two, -1.0)))
+
+    def _free(self, row: int) -> tuple[str, ...]:
+        """The levels of a row, without those of the factors in `within`."""
+        levels, within = self.cells[row][0], self.query.within
+        return tuple(x for x, name in zip(levels, self.query.by, strict=True) if name not in within)
+
+    def _interactions(self, within: str, rows: Sequence[int]) -> Iterator[_Contrast]:
+        """Differences of differences: a pair of levels of every factor."""
+        places = {self._free(row): row for row in rows}
+        each = [list(dict.fromkeys(levels)) for levels in zip(*places, strict=True)]
+        for chosen in product(*(combinations(levels, 2) for levels in each)):
+            label = " x ".join(f"({later} - {earlier})" for earlier, later in chosen)
+            weights = tuple(
+                (
+                    places[cell],
+                    math.prod(1.0 if x == pair[1] else -1.0 for x, pair in zip(cell, chosen, strict=True)),
+                )
+                for cell in product(*chosen)
+            )
+            yield _Contrast(label, within, weights)
+
+    def tested(self) -> list[GridContrast]:
+        """The contrasts with intervals, tests and bounds, adjusted as one family."""
+        query, wanted = self.query, self.contrasts
+        family = len(wanted) > 1 and query.correction in ("holm", "bonferroni")
+        level = family_level(query.level, len(wanted)) if family else query.level
+        found = [self._tested(one, level) for one in wanted]
+        if len(wanted) < 2 or query.correction is None:
+            return found
+        if query.correction in ADJUST:
+            adjusted = ADJUST[query.correction]([one.p for one in found])
+            return [replace(one, adjusted=p) for one, p in zip(found, adjusted, strict=True)]
+        return self._jointly(found)
+
+    def _jointly(self, found: Sequence[GridContrast]) -> list[GridContrast]:
+        """The contrasts with p-values and intervals by the largest t; those without an error as they are."""
+        fit = self.fit
+        weights = [self._weights(fit, self.cells, one) for one in self.contrasts]
+        spreads = [fit.spread(slice(0, len(w)), w) for w in weights]
+        known = [at for at, spread in enumerate(spreads) if spread is not None]
+        if not known or fit.influence is None:
+            return list(found)
+        errors = {at: spread for at, spread in enumerate(spreads) if spread is not None}
+        means = {at: float(weights[at] @ fit.beta) for at in known}
+        moved = np.stack([fit.influence @ weights[at] for at in known], axis=1)
+        statistics = [means[at] / errors[at].error for at in known]
+        factor, chances = joint_t(moved, statistics, min(errors[at].df for at in known), self.query.level)
+        adjusted = list(found)
+        for at, p in zip(known, chances, strict=True):
+            half, correction = factor * errors[at].error, str(self.query.correction)
+            shown = Estimate(
+                means[at], means[at] - half, means[at] + half, found[at].difference.n, correction
+            )
+            shown = within(shown, self._reach(self.contrasts[at]))
+            adjusted[at] = replace(
+                found[at], difference=shown, p=None, adjusted=p, test=f"largest t, {correction}"
+            )
+        return adjusted
+
+    def _reach(self, one: _Contrast) -> float | None:
+        """The largest possible value of a contrast; None if scores have no limits."""
+        reach = self.differences.reach
+        return None if reach is None else reach * sum(weight for _, weight in one.weights if weight > 0)
+
+    def _tested(self, one: _Contrast, level: float) -> GridContrast:
+        """One contrast, with its bounds over the lost trials."""
+        direct = self._direct(one)
+        if direct is not None:
+            shown, tested = direct.estimate(level), direct.evidence()
+            return GridContrast(
+                one.label,
+                one.within,
+                shown,
+                tested.p,
+                tested.p,
+                tested.method,
+                self._direct_bounds(direct, level),
+            )
+        shown, p = self._in_model(self.fit, self.cells, one, level)
+        test = "t, in the model of the design"
+        return GridContrast(one.label, one.within, shown, p, p, test, self._bounds(one, level))
+
+    def _in_model(
+        self, fit: Fit, cells: Sequence[tuple[tuple[str, ...], GridCell]], one: _Contrast, level: float
+    ) -> tuple[Estimate, float | None]:
+        """The estimate and p-value of a contrast in the linear model."""
+        weights = self._weights(fit, cells, one)
+        mean, spread = float(weights @ fit.beta), fit.spread(slice(0, len(weights)), weights)
+        n = int(sum(np.count_nonzero(cells[row][1].rows(fit.table)) for row, _ in one.weights))
+        if spread is None:
+            p = 1.0 if abs(mean) <= fit.rounding and fit.df > 0 else None
+            return Estimate(round(mean, 12), None, None, n, "unknown"), p
+        p = student.p_value(mean / spread.error, spread.df, "two-sided")
+        shown = Estimate(mean, *student.around(mean, spread, level), n, "t, in the model of the design")
+        return within(shown, self._reach(one)), p
+
+    def _weights(self, fit: Fit, cells: Sequence[tuple[tuple[str, ...], GridCell]], one: _Contrast) -> Floats:
+        """The weights of the coefficients in a contrast."""
+        found = np.zeros(len(fit.beta))
+        for row, weight in one.weights:
+            found += weight * cells[row][1].weights(fit)
+        return found
+
+    def _direct(self, one: _Contrast) -> Difference | None:
+        """The difference of two rows by the estimator of comparisons, if that answers the same question.
+
+        Of one factor without given levels always; else if the sides are the same cases under the same other
+        conditions, all of them with scores.
+        """
+        if self.query.interaction:
+            return None
+        first, second = (self._side(row) for row, _ in one.weights)
+        if not first.scored or not second.scored:
+            return None
+        if len(self.query.by) == 1 and not self.query.at:
+            return self.differences.between(first, second, self.query.by[0])
+        if not self.fit.paired or not self._is_full:
+            return None
+        found = self.differences.between(first, second)
+        return found if found.model == "pairs" and found.found.matched else None
+
+    @cached_property
+    def _is_full(self) -> bool:
+        """Whether every case has a value under every combination of the levels."""
+        every = math.prod(len(factor.levels) for factor in self.fit.factors)
+        return len(self.fit.table.values) == len(sizes(self.fit.table.cases)) * every
+
+    def _side(self, row: int) -> Side:
+        """The observations at the levels of one row of the grid."""
+        _, cell = self.cells[row]
+        return side(
+            cell.label,
+            [one for one in self.differences.measured.observations if self._is_in(one, cell)],
+            self.query.by,
+        )
+
+    def _is_in(self, one: Observation, cell: GridCell) -> bool:
+        """Whether an observation is at the levels of a cell."""
+        return all(
+            self._keys[factor.name].get(key_of(label_of(one.trial, factor.name))) in codes
+            for factor, codes in cell.held
+        )
+
+    @cached_property
+    def _keys(self) -> dict[str, dict[str | bytes, int]]:
+        """The codes of all levels, by factor and by the key of a level."""
+        trials = self.fit.table.trials
+        return {
+            factor.name: {
+                key_of(label_of(trial, factor.name)): int(code)
+                for trial, code in zip(trials, factor.codes, strict=True)
+            }
+            for factor in self.fit.factors
+        }
+
+    # Lost trials
+
+    def _direct_bounds(self, found: Difference, level: float) -> DifferenceBounds | None:
+        """The range of a difference by the estimator of comparisons."""
+        ends, lost = self.differences.measured.ends, found.found.one.lost + found.found.two.lost
+        if not lost or ends is None:
+            return DifferenceBounds(None, None, None, None, lost) if lost else None
+        low, high = (found.filled(each, level) for each in (ends, ends[::-1]))
+        return DifferenceBounds(low.mean, high.mean, low.low, high.high, lost)
+
+    def _bounds(self, one: _Contrast, level: float) -> DifferenceBounds | None:
+        """The range of a contrast in the model, with every lost value at the end that moves it furthest."""
+        ends = self.differences.measured.ends
+        lost = self.differences.measured.lost
+        if not lost or ends is None:
+            return DifferenceBounds(None, None, None, None, lost) if lost else None
+        middle = (ends[0] + ends[1]) / 2
+        table = table_of(_imputed(self.differences.measured, lambda _: middle))
+        fit, cells = self._refit(table)
+        root, context = fit.leverage.root, Contexts()
+        influence = fit.kept.matrix @ (root @ (root @ self._weights(fit, cells, one)))
+        rises = {
+            (trial.case_id, context.of(trial)): bool(weight > 0)
+            for trial, weight in zip(fit.table.trials, influence, strict=True)
+        }
+
+        def extreme(up: bool) -> Estimate:
+            def value(trial: TrialResult) -> float:
+                return ends[1 if rises[trial.case_id, context.of(trial)] == up else 0]
+
+            there, cells = self._refit(table_of(_imputed(self.differences.measured, value)))
+            return self._in_model(there, cells, one, level)[0]
+
+        low, high = extreme(False), extreme(True)
+        return DifferenceBounds(low.mean, high.mean, low.low, high.high, lost)
+
+    def _refit(self, table: CaseMeans) -> tuple[Fit, list[tuple[tuple[str, ...], GridCell]]]:
+        """The fit of another table, and the cells of this grid in it (levels may be in another order)."""
+        model = self._model(table)
+        known = {levels: (levels, cell) for levels, cell in self._cells(model)}
+        return self._fit(model), [known[levels] for levels, _ in self.cells]
+
+    def notes(self) -> Iterator[str]:
+        """How the fit was made, and which interactions are not in it."""
+        if not self.fit.paired:
+            yield "Not every factor varies within cases: cases are not their own controls."
+        yield from self.fit.kept.aliased
+        if len(self.contrasts) > 1 and self.query.correction in ("holm", "bonferroni"):
+            yield f"p-values by {self.query.correction}; intervals hold together (Bonferroni)"
+
+
+def _codes(factor: CodedFactor, given: Json | Sequence[Json]) -> tuple[int, ...]:
+    """The codes of the given levels, as values or as shown; raises Unknown for any other."""
+    wanted = given if isinstance(given, (list, tuple)) else [given]
+    found = []
+    for one in wanted:
+        label = layout.cell(one)
+        if label not in factor.levels:
+            raise Unknown(f"no level {label!r} of {factor.name}{nearest(label, factor.levels)}")
+        found.append(factor.levels.index(label))
+    return tuple(sorted(set(found)))
+
+
+def _imputed(measured: Measured, value: Callable[[TrialResult], float]) -> Measured:
+    """The measure with lost values imputed."""
+    seen = tuple(
+        one if one.value is not None else Observation(one.trial, value(one.trial))
+        for one in measured.observations
+    )
+    return replace(measured, observations=seen)

@@ -1,0 +1,382 @@
+"""The host: the process that owns a store and serves several streams in it.
+
+Every stream is a run of its own, driven by a thread of its own, open until it is drained or the host stops.
+All of them share the store and its commands.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from peira.app.models import by_model, models_of
+from peira.app.run import following_runners, local_runner
+from peira.app.session import Session, SessionLike
+from peira.app.store.access import store_folder
+from peira.app.streams.view import JobView, StreamView
+from peira.core.clock import SystemClock
+from peira.core.contracts import Consequences, Ended, OpenStore, Runner
+from peira.core.ids import Json
+from peira.core.log.events import State, Status
+from peira.core.log.rows import Task
+from peira.core.registry import nearest
+from peira.engine.commands import CommandService, service_of
+from peira.engine.context import CallSettings, RunContext
+from peira.engine.control import StopRequest
+from peira.engine.execution import Execution
+from peira.engine.run import RunDriver
+from peira.engine.run_start import open_run
+from peira.engine.stages import StoredOutput
+from peira.engine.streams.declaration import TAG, declared
+from peira.engine.streams.jobs import (
+    MOST_HOPS,
+    SHADOW,
+    Job,
+    assigned,
+    class_of,
+    facts_of,
+    job_id,
+    queued,
+    submitted,
+)
+from peira.engine.streams.source import StreamSource
+from peira.engine.streams.submission import register_host
+from peira.engine.streams.timers import StreamTimers
+from peira.errors import Invalid, Unknown
+from peira.plan.expansion import expand
+from peira.plan.manifest import keep
+from peira.spec.modules import refuse_while_loading
+from peira.spec.streams.stream import Stream, chain_problems
+from peira.spec.streams.triggers import After, label_of
+
+TICK = 0.02
+"""Seconds between two looks of the dispatcher."""
+
+
+@dataclass
+class ServedStream:
+    """One stream while it is served."""
+
+    stream: Stream
+    run: str
+    source: StreamSource
+    execution: Execution
+    arms: int
+    driver: RunDriver
+    problem: BaseException | None = None
+    over: threading.Event = field(default_factory=threading.Event)
+
+
+class Host:
+    """Serves streams; made by `serve`. Use it as a context manager, or call `stop`."""
+
+    def __init__(
+        self,
+        streams: Sequence[Stream],
+        store: SessionLike = None,
+        resources: Mapping[str, Any] | None = None,
+        wait: float | None = 0.0,
+        on_notice: Callable[[str], None] | None = None,
+    ) -> None:
+        if problems := list(chain_problems(streams)):
+            raise Invalid(problems)
+        self._clock, self._resources, self._on_notice = SystemClock(), resources or {}, on_notice
+        self.session = Session.find(store)
+        self._open = ExitStack()
+        self._served: dict[str, ServedStream] = {}
+        self._followers: dict[str, list[tuple[Stream, After]]] = {}
+        self._announced: list[tuple[Execution, int | None, list[Job]]] = []
+        self._noting = threading.Lock()
+        self._stopping = threading.Event()
+        self.session.project.load_plugins()
+        self.store: OpenStore = self._open.enter_context(self.session.owned(wait))
+        self._service: CommandService = service_of(self.store)
+        self._open.callback(register_host, self._service, None)
+        try:
+            shutil.rmtree(store_folder(self.store, "work"), ignore_errors=True)
+            for stream in streams:
+                for trigger in stream.triggers:
+                    if isinstance(trigger, After):
+                        self._followers.setdefault(trigger.after, []).append((stream, trigger))
+            for stream in streams:
+                self._served[stream.name] = self._opened(stream)
+            register_host(self._service, self)
+            for served in self._served.values():
+                self._start(served)
+            self._dispatcher = threading.Thread(target=self._dispatch, name="peira-host", daemon=True)
+            self._dispatcher.start()
+        except BaseException:
+            self._open.close()
+            raise
+
+    # Opening
+
+    def _opened(self, stream: Stream) -> ServedStream:
+        """Record an opening of the stream, and make what serves it."""
+        project, store, clock = self.session.project, self.store, self._clock
+        plan = expand(stream.study)
+        conditions = tuple(plan.layout.conditions)
+        manifest = keep(plan, store.put, {})
+        number = store.incarnation
+        run = open_run(
+            plan,
+            manifest,
+            store,
+            str(number),
+            number,
+            clock.now(),
+            tags=(TAG,),
+            stream=store.put(declared(stream, conditions)),
+        )
+        following = self._following if stream.name in self._followers else None
+        source = StreamSource(stream, plan, store, following, self._resources)
+        source.restore(self._left_over(stream.name))
+        context = RunContext(
+            run,
+            str(number),
+            store,
+            stream.study.policy,
+            clock,
+            work_root=store_folder(store, "work") / run[:12],
+            inline=stream.study.storage.inline,
+        )
+        calls = CallSettings(models=models_of(project), budget=by_model(project, stream.study.budget))
+        execution = Execution(context, source, calls, stays=True)
+        driver = RunDriver(
+            execution,
+            self._runners(stream, plan),
+            commands=self._service,
+            on_notice=self._on_notice,
+        )
+        return ServedStream(stream, run, source, execution, len(conditions), driver)
+
+    def _left_over(self, name: str) -> list[Task]:
+        """What an earlier opening has left, in the order of its arrival: queued, or waiting."""
+        classes = (class_of(name), class_of(name, SHADOW))
+        waiting = [task for task in self.store.waiting() if task.cls in classes]
+        queued_tasks = [task for cls in classes for task in self.store.queued(cls)]
+        return sorted([*waiting, *queued_tasks], key=lambda task: float(task.labels.get("at", 0)))
+
+    def _runners(self, stream: Stream, plan: Any) -> dict[str, tuple[Runner, int]]:
+        """Who executes jobs, shadows, answers and scores; shadows have workers of their own."""
+        awaiting = all(agent.asynchronous for agent in plan.agents.values())
+        runners: dict[str, tuple[Runner, int]] = {
+            class_of(stream.name): (local_runner(awaiting), stream.parallel)
+        }
+        if stream.assign == "all":
+            runners[class_of(stream.name, SHADOW)] = (local_runner(awaiting), stream.parallel)
+        return runners | following_runners(plan, local_runner(False), stream.parallel)
+
+    def _start(self, served: ServedStream) -> None:
+        def drive() -> None:
+            try:
+                served.driver.conduct()
+            except BaseException as problem:  # raised by `stop`
+                served.problem = problem
+            finally:
+                served.over.set()
+
+        threading.Thread(target=drive, name=f"peira-stream-{served.stream.name}", daemon=True).start()
+
+    # Submissions
+
+    def serves(self, stream: str) -> bool:
+        """Whether the stream is being served, and takes jobs."""
+        return stream in self._served and not self._served[stream].over.is_set()
+
+    def submit(
+        self,
+        stream: str,
+        input: Json = None,
+        *,
+        key: str | None = None,
+        priority: int = 0,
+        group: str = "",
+        expected: Json = None,
+    ) -> JobView:
+        """Submit a job; it is durable when this returns. The same key is the same job."""
+        served = self._find(stream)
+        job = submitted(
+            served.stream,
+            input,
+            at=self._clock.now(),
+            key=key,
+            priority=priority,
+            group=group,
+            expected=expected,
+        )
+        self.accept([job])
+        return JobView(self.stream(stream), job_id(job.stream, job.key))
+
+    def accept(self, jobs: Sequence[Job]) -> None:
+        """Queue these jobs durably and offer them; those that are there already change nothing."""
+        served = [self._find(job.stream) for job in jobs]
+        batches = [self._assigned(job) for job in jobs]
+        ops = [queued(one.run, batch) for one, batch in zip(served, batches, strict=True)]
+        outcomes = self.store.commit(ops).result()
+        for one, batch, refusal in zip(served, batches, outcomes, strict=True):
+            if refusal is None:
+                one.source.add(batch)
+
+    def _assigned(self, job: Job) -> list[Job]:
+        """The job with its condition, and its shadows."""
+        served = self._find(job.stream)
+        return assigned(served.stream.assign, job, served.arms)
+
+    def _find(self, name: str) -> ServedStream:
+        if name not in self._served:
+            raise Unknown(f"no stream {name!r} is served here{nearest(name, self._served)}")
+        return self._served[name]
+
+    def stream(self, name: str) -> StreamView:
+        """The stream as any process sees it."""
+        self._find(name)
+        return StreamView(self.session, name, host=self)
+
+    # What follows from ends
+
+    def _following(self, task: str, job: Job, factors: Mapping[str, Json], ended: Ended) -> Consequences:
+        """The jobs that `after` triggers queue in the commit of a job's end."""
+        if job.hops >= MOST_HOPS:
+            return Consequences()
+        succeeded = ended.state is State.succeeded
+        output = StoredOutput(ended, self.store).value() if succeeded else None
+        facts = facts_of(job, ended.state, output, factors)
+        found = [
+            submitted(
+                stream,
+                facts[trigger.input],
+                at=self._clock.now(),
+                key=f"{label_of(trigger)}:{task}",
+                group=job.group or job.key,
+                trigger=label_of(trigger),
+                cause=task,
+                hops=job.hops + 1,
+            )
+            for stream, trigger in self._followers[job.stream]
+            if trigger.fires(facts)
+        ]
+        known = self.store.find("task", [job_id(one.stream, one.key) for one in found]) if found else {}
+        new = [one for one in found if job_id(one.stream, one.key) not in known]
+        if not new:
+            return Consequences()
+        batches = [self._assigned(one) for one in new]
+        execution = self._served[job.stream].execution
+        with self._noting:
+            self._announced += [(execution, None, batch) for batch in batches]
+        ops = [queued(execution.run, batch) for batch in batches]
+        return Consequences(
+            tuple(event for op in ops for event in op.events), tuple(blob for op in ops for blob in op.blobs)
+        )
+
+    def _dispatch(self) -> None:
+        """Offer what follows from ends once those are durable, and fire timers."""
+        try:
+            timers = StreamTimers([one.stream for one in self._served.values()], self.store, self._clock)
+            while not self._stopping.wait(TICK):
+                self._offer_following()
+                if due := [job for job in timers.due() if self.serves(job.stream)]:
+                    self.accept(due)
+        except Exception as problem:
+            for served in self._served.values():
+                served.execution.fail(problem)
+
+    def _offer_following(self) -> None:
+        """Offer jobs that were queued with the ends of others, once these commits are durable."""
+        with self._noting:
+            announced, self._announced = self._announced, []
+        kept = []
+        for execution, mark, batch in announced:
+            mark = execution.settled_ops() if mark is None else mark
+            if execution.journal.durable < mark:
+                kept.append((execution, mark, batch))
+            elif self.serves(batch[0].stream):
+                self._served[batch[0].stream].source.add(batch)
+        with self._noting:
+            self._announced = [*kept, *self._announced]
+
+    # Ending
+
+    def close(self, stream: str) -> None:
+        """Take no more jobs of this stream; it ends when all its jobs have."""
+        self._find(stream).source.drain()
+
+    def drain(self, *names: str) -> None:
+        """Take no more jobs (of these streams, or of all), and wait until all that were taken have ended.
+
+        Streams end before those that follow them, whose last jobs come from their ends.
+        """
+        for name in self._in_order(names or tuple(self._served)):
+            self.close(name)
+            self._served[name].over.wait()
+            while self._announced and not self._stopping.is_set():
+                time.sleep(TICK)
+
+    def _in_order(self, names: Sequence[str]) -> list[str]:
+        """These streams, each before those that follow it."""
+        order: list[str] = []
+
+        def visit(name: str) -> None:
+            for follower, _ in self._followers.get(name, ()):
+                if follower.name in names and follower.name not in order:
+                    visit(follower.name)
+            if name not in order:
+                order.append(name)
+
+        for name in names:
+            self._find(name)
+            visit(name)
+        return order[::-1]
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until no stream is served any more; whether that is so."""
+        until = None if timeout is None else time.monotonic() + timeout
+        for served in self._served.values():
+            left = None if until is None else max(0.0, until - time.monotonic())
+            if not served.over.wait(left):
+                return False
+        return True
+
+    def stop(self, now: bool = False) -> None:
+        """End the host: what runs is finished (or, with `now`, interrupted); queued jobs stay queued."""
+        for served in self._served.values():
+            served.execution.request(StopRequest(Status.interrupted, "its host was stopped", now, 0))
+        for served in self._served.values():
+            served.over.wait()
+        self._stopping.set()
+        self._dispatcher.join()
+        self._open.close()
+        for served in self._served.values():
+            if served.problem is not None:
+                raise served.problem
+
+    def __enter__(self) -> Host:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._stopping.is_set():
+            self.stop()
+
+
+def serve(
+    *streams: Stream,
+    store: SessionLike = None,
+    resources: Mapping[str, Any] | None = None,
+    wait: float | None = 0.0,
+) -> Host:
+    """Serve streams from this process, in the background: `host.submit("support", {...})`.
+
+    The process owns the store until the host stops. Jobs that an earlier host left are done first.
+    """
+    refuse_while_loading()
+    if not streams:
+        raise Invalid("serve: name at least one stream")
+    for one in streams:
+        if type(one) is not Stream:
+            raise Invalid(f"serve: takes streams, not {type(one).__name__}; write @stream above the function")
+    return Host(streams, store, resources, wait)

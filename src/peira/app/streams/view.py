@@ -1,0 +1,265 @@
+"""A stream as any process sees it: submit, list, wait, cancel, pause, statistics, results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+import peira.app as app
+from peira.app.control import deliver
+from peira.app.session import Session
+from peira.core.clock import seconds
+from peira.core.contracts import Ended, JobQuery, RunQuery
+from peira.core.ids import Json, resolve
+from peira.core.log.events import TERMINAL, State
+from peira.core.log.rows import Task
+from peira.engine.control import CANCEL, PAUSE, RESUME, Command, ControlFolder, requester
+from peira.engine.run_log import event_values
+from peira.engine.stages import StoredOutput
+from peira.engine.streams.declaration import TAG, Declaration, last_opening, stream_names
+from peira.engine.streams.jobs import Job, class_of, job_id, job_of, listed, submitted, task_of
+from peira.engine.streams.submission import DRAIN, SUBMIT, submit_command
+from peira.errors import JobFailed, StoreInUse, Unknown
+from peira.spec.streams.stream import session_in
+
+if TYPE_CHECKING:
+    from peira.analysis.results import Results
+    from peira.app.streams.host import Host
+
+MOST_SEARCHED = 1_000_000
+"""Jobs among which one is looked for by the first digits of its id."""
+PATIENCE = 10.0
+"""Seconds to wait for a cancelled job to end."""
+POLL = 0.02
+"""Seconds between two looks at a job that is waited for."""
+
+
+@dataclass(frozen=True)
+class JobView:
+    """One job: look at it, wait for it, cancel it."""
+
+    stream: StreamView
+    id: str
+
+    @property
+    def state(self) -> str:
+        """Its state: queued, running, waiting, succeeded, failed, cancelled, exhausted."""
+        return self.stream.state(self.id)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it has ended, at most so many seconds; 0 only looks. Whether it has."""
+        return self.stream.wait(self.id, timeout)
+
+    def result(self, timeout: float | None = None) -> Json:
+        """Its output; raises TimeoutError, or JobFailed if it ended without one."""
+        return self.stream.result(self.id, timeout)
+
+    def cancel(self) -> bool:
+        """Cancel it, in whatever state; False if it had ended before."""
+        return self.stream.cancel(self.id)
+
+
+class StreamView:
+    """A stream of a store, for any process; made by `open(store).stream(name)`."""
+
+    def __init__(self, session: Session, name: str, host: Host | None = None) -> None:
+        self.session, self.name, self._host = session, name, host
+        with session.reading() as store:
+            _, self.declaration = last_opening(store, name)
+
+    def submit(self, input: Json = None, **options: Any) -> JobView:
+        """Submit a job; durable when this returns, whether or not a host is there.
+
+        Options: key, priority, group, expected.
+        """
+        if self._host is not None:
+            return self._host.submit(self.name, input, **options)
+        job = submitted(_Declared(self.declaration), input, at=time.time(), **options)
+        self._control().send(submit_command(job, requester()))
+        return JobView(self, job_id(self.name, job.key))
+
+    def _control(self) -> ControlFolder:
+        with self.session.reading() as store:
+            folder = store.folder("control")
+        if folder is None:
+            raise StoreInUse(f"stream {self.name!r} cannot be reached: its store takes no commands")
+        return ControlFolder(folder)
+
+    def _sent(self) -> dict[str, Job]:
+        """Jobs that were submitted and that no owner of the store has queued yet."""
+        jobs = (
+            msgspec.convert(command.body.get("job"), Job)
+            for _, command in self._control().pending()
+            if command.command == SUBMIT
+        )
+        return {job_id(job.stream, job.key): job for job in jobs if job.stream == self.name}
+
+    def jobs(self, state: str = "", limit: int = 1000) -> list[dict[str, Json]]:
+        """Jobs, newest first."""
+        query = JobQuery(class_of(self.name), State(state) if state else None, limit=limit)
+        with self.session.reading() as store:
+            found = [listed(task, task.state) for task in store.jobs(query)]
+        known = {job["job"] for job in found}
+        if state in ("", State.queued.value):
+            for id, job in self._sent().items():
+                if id not in known:
+                    found.insert(0, listed(task_of(job)[0], State.queued))
+        return found[:limit]
+
+    def find(self, prefix: str) -> str:
+        """The id of the job with this id, prefix or key."""
+        by_key = job_id(self.name, prefix)
+        if self._row(by_key) is not None or by_key in self._sent():
+            return by_key
+        return resolve(prefix, [str(job["job"]) for job in self.jobs(limit=MOST_SEARCHED)], "job")
+
+    def _row(self, job: str) -> Task | None:
+        with self.session.reading() as store:
+            found: Task | None = store.find("task", [job]).get(job)
+            return found
+
+    def state(self, job: str) -> str:
+        """The state of a job; Unknown if there is none of that id."""
+        row = self._row(job)
+        if row is not None:
+            return row.state.value
+        if job in self._sent():
+            return State.queued.value
+        if (row := self._row(job)) is not None:  # it was queued between the two looks
+            return row.state.value
+        raise Unknown(f"no job {job[:12]!r} in stream {self.name!r}")
+
+    def job(self, name: str) -> JobView:
+        """The job with this id, prefix or key."""
+        return JobView(self, self.find(name))
+
+    def wait(self, job: str, timeout: float | None = None) -> bool:
+        """Wait until a job has ended, at most so many seconds; 0 only looks. Whether it has."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while State(self.state(job)) not in TERMINAL:
+            if until is not None and time.monotonic() >= until:
+                return False
+            time.sleep(POLL if until is None else max(0.0, min(POLL, until - time.monotonic())))
+        return True
+
+    def result(self, job: str, timeout: float | None = None) -> Json:
+        """The output of a job; raises TimeoutError, or JobFailed if it ended without one."""
+        if not self.wait(job, timeout):
+            raise TimeoutError(f"job {job[:12]} has not ended after {timeout} s")
+        row = self._row(job)
+        assert row is not None
+        if row.state is not State.succeeded:
+            why = row.result.failure
+            raise JobFailed(job, row.state.value, why.message if why else "")
+        with self.session.reading() as store:
+            return StoredOutput(Ended(row.state, row.result), store).value()
+
+    def cancel(self, job: str) -> bool:
+        """Cancel a job, in whatever state; False if it had ended before.
+
+        The command is durable when this returns, and executed by whoever owns the store.
+        """
+        if State(self.state(job)) in TERMINAL:
+            return False
+        with self.session.reading() as store:
+            run, _ = last_opening(store, self.name)
+        deliver(self.session, Command(CANCEL, run.id, requester(), tasks=(job,)))
+        self.wait(job, PATIENCE)
+        return self.state(job) == State.cancelled.value
+
+    def document(self, job: str) -> dict[str, Any]:
+        """A job as plain values: what was submitted, its state and its output."""
+        state = self.state(job)
+        row = self._row(job)
+        if row is None:
+            sent = self._sent().get(job) or Job(self.name)
+            shown = listed(task_of(sent)[0], State.queued)
+            return {**shown, "job": job, "input": sent.input, "output": None}
+        with self.session.reading() as store:
+            submitted_job = job_of(store.get(row.payload))
+        failure = row.result.failure
+        return {
+            **listed(row, row.state),
+            "state": state,
+            "input": submitted_job.input,
+            "factors": self.declaration.arms[min(submitted_job.arm, len(self.declaration.arms) - 1)],
+            "trigger": submitted_job.trigger or None,
+            "cause": submitted_job.cause or None,
+            "output": self.result(job) if row.state is State.succeeded else None,
+            "why": failure.message if failure else None,
+            "took": row.result.took if row.state in TERMINAL else None,
+        }
+
+    def events(self, job: str = "") -> Iterator[dict[str, Any]]:
+        """What happened in the openings of the stream, in order; about one job if one is given."""
+        with self.session.reading() as store:
+            if job:
+                yield from (event_values(record) for record in store.about([job]))
+                return
+            openings = store.runs(RunQuery(study=self.name, tag=TAG, limit=1_000_000))
+            for run in reversed(openings):
+                after = 0
+                while records := store.events(run.id, after):
+                    after = records[-1].seq
+                    yield from map(event_values, records)
+
+    def pause(self) -> None:
+        """Begin no more jobs until it is resumed; what runs may finish, and jobs may be submitted."""
+        self._command(PAUSE)
+
+    def resume(self) -> None:
+        """Go on."""
+        self._command(RESUME)
+
+    def drain(self) -> None:
+        """Let the host take no more jobs of this stream, finish those it has, and then end the stream."""
+        self._command(DRAIN)
+
+    def _command(self, word: str) -> None:
+        with self.session.reading() as store:
+            run, _ = last_opening(store, self.name)
+            if store.owner() is None:
+                raise StoreInUse(f"stream {self.name!r}: no host serves it")
+        deliver(
+            self.session,
+            Command(word, run.id if word != DRAIN else "", requester(), body={"stream": self.name}),
+        )
+
+    def results(self, since: float | str | None = None) -> Results:
+        """The results of its ended jobs, of the last `since` seconds ("7d") or of all times."""
+        return app.stream_results(self.session, self.name, None if since is None else seconds(since))
+
+    def stats(self) -> dict[str, Any]:
+        """How many jobs are in each state, and how many more may run now."""
+        cls = class_of(self.name)
+        with self.session.reading() as store:
+            counts = store.job_counts(cls)
+        counts[State.queued] = counts.get(State.queued, 0) + len(self._sent())
+        running = counts.get(State.running, 0)
+        return {
+            "stream": self.name,
+            "states": {state.value: n for state, n in counts.items() if n},
+            "parallel": self.declaration.parallel,
+            "free": max(0, self.declaration.parallel - running),
+        }
+
+
+def streams_of(session: Session) -> list[dict[str, Any]]:
+    """The statistics of every stream in a store."""
+    with session.reading() as store:
+        names = stream_names(store)
+    return [StreamView(session, name).stats() for name in names]
+
+
+class _Declared:
+    """A stream as its declaration knows it: enough to submit a job."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        self.name, self._session = declaration.name, declaration.session
+
+    def session_of(self, input: Json) -> str:
+        return session_in(self._session, input)

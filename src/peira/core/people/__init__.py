@@ -1,0 +1,1 @@
+"""People who answer questions."""

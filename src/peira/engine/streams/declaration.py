@@ -1,0 +1,70 @@
+"""What a store knows of a stream: its declaration, recorded with every opening.
+
+So any process can submit jobs and list them without the file in which the stream is written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from peira.core.contracts import OpenStore, RunQuery
+from peira.core.log.rows import Run
+from peira.core.registry import nearest
+from peira.errors import Unknown
+from peira.plan.conditions import Condition
+from peira.spec.streams.stream import Stream
+from peira.spec.streams.triggers import label_of
+
+TAG = "stream"
+"""The tag of runs that are openings of a stream."""
+
+
+class Declaration(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A stream as it was last opened: how jobs get their session and their condition, and its limits.
+
+    `arms` are the conditions as they are shown, in the order of the arms of jobs.
+    """
+
+    name: str
+    session: str = ""
+    isolation: str = "isolated"
+    assign: str = "one"
+    parallel: int = 1
+    arms: tuple[dict[str, Any], ...] = ({},)
+    triggers: tuple[str, ...] = ()
+
+
+_decode = msgspec.json.Decoder(Declaration).decode
+
+
+def declared(stream: Stream, conditions: tuple[Condition, ...]) -> bytes:
+    """The declaration of a stream, as it is recorded."""
+    arms = tuple({"agent": one.agent, **dict(one.shown)} for one in conditions) or ({},)
+    return msgspec.json.encode(
+        Declaration(
+            name=stream.name,
+            session=stream.session,
+            isolation=stream.isolation,
+            assign=stream.assign,
+            parallel=stream.parallel,
+            arms=arms,
+            triggers=tuple(map(label_of, stream.triggers)),
+        )
+    )
+
+
+def last_opening(store: OpenStore, name: str) -> tuple[Run, Declaration]:
+    """The last opening of a stream and its declaration; Unknown if it was never opened in this store."""
+    found = store.runs(RunQuery(study=name, tag=TAG, limit=1))
+    if not found:
+        known = stream_names(store)
+        there = f"; there are {', '.join(known)}" if known else "; serve it first: peira serve FILE.py"
+        raise Unknown(f"no stream {name!r} in this store{nearest(name, known) if known else there}")
+    return found[0], _decode(store.get(found[0].stream))
+
+
+def stream_names(store: OpenStore) -> list[str]:
+    """The names of all streams that were ever opened in this store."""
+    return list(dict.fromkeys(run.study for run in store.runs(RunQuery(tag=TAG, limit=1_000_000))))

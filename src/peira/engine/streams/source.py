@@ -1,0 +1,177 @@
+"""The source of a stream's jobs: it stays open while the stream is served, and offers jobs as they come.
+
+Jobs of a synchronized session are offered one at a time, in the order of their arrival: the next one when the
+one before has ended, however long that waits. What follows from an output (an answer, scores) is as in a
+study.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from peira.core.context import Channel
+from peira.core.contracts import Consequences, Ended, Offer, Store
+from peira.core.ids import Json
+from peira.core.log.events import TaskSpec
+from peira.core.log.rows import Task
+from peira.engine.sources.study import StudySource
+from peira.engine.stages import GenerateWork
+from peira.engine.streams.jobs import JOB, SHADOW, Job, case_of, job_of, task_of
+from peira.errors import Invalid
+from peira.plan.expansion import Plan
+from peira.plan.trials import Place
+from peira.spec.streams.stream import Stream
+
+Following = Callable[[str, Job, Mapping[str, Json], Ended], Consequences]
+"""What is recorded with the end of a job, given its task's id and its factors; called with a lock of the
+engine held."""
+
+
+class ShadowChannel:
+    """The channel of a shadow: as that of any attempt, but it asks no people."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._channel, name)
+
+    def consult(self, questions: Sequence[Any]) -> Any:
+        """Refuse: people answer for what is used, not for shadows."""
+        raise Invalid("a shadow asks no people")
+
+
+class ShadowWork(GenerateWork):
+    """The work of a shadow: the same input under another condition, without people."""
+
+    def perform(self, channel: Channel, epoch: int) -> Any:
+        """The agent's output, or an awaitable of it."""
+        shadow: Any = ShadowChannel(channel)
+        return super().perform(shadow, epoch)
+
+
+class StreamSource(StudySource):
+    """The jobs of one stream while it is served."""
+
+    unit = JOB
+
+    def __init__(
+        self,
+        stream: Stream,
+        plan: Plan,
+        store: Store,
+        following: Following | None,
+        resources: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """`following` is None if nothing follows from the ends of its jobs."""
+        super().__init__(plan, store, resources=resources)
+        self._stream, self._following = stream, following
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[TaskSpec, Job]] = deque()
+        self._behind: dict[str, deque[tuple[TaskSpec, Job]]] = {}  # by session: after the one that is offered
+        self._jobs: dict[str, Job] = {}  # offered, not ended
+        self._grown: Callable[[], None] = lambda: None
+        self._draining = False
+
+    @property
+    def size(self) -> int | None:
+        """None: jobs come as they come."""
+        return None
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was told to end, and has nothing more to offer."""
+        with self._lock:
+            return self._draining and not self._waiting and not self._behind
+
+    @closed.setter
+    def closed(self, _: bool) -> None:
+        """A study closes when its plan is through; a stream when it is told to."""
+
+    def watch(self, grown: Callable[[], None]) -> None:
+        self._grown = grown
+
+    def performs(self, kind: str) -> bool:
+        return kind in (JOB, SHADOW) or super().performs(kind)
+
+    def add(self, jobs: Iterable[Job]) -> None:
+        """Offer jobs that are queued in the store."""
+        self._add((task_of(job)[0], job) for job in jobs)
+
+    def restore(self, tasks: Iterable[Task]) -> None:
+        """Offer tasks that an earlier opening of the stream has left, in the order of their arrival."""
+        self._add((_spec(task), job_of(self._store.get(task.payload))) for task in tasks)
+
+    def _add(self, tasks: Iterable[tuple[TaskSpec, Job]]) -> None:
+        with self._lock:
+            for spec, job in tasks:
+                if self._is_ordered(job):
+                    if job.session in self._behind:
+                        self._behind[job.session].append((spec, job))
+                        continue
+                    self._behind[job.session] = deque()
+                self._waiting.append((spec, job))
+        self._grown()
+
+    def _is_ordered(self, job: Job) -> bool:
+        """Whether the job must wait for those of its session that came before it."""
+        return self._stream.isolation == "synchronized" and bool(job.session) and not job.shadow_of
+
+    def drain(self) -> None:
+        """Take no more jobs; the run ends when all have ended."""
+        with self._lock:
+            self._draining = True
+        self._grown()
+
+    def more(self, n: int) -> list[Offer]:
+        """The next jobs."""
+        with self._lock:
+            taken = [self._waiting.popleft() for _ in range(min(n, len(self._waiting)))]
+        return [self._offer(spec, job) for spec, job in taken]
+
+    def _offer(self, spec: TaskSpec, job: Job) -> Offer:
+        """The offer of a job under its condition; the scope of its calls is the job itself."""
+        conditions = self._plan.layout.conditions
+        condition = conditions[min(job.arm, len(conditions) - 1)]
+        case = case_of(spec.id, job)
+        self._at_hand[spec.id] = Place(0, condition, case, 0)
+        self._jobs[spec.id] = job
+        agent = self._plan.agents[condition.agent]
+        make = ShadowWork if job.shadow_of else GenerateWork
+        work = make(agent, spec.id, case.as_seen(), condition.factors, 0, self._resources)
+        return Offer(spec, work)
+
+    def follow(self, offer: Offer, ended: Ended) -> list[Offer]:
+        """What follows from an output; and the session goes on."""
+        job = self._jobs.pop(offer.spec.id, None)
+        if job is None:
+            return super().follow(offer, ended)
+        following = super().follow(offer, ended)
+        if self._is_ordered(job):
+            with self._lock:
+                behind = self._behind[job.session]
+                if behind:
+                    self._waiting.append(behind.popleft())
+                else:
+                    del self._behind[job.session]
+            self._grown()
+        return following
+
+    def with_end(self, offer: Offer, ended: Ended) -> Consequences:
+        """What `after` triggers queue in the commit of a job's end."""
+        if self._following is None or offer.spec.kind != JOB or not isinstance(offer.work, GenerateWork):
+            return Consequences()
+        job = job_of(self._store.get(offer.spec.payload))
+        return self._following(offer.spec.id, job, offer.work.condition, ended)
+
+    def _note_unsuccessful(self, offer: Offer) -> None:
+        """Nothing: a stream is not run again."""
+
+
+def _spec(task: Task) -> TaskSpec:
+    """The task as it was queued."""
+    return TaskSpec(**{field: getattr(task, field) for field in TaskSpec.__struct_fields__})

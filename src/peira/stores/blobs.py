@@ -1,0 +1,102 @@
+"""Content-addressed blobs in files beside the store; small blobs are in the table instead.
+
+A file is written in the folder of drafts, synced, renamed, and its folder synced, before any row refers to
+it. A draft that a killed process left behind is removed by the next owner.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from peira.core.codec import pack, unpack
+from peira.core.failpoints import reach
+
+LARGE = 64 * 1024
+ENDINGS = {"none": "", "zstd": ".zst"}
+
+
+class BlobFolder:
+    """The folder of blob files of a store; writes are serialised by a lock."""
+
+    def __init__(self, folder: Path, codec: str) -> None:
+        self.folder = folder
+        self._codec = codec
+        self._drafts = folder / "drafts"
+        self._writing = threading.Lock()
+
+    def compress(self, codec: str) -> None:
+        """Compress what is written from now on like this."""
+        self._codec = codec
+
+    def path(self, digest: str, codec: str) -> Path:
+        """The path of a blob with this codec."""
+        return self.folder / digest[:2] / (digest[2:] + ENDINGS[codec])
+
+    def write(self, digest: str, data: bytes) -> None:
+        """Write a blob; durable when it returns. If it exists already, only its folders are synced."""
+        with self._writing:
+            target = self._found(digest) or self._new(digest, data)
+            for folder in (target.parent, self.folder, self.folder.parent):
+                sync_folder(folder)
+
+    def _new(self, digest: str, data: bytes) -> Path:
+        """Write a new blob by way of a draft, and return its path."""
+        target, draft = self.path(digest, self._codec), self._drafts / digest
+        for folder in (self._drafts, target.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        _write_synced(draft, pack(data, self._codec))
+        reach("blob.before_rename")
+        draft.replace(target)
+        reach("blob.after_rename")
+        return target
+
+    def _found(self, digest: str) -> Path | None:
+        """The path of a blob, whatever its codec; None if there is none."""
+        return next((file for codec in ENDINGS if (file := self.path(digest, codec)).exists()), None)
+
+    def read(self, digest: str) -> bytes:
+        """The bytes of a blob; FileNotFoundError if there is none."""
+        file = self._found(digest) or self.path(digest, self._codec)
+        return unpack(file.read_bytes(), "zstd" if file.suffix else "none")
+
+    def files(self) -> Iterator[tuple[str, Path]]:
+        """Every blob file, with the digest that its name says."""
+        for file in sorted(self.folder.glob("??/*")):
+            yield file.parent.name + file.name.removesuffix(".zst"), file
+
+    def drafts(self) -> list[Path]:
+        """Unfinished files."""
+        return sorted(self._drafts.glob("*"))
+
+    def sweep(self) -> None:
+        """Remove the drafts of a dead owner."""
+        for draft in self.drafts():
+            draft.unlink()
+
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(f.stat().st_size for f in self.folder.rglob("*") if f.is_file())
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    """Write a file and sync it."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(file, view) :]
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def sync_folder(path: Path) -> None:
+    """Sync a folder, so that renames in it are durable."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,180 @@
+"""The tables of a store in one Postgres schema, as a list of named migrations: append only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from psycopg import sql
+
+from peira.errors import StoreDamaged
+from peira.stores.postgres.connection import Connection
+
+
+def first_tables(db: Connection) -> None:
+    """Create the tables of version 1."""
+    db.execute(
+        """
+        CREATE TABLE member (                  -- processes that opened the store for writing
+            n         bigint PRIMARY KEY,      -- the incarnation
+            host      text NOT NULL,           -- says which machine the process number is of
+            pid       integer NOT NULL,
+            backend   integer NOT NULL,        -- the server's process that holds its advisory lock
+            state     text NOT NULL,           -- alive, left (closed it), dead (lost it to another)
+            joined    double precision NOT NULL,
+            token     bigint NOT NULL DEFAULT 0    -- the number of its last commit
+        ) WITH (fillfactor = 20);
+
+        CREATE TABLE command (                 -- to the owner, from any process
+            n    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            id   text NOT NULL UNIQUE,
+            body bytea NOT NULL
+        );
+
+        CREATE TABLE run (
+            n           integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            id          text NOT NULL UNIQUE,
+            manifest    text NOT NULL,
+            study       text NOT NULL,
+            trials      bigint NOT NULL,
+            status      text NOT NULL,
+            planned     double precision NOT NULL,
+            owner       text NOT NULL,
+            incarnation bigint NOT NULL,
+            rest        bytea NOT NULL,
+            name        text
+        );
+        CREATE INDEX run_planned ON run (planned);
+        CREATE INDEX run_study ON run (study, n);
+        CREATE INDEX run_status ON run (status, n);
+        CREATE UNIQUE INDEX run_name ON run (name) WHERE name IS NOT NULL;
+        CREATE TABLE run_tag (
+            tag text NOT NULL,
+            at  double precision NOT NULL,
+            run integer NOT NULL,
+            PRIMARY KEY (tag, at, run)
+        );
+        -- What every commit to a run changes: narrow, with room on its page, so that updates write no index.
+        CREATE TABLE head (
+            run      integer PRIMARY KEY,
+            next_seq bigint NOT NULL,
+            version  integer NOT NULL          -- of the row in `run`
+        ) WITH (fillfactor = 10);
+
+        CREATE SEQUENCE commit_number;
+
+        CREATE TABLE task (
+            id            bytea PRIMARY KEY,
+            n             bigint NOT NULL,     -- the order in which tasks were first seen
+            kind          text NOT NULL,
+            class         text NOT NULL,
+            state         smallint NOT NULL,   -- index into STATES
+            epoch         integer NOT NULL,    -- the fencing token
+            owner         text,
+            attempts      integer NOT NULL,
+            interruptions integer,
+            priority      integer,
+            not_before    double precision,
+            run           integer NOT NULL,    -- the run that changed it last
+            reused_from   bytea,
+            rest          bytea,
+            result        bytea,
+            version       integer NOT NULL,    -- raised by every change
+            events        bigint[] NOT NULL    -- where its events are, see `extended`
+        ) WITH (fillfactor = 80);
+        CREATE INDEX task_queued ON task (class, (-coalesce(priority, 0)), n) WHERE state = 0;
+        CREATE INDEX task_active ON task (run) WHERE state BETWEEN 1 AND 4;
+        CREATE INDEX task_job ON task (class, state, n) WHERE kind = 'job';
+        CREATE INDEX task_ranges ON task (n) WHERE cardinality(events) > 3;
+
+        CREATE TABLE call (
+            key     bytea PRIMARY KEY,
+            task    bytea NOT NULL,
+            name    text NOT NULL,
+            state   text NOT NULL,
+            value   bytea,
+            blob    text,
+            rest    bytea,
+            asked   bigint,                    -- of a call: run << 40 | seq of the event that asked it last
+            model   text,
+            input   bigint,
+            output  bigint,
+            cost    double precision,
+            version integer NOT NULL
+        ) WITH (fillfactor = 80);
+        CREATE INDEX call_asked ON call (asked) WHERE asked IS NOT NULL;
+
+        CREATE TABLE event (
+            run  integer NOT NULL,
+            seq  bigint NOT NULL,
+            n    bigint NOT NULL,              -- the order of commits, over all runs
+            at   double precision NOT NULL,
+            body bytea NOT NULL,
+            PRIMARY KEY (run, seq)
+        );
+
+        CREATE TABLE blob (
+            digest bytea PRIMARY KEY,
+            codec  text NOT NULL,
+            data   bytea,                      -- NULL: a file in the folder of blobs
+            size   bigint NOT NULL
+        );
+        ALTER TABLE blob ALTER COLUMN data SET STORAGE EXTERNAL;  -- it is compressed already
+        """
+    )
+    put_function(db)
+
+
+def put_function(db: Connection) -> None:
+    """Create the function that commits; a migration that changes `put.sql` calls this again."""
+    db.execute(Path(__file__).with_name("put.sql").read_text(encoding="utf-8"))
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (first_tables,)
+
+
+def version(db: Connection, schema: str) -> int | None:
+    """The version of the tables; None if there is no such schema, 0 if it is empty.
+
+    StoreDamaged if the schema holds something else, or tables of a newer peira.
+    """
+    found = db.execute(
+        "SELECT to_regclass(format('%%I.store', nspname)) IS NOT NULL, "
+        "EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = pg_namespace.oid) "
+        "FROM pg_namespace WHERE nspname = %s",
+        (schema,),
+    ).fetchone()
+    if found is None:
+        return None
+    ours, filled = found
+    if not ours and filled:
+        raise StoreDamaged(
+            f"schema {schema!r} of the database has tables that are not a peira store's; name another one "
+            "(?schema=NAME)"
+        )
+    if not ours:
+        return 0
+    row = db.execute(sql.SQL("SELECT version FROM {}.store").format(sql.Identifier(schema))).fetchone()
+    known = int(row[0]) if row else 0
+    if known > len(MIGRATIONS):
+        raise StoreDamaged(
+            f"this store has schema {known}; this peira knows up to {len(MIGRATIONS)}: upgrade it"
+        )
+    return known
+
+
+def migrate(db: Connection, schema: str, blobs: str) -> None:
+    """Create the schema and its tables, or bring them up to date; one process at a time, all or nothing."""
+    if version(db, schema) == len(MIGRATIONS):
+        return
+    with db.transaction():
+        db.execute("SELECT pg_advisory_xact_lock(hashtextextended('peira schema ' || %s, 0))", (schema,))
+        found = version(db, schema)
+        if found is None:
+            db.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+        if not found:
+            db.execute("CREATE TABLE store (version integer NOT NULL, blobs text NOT NULL)")
+            db.execute("INSERT INTO store VALUES (0, %s)", (blobs,))
+        for migration in MIGRATIONS[found or 0 :]:
+            migration(db)
+        db.execute("UPDATE store SET version = %s", (len(MIGRATIONS),))

@@ -1,0 +1,40 @@
+"""How stores are opened by their addresses (postgresql://...): the plug-in."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from peira.core.contracts import OpenStore
+from peira.stores.postgres import schema
+from peira.stores.postgres.address import Address, public_address
+from peira.stores.postgres.connection import connect, translated
+from peira.stores.postgres.reads import StoreReader
+from peira.stores.postgres.store import PostgresStore, owner_facts
+
+
+class PostgresScheme:
+    """Stores by the address of their database."""
+
+    def public(self, address: str) -> str:
+        """The address without its password, by which this process opens the store from now on."""
+        public = public_address(address)
+        Address.parse(public)
+        return public
+
+    def exists(self, address: str) -> bool:
+        where = Address.parse(address)
+        with translated(where), closing(connect(where)) as db:
+            return bool(schema.version(db, where.schema))
+
+    def owner(self, address: str) -> dict[str, int] | None:
+        if not self.exists(address):
+            return None
+        with closing(StoreReader(Address.parse(address), None)) as reader:
+            row = reader.owner_row()
+        return None if row is None else owner_facts(row)
+
+    def own(self, address: str, wait: float | None, compression: str) -> OpenStore:
+        return PostgresStore(address, wait=wait, compression=compression)
+
+    def read(self, address: str) -> OpenStore:
+        return PostgresStore(address, readonly=True)

@@ -1,0 +1,361 @@
+"""The store in a Postgres schema: for runs that several machines look at, or take part in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal
+
+import psycopg
+from psycopg import sql
+
+from peira.core.clock import Clock
+from peira.core.codec import CODECS
+from peira.core.contracts import CallQuery, CallTotals, JobQuery, Op, Outcome, Retained, RunQuery
+from peira.core.ids import digest_bytes
+from peira.core.log.events import Record, State
+from peira.core.log.state import Call, Run, Task
+from peira.errors import Invalid, StoreDamaged, StoreFault, Unknown
+from peira.stores.blobs import LARGE, BlobFolder
+from peira.stores.commit_thread import WriteRequest, claimed
+from peira.stores.postgres import members, schema
+from peira.stores.postgres.address import Address
+from peira.stores.postgres.connection import Connection, connect, translated
+from peira.stores.postgres.reads import StoreReader
+from peira.stores.postgres.writer import FileBlob, PostgresWriter
+from peira.stores.retention import RecordedClock, copy_retained
+from peira.stores.sqlite import SqliteStore
+from peira.stores.verify import blobs_of, verify
+
+MOST_BYTES = 1_000_000_000
+"""The largest value that Postgres keeps, about; larger blobs need a folder."""
+
+
+class PostgresStore:
+    """A store in one schema of a Postgres database, opened for writing or (`readonly`) for reading."""
+
+    def __init__(
+        self,
+        address: str | Address,
+        *,
+        readonly: bool = False,
+        shared: bool = False,
+        wait: float | None = 0.0,
+        compression: str = "zstd",
+        clock: Clock | None = None,
+        on_commit: Callable[[list[Record]], None] | None = None,
+    ) -> None:
+        """Open, and create unless `readonly`. StoreInUse if another process owns it for longer than `wait`.
+
+        With `shared`, any number of processes write it at the same time. `clock` replaces the database's.
+        `on_commit` is told the records of each commit once they are durable, before anybody waiting is.
+        """
+        if compression not in CODECS:
+            raise Invalid(f"compression {compression!r}: choose {' or '.join(CODECS)}")
+        self._where = address if isinstance(address, Address) else Address.parse(address)
+        self.readonly, self._shared, self._compression = readonly, shared, compression
+        self.incarnation = 0
+        self._closed = False
+        self._control: Connection | None = None
+        if readonly:
+            self._open_tables()
+            return
+        db = connect(self._where, look_up=True)
+        try:
+            with translated(self._where):
+                schema.migrate(db, self._where.schema, str(self._where.blobs or ""))
+                self._files = self._folder(db)
+            self._reader = StoreReader(self._where, self._files)
+        except BaseException:
+            db.close()
+            raise
+        try:
+            with translated(self._where):
+                members.lock(db, self._where, wait, shared, self._reader.owner_row)
+                self.incarnation = members.join(db, shared)
+        except BaseException:
+            self._reader.close()
+            db.close()
+            raise
+        self._writer = PostgresWriter(
+            db, self._where, self.incarnation, shared, clock, compression, on_commit
+        )
+        if self._files is not None and not shared:
+            self._files.sweep()
+
+    def _open_tables(self) -> None:
+        """Open a store for reading; Unknown if there is none. Older tables are brought up to date."""
+        with translated(self._where):
+            db = connect(self._where)
+            try:
+                known = schema.version(db, self._where.schema)
+                if not known:
+                    raise Unknown(f"there is no store at {self._where}")
+                schema.migrate(db, self._where.schema, "")
+                self._files = self._folder(db)
+            finally:
+                db.close()
+        self._reader = StoreReader(self._where, self._files)
+
+    def _folder(self, db: Connection) -> BlobFolder | None:
+        """The folder of large blobs, as the store names it; None if they are in the database."""
+        row = db.execute("SELECT blobs FROM store").fetchone()
+        named = row[0] if row else ""
+        if self._where.blobs is not None and str(self._where.blobs) != named:
+            raise Invalid(
+                f"store {self._where}: its large blobs are in {named or 'the database'}, "
+                f"not in {self._where.blobs}"
+            )
+        return BlobFolder(Path(named), self._compression) if named else None
+
+    @property
+    def address(self) -> str:
+        return str(self._where)
+
+    def folder(self, name: str) -> Path:
+        """A folder of this machine: what is in it can be made again, or belongs to a process here."""
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        return Path(base) / "peira" / f"postgres-{digest_bytes(self.address.encode())[:16]}" / name
+
+    def owner(self) -> dict[str, int] | None:
+        row = self._reader.owner_row()
+        return None if row is None else owner_facts(row)
+
+    def commit(self, ops: Sequence[Op]) -> Future[list[Outcome]]:
+        return self._submit(WriteRequest([self._spill(op) for op in ops]))
+
+    def _submit(self, request: WriteRequest) -> Future[list[Outcome]]:
+        if self.readonly:
+            raise StoreFault("the store was opened for reading")
+        return self._writer.submit(request)
+
+    def _spill(self, op: Op) -> Op:
+        """Large blobs go to files now, before the row that names them."""
+        if not op.blobs or max(map(len, op.blobs)) <= LARGE:
+            return op
+        return Op(op.run, op.events, tuple(map(self._filed, op.blobs)))
+
+    def _filed(self, data: bytes) -> bytes:
+        """What stands for a blob in an op: its bytes, or a file that was written."""
+        if len(data) <= LARGE:
+            return data
+        if self._files is None:
+            if len(data) > MOST_BYTES:
+                raise StoreFault(
+                    f"a blob of {len(data):,} bytes does not fit into the database: create the store with a "
+                    "folder for large blobs (?blobs=/path)"
+                )
+            return data
+        digest = digest_bytes(data)
+        try:
+            self._files.write(digest, data)
+        except OSError as problem:
+            raise StoreFault(
+                f"a blob cannot be written ({problem}); what was acknowledged is kept"
+            ) from problem
+        return FileBlob.of(digest, len(data))
+
+    def claim(self, run: str, owner: str, classes: Sequence[str], n: int) -> list[Task]:
+        taken: list[str] = []
+
+        def choose() -> Sequence[Op]:
+            ops = self._writer.claim(run, owner, classes, n)
+            taken[:] = claimed(ops)
+            return ops
+
+        outcomes = self._submit(WriteRequest((), choose)).result()
+        found = self.find("task", taken)
+        return [found[task] for task, refusal in zip(taken, outcomes, strict=True) if not refusal]
+
+    def put(self, data: bytes) -> str:
+        self._submit(WriteRequest([Op("", (), (self._filed(data),))])).result()
+        return digest_bytes(data)
+
+    def find(self, kind: Literal["task", "call", "run"], keys: Sequence[str]) -> dict[str, Any]:
+        return self._reader.find(kind, keys)
+
+    def events(self, run: str, after: int = 0, limit: int = 1000) -> list[Record]:
+        return self._reader.events(run, after, limit)
+
+    def get(self, digest: str) -> bytes:
+        return self._reader.get(digest)
+
+    def runs(self, query: RunQuery) -> list[Run]:
+        return self._reader.runs(query)
+
+    def calls(self, query: CallQuery) -> list[Call]:
+        return self._reader.calls(query)
+
+    def tally(self, query: CallQuery) -> CallTotals:
+        return self._reader.tally(query)
+
+    def about(self, tasks: Sequence[str], until: str = "") -> list[Record]:
+        return self._reader.about(tasks, until)
+
+    def changed_since(self, run: str) -> list[str]:
+        return self._reader.changed_since(run)
+
+    def active(self) -> list[Task]:
+        return self._reader.active()
+
+    def waiting(self) -> list[Task]:
+        return self._reader.waiting()
+
+    def jobs(self, query: JobQuery) -> list[Task]:
+        return self._reader.jobs(query)
+
+    def job_counts(self, cls: str) -> dict[State, int]:
+        return self._reader.job_counts(cls)
+
+    def queued(self, cls: str) -> list[Task]:
+        return self._reader.queued(cls)
+
+    def using(self, calls: Sequence[str]) -> list[Task]:
+        return self._reader.using(calls)
+
+    def history(self) -> Iterator[Record]:
+        return self._reader.history()
+
+    def rows(self) -> Iterator[Task | Call | Run]:
+        return self._reader.rows()
+
+    def blobs(self) -> Iterator[tuple[str, int, str]]:
+        return self._reader.blobs()
+
+    def damage(self) -> list[str]:
+        return self._reader.damage()
+
+    def losses(self) -> list[str]:
+        return self._reader.losses()
+
+    def size(self, run: str = "") -> int:
+        return self._reader.size(run)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[StoreReader]:
+        """All that can be read, as it is at one moment, while others write."""
+        frozen = StoreReader(self._where, self._files, snapshot=True)
+        try:
+            yield frozen
+        finally:
+            frozen.close()
+
+    def send_command(self, id: str, body: bytes) -> None:
+        """Leave a command for the owner of the store; durable when it returns."""
+        with translated(self._where), connect(self._where) as db:
+            db.execute("INSERT INTO command (id, body) VALUES (%s, %s)", (id, body))
+
+    def command_queued(self, id: str) -> bool:
+        return self._reader.command_queued(id)
+
+    def pending_commands(self) -> list[tuple[str, bytes]]:
+        """The commands that were left for the owner, oldest first; none if the server is not there."""
+        try:
+            rows = self._commands().execute("SELECT id, body FROM command ORDER BY n").fetchall()
+        except (psycopg.OperationalError, StoreFault):
+            if self._control is not None:
+                self._control.close()
+            return []
+        return [(id, bytes(body)) for id, body in rows]
+
+    def remove_command(self, id: str) -> None:
+        """Remove a command that was executed; it is found again if the server cannot be reached."""
+        with suppress(psycopg.OperationalError, StoreFault):
+            self._commands().execute("DELETE FROM command WHERE id = %s", (id,))
+
+    def _commands(self) -> psycopg.Connection:
+        """A connection of its own for commands."""
+        if self._control is None or self._control.closed:
+            self._control = connect(self._where)
+        return self._control
+
+    def backup(self, target: Path) -> None:
+        """Copy the store, as it is at one moment, to a new SQLite store."""
+        if target.exists():
+            raise Invalid(f"backup: {target} exists already")
+        clock = RecordedClock()
+        with self.snapshot() as frozen:
+            copy = SqliteStore(target, compression=self._compression, clock=clock)
+            try:
+                copy_retained(frozen.history(), copy, clock, Retained({}, (), ()))
+                for digest in blobs_of(frozen, frozen.get):
+                    copy.put(frozen.get(digest))
+                if problems := verify(copy):
+                    raise StoreDamaged("the copy is not sound: " + "; ".join(problems[:3]))
+            finally:
+                copy.close()
+
+    def retain(self, retained: Retained) -> None:
+        """What is kept is copied to a second schema, which takes the place of this one in one transaction."""
+        draft = Address(
+            self._where.server,
+            f"{self._where.schema[:50]}.draft",
+            self._files.folder if self._files else None,
+        )
+        self._writer.close()
+        db, clock = self._writer.db, RecordedClock()
+        name, other = sql.Identifier(self._where.schema), sql.Identifier(draft.schema)
+        drop = sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(other)
+        try:
+            with translated(self._where):
+                db.execute(drop)
+                target = PostgresStore(draft, compression=self._compression, clock=clock)
+                try:
+                    copy_retained(self.history(), target, clock, retained)
+                    kept = blobs_of(target, self.get)
+                    self._copy_blobs(db, other, kept)
+                    if problems := verify(target):
+                        raise StoreDamaged("nothing was deleted: " + "; ".join(problems[:3]))
+                finally:
+                    target.close()
+                with db.transaction():
+                    for table in ("store", "member", "command"):
+                        kept_rows = sql.SQL(
+                            "DELETE FROM {0}.{2}; "
+                            "INSERT INTO {0}.{2} OVERRIDING SYSTEM VALUE SELECT * FROM {1}.{2}"
+                        )
+                        db.execute(kept_rows.format(other, name, sql.Identifier(table)))
+                    db.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(name))
+                    db.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(other, name))
+            if self._files is not None:
+                for digest, file in list(self._files.files()):
+                    if digest not in kept:
+                        file.unlink()
+        finally:
+            if not db.closed:
+                db.execute(drop)
+            self.close()
+
+    def _copy_blobs(self, db: Connection, target: sql.Identifier, digests: set[str]) -> None:
+        """Copy blobs to the tables of another schema."""
+        copy = sql.SQL(
+            "INSERT INTO {}.blob SELECT * FROM blob WHERE digest = ANY(%s) ON CONFLICT DO NOTHING"
+        ).format(target)
+        db.execute(copy, ([bytes.fromhex(digest) for digest in digests],))
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._control is not None:
+            self._control.close()
+        if not self.readonly:
+            self._writer.close()
+            db = self._writer.db
+            try:
+                if not db.closed:
+                    members.leave(db, self._where, self.incarnation, self._shared)
+            except psycopg.Error:  # the server is gone: its lock is free with the connection
+                pass
+            finally:
+                db.close()
+        self._reader.close()
+
+
+def owner_facts(row: tuple[Any, ...]) -> dict[str, int]:
+    """What `Ownership.owner` says: the process only if it is one of this machine."""
+    number, host, pid = row
+    return {"pid": pid, "incarnation": number} if host == members.this_host() else {"incarnation": number}

@@ -1,0 +1,189 @@
+"use strict";
+(() => {
+  const meta = (name) => document.querySelector(`meta[name="${name}"]`)?.content ?? "";
+  document.addEventListener("htmx:configRequest", (event) => {
+    event.detail.headers["X-Peira-CSRF"] = meta("csrf");
+  });
+
+  // What is committed to the store arrives as one message; parts of the page that listen are asked for again.
+  const lost = document.getElementById("lost");
+  const say = (text) => {
+    if (!lost) return;
+    lost.hidden = !text;
+    lost.textContent = text;
+  };
+  // At most every so often, and once more after the last message: nothing that was committed is left unseen.
+  const paced = (name, least) => {
+    let last = 0;
+    let waiting = null;
+    return () => {
+      if (waiting) return;
+      waiting = setTimeout(() => {
+        waiting = null;
+        last = Date.now();
+        htmx.trigger(document.body, name);
+      }, Math.max(0, last + least - Date.now()));
+    };
+  };
+  const changed = paced("peira:change", 1000);
+  const changedSlowly = paced("peira:slow", 3000);
+  let source = null;
+  const connect = () => {
+    source = new EventSource("/live");
+    source.addEventListener("change", () => {
+      say("");
+      changed();
+      changedSlowly();
+    });
+    source.onerror = () => {
+      source.close();
+      say("The server is not there. This page shows what it knew last, and goes on when the server is back.");
+      setTimeout(retry, 1500);
+    };
+  };
+  const retry = async () => {
+    try {
+      const answer = await fetch("/api/v1/runs?limit=1", { cache: "no-store" });
+      if (answer.status === 401) {
+        say("The server was started again: open the address that it printed.");
+        setTimeout(retry, 3000);
+        return;
+      }
+      connect();
+    } catch {
+      setTimeout(retry, 1500);
+    }
+  };
+  if (document.querySelector('[hx-trigger*="peira:"]')) connect();
+  addEventListener("pagehide", () => source?.close());
+
+  // Acts: what became of them is said, and a run that was started is followed.
+  const told = document.getElementById("said");
+  const tell = (text, bad) => {
+    told.hidden = false;
+    told.textContent = text;
+    told.classList.toggle("bad", bad);
+    clearTimeout(tell.timer);
+    tell.timer = setTimeout(() => { told.hidden = true; }, bad ? 15000 : 6000);
+  };
+  document.addEventListener("htmx:beforeRequest", (event) => event.detail.elt.matches("[data-act], [data-plan], [data-start]") && event.detail.elt.setAttribute("aria-busy", "true"));
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const { elt, xhr, successful } = event.detail;
+    if (!elt.matches("[data-act], [data-plan], [data-start]")) return;
+    elt.removeAttribute("aria-busy");
+    let answer = {};
+    try {
+      answer = JSON.parse(xhr.responseText);
+    } catch {
+      answer = { error: "the server did not answer" };
+    }
+    if (!successful) return tell(answer.error ?? "that did not work", true);
+    if (elt.matches("[data-plan]")) {
+      for (const name of ["plan", "estimate", "design"]) document.getElementById(`plan-${name}`).textContent = answer[name];
+      document.getElementById("plan-study").value = answer.study;
+      document.getElementById("preview").hidden = false;
+      return undefined;
+    }
+    tell(answer.said ?? "done", answer.done === false);
+    if (elt.matches("[data-answer]")) {
+      htmx.trigger(document.body, "peira:answered");
+      return undefined;
+    }
+    if (elt.matches(".tools *")) setTimeout(() => location.reload(), 700);
+    if (elt.matches("[data-start], [data-follow]")) location.assign(`/runs/${answer.run}`);
+    else htmx.trigger(document.body, "peira:change");
+    return undefined;
+  });
+
+  // The inbox: who answers, how long the question was looked at, answers by key.
+  let shownAt = Date.now();
+  let shownKey = "";
+  const question = () => {
+    const key = document.querySelector("[data-question]")?.dataset.question ?? "";
+    if (key !== shownKey) [shownKey, shownAt] = [key, Date.now()];
+    const me = document.getElementById("me");
+    if (me && !me.value) me.value = localStorage.getItem("peira-name") ?? "";
+  };
+  question();
+  document.addEventListener("htmx:afterSwap", question);
+  document.body.addEventListener("peira:change", async () => {
+    if (!shownKey) return;
+    const open = await fetch("/api/v1/inbox").then((answer) => answer.json()).catch(() => null);
+    // Somebody else answered the question that is shown.
+    if (open?.questions && !open.questions.some((one) => one.key === shownKey)) htmx.trigger(document.body, "peira:answered");
+  });
+  document.addEventListener("htmx:configRequest", (event) => {
+    if (!event.detail.elt.matches("[data-answer]")) return;
+    const name = document.getElementById("me")?.value.trim() ?? "";
+    localStorage.setItem("peira-name", name);
+    event.detail.parameters.by = name;
+    if (event.detail.elt.querySelector("[name=took]")) event.detail.parameters.took = ((Date.now() - shownAt) / 1000).toFixed(1);
+  });
+
+  // Plots.
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const axes = () => ["x", "y"].map(() => ({ stroke: css("--quiet"), grid: { stroke: css("--line") }, ticks: { stroke: css("--line") } }));
+  const draw = (where) => {
+    const points = JSON.parse(where.dataset.points);
+    const size = { width: Math.max(260, where.clientWidth), height: 220 };
+    where.textContent = "";
+    if (where.dataset.plot === "progress") {
+      const columns = [0, 1, 2].map((at) => points.map((row) => row[at]));
+      new uPlot({
+        ...size,
+        axes: axes(),
+        series: [{}, { label: "done", stroke: css("--accent"), width: 2, fill: css("--accent-back") }, { label: "failed", stroke: css("--bad"), width: 2, dash: [6, 4] }],
+      }, columns, where);
+      return;
+    }
+    const first = points.at(-1)?.standings?.[0];
+    if (!first) return;
+    const rows = points.map((look) => [look.number, (look.standings ?? []).find((one) => one.first === first.first && one.second === first.second)]).filter((row) => row[1]);
+    new uPlot({
+      ...size,
+      title: `${first.first} - ${first.second}`,
+      scales: { x: { time: false } },
+      axes: axes(),
+      bands: [{ series: [3, 2], fill: css("--accent-back") }],
+      series: [{ label: "look" }, { label: "difference", stroke: css("--point"), width: 2 }, { label: "low", stroke: css("--accent") }, { label: "high", stroke: css("--accent") }],
+    }, [rows.map((row) => row[0]), rows.map((row) => row[1].mean ?? null), rows.map((row) => row[1].low), rows.map((row) => row[1].high)], where);
+  };
+  const drawAll = (root) => root.querySelectorAll("[data-plot]").forEach(draw);
+  // What scrolls can be reached by keyboard.
+  const reachable = () => document.querySelectorAll("pre, .prose").forEach((one) => {
+    const scrolls = one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1;
+    if (scrolls) one.tabIndex = 0;
+  });
+  drawAll(document);
+  reachable();
+  document.addEventListener("toggle", reachable, true);
+  document.addEventListener("htmx:afterSwap", (event) => {
+    drawAll(event.detail.target.parentElement ?? document);
+    reachable();
+  });
+
+  // Keys.
+  const keys = document.getElementById("keys");
+  document.querySelector("[data-keys]")?.addEventListener("click", () => keys.showModal());
+  let before = "";
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
+    const follow = (selector) => {
+      const link = document.querySelector(selector);
+      if (link) {
+        event.preventDefault();
+        link.click();
+      }
+    };
+    const answer = /^[1-9s]$/.test(event.key) && document.querySelector(`[data-key="${event.key}"]`);
+    if (answer) answer.click();
+    else if (event.key === "j") follow('a[rel="next"]');
+    else if (event.key === "k") follow('a[rel="prev"]');
+    else if (event.key === "/") {
+      event.preventDefault();
+      document.querySelector("[data-search]")?.focus();
+    } else if (event.key === "?") keys?.showModal();
+    else if (before === "g" && event.key === "r") location.assign("/runs");
+    before = event.key;
+  });
+})();

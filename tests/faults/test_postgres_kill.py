@@ -1,0 +1,217 @@
+"""kill -9 of the owner of a Postgres store, and crashes of the server under a run that goes on.
+
+The undisturbed run is one on SQLite: the same trials, scores and table must come of it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from peira.core.contracts import OpenStore
+from peira.core.log.events import CallIntended
+from peira.errors import PeiraError
+from peira.stores.postgres.server import PrivateServer
+from peira.stores.verify import verify
+
+from .conftest import Bench
+
+PLACES = {
+    "store.before_fold": 1,
+    "store.before_commit": 17,
+    "store.after_commit": 3,
+    "store.after_acknowledge": 9,
+    "engine.after_plan": 1,
+    "engine.after_claim": 5,
+    "engine.before_end": 7,
+    "engine.before_finish": 1,
+    "step.before_record": 3,
+    "step.after_record": 4,
+}
+"""The failpoints that the study passes, and which time it is killed there."""
+
+
+@dataclass
+class PostgresBench(Bench):
+    """A bench whose store is in a database."""
+
+    address: str = ""
+
+    @property
+    def store(self) -> str:
+        return self.address
+
+    def reader(self) -> OpenStore:
+        store = pytest.importorskip("peira.stores.postgres.store")
+        return store.PostgresStore(self.address, readonly=True)
+
+    def exists(self) -> bool:
+        scheme = pytest.importorskip("peira.stores.postgres.scheme")
+        return scheme.PostgresScheme().exists(self.address)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: Any, postgres_url: str) -> PostgresBench:
+    bench = PostgresBench(tmp_path / "bench", warm.start, address=postgres_url)
+    monkeypatch.setenv("OUTSIDE", str(bench.folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return bench
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_killed_at_a_named_place(place, bench, reference) -> None:
+    assert bench.kill_at(f"{place}:{PLACES[place]}") == -9
+    bench.check_readable()
+    bench.check_nothing_lost()
+    bench.recover(reference)
+
+
+@pytest.mark.parametrize("moment", range(4), indirect=True)
+def test_killed_at_a_random_moment(moment, bench, reference) -> None:
+    moment.strike(bench, reference)
+    bench.check_readable()
+    bench.check_nothing_lost()
+    bench.recover(reference)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("moment", range(4, 104), indirect=True)
+def test_killed_at_many_random_moments(moment, bench, reference) -> None:
+    moment.strike(bench, reference)
+    bench.check_nothing_lost()
+    bench.recover(reference)
+
+
+@pytest.fixture
+def database(postgres_server: str) -> Iterator[PrivateServer]:
+    """A server of the test's own, which it may crash; skipped where none can be run."""
+    folder = Path(tempfile.mkdtemp(prefix="peira-tests-"))
+    folder.chmod(0o755)
+    server = PrivateServer(folder / "server")
+    try:
+        server.start()
+    except PeiraError as problem:
+        shutil.rmtree(folder)
+        pytest.skip(str(problem))
+    yield server
+    if server.pid:
+        server.stop("immediate")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_run_goes_on_when_its_server_crashes(
+    seed, database, tmp_path, monkeypatch, warm, reference
+) -> None:
+    chance = random.Random(f"crash {seed}")
+    bench = PostgresBench(tmp_path / "bench", warm.start, address=database.url)
+    monkeypatch.setenv("OUTSIDE", str(bench.folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    process = bench.start()
+    crashes = 0
+    for aim in sorted(chance.sample(range(1, reference.acknowledged - 20), 3)):
+        while process.poll() is None and len(bench.lines("acknowledged")) < aim:
+            time.sleep(0.001)
+        if process.poll() is None:
+            database.stop("immediate")
+            database.start()
+            crashes += 1
+    assert bench.finish(process) == 0
+    assert crashes
+    bench.check_nothing_lost()
+    bench.check_sound()
+    executed = [trial for _, trial in bench.executed("trials")]
+    assert len(executed) == len(set(executed)) == len(reference.outputs)
+
+
+CALLS = """
+import os, sys
+from peira import ask, run, study
+
+MODEL = "openai:" + os.environ["MODEL"]
+
+
+def asks(case):
+    one = ask(MODEL, f"{case.input} one")
+    return ask(MODEL, f"{one} two")
+
+
+asked = study(agent=asks, name="asks", cases=[f"case {i}" for i in range(60)], policy={"interruptions": 100})
+
+if __name__ == "__main__":
+    run(asked, store=sys.argv[1], parallel=8, progress=False)
+"""
+
+
+@pytest.fixture
+def asking(tmp_path, monkeypatch, endpoint, warm):
+    """Starts a run of 120 calls on a store; the endpoint counts the bills."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MODEL", endpoint.model)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    endpoint.always({"delay": 0.02})
+    (tmp_path / "asks.py").write_text(CALLS)
+
+    def start(address: str, failpoint: str = "") -> Any:
+        env = {**os.environ, "PEIRA_FAILPOINT": failpoint}
+        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        return warm.start([sys.executable, "asks.py", address], cwd=tmp_path, env=env, **pipes)
+
+    return start
+
+
+def resends(address: str) -> int:
+    """The sends of calls beyond the first that the store announced."""
+    store = pytest.importorskip("peira.stores.postgres.store").PostgresStore(address, readonly=True)
+    try:
+        assert verify(store) == []
+        return sum(isinstance(r.event, CallIntended) and r.event.send > 1 for r in store.history())
+    finally:
+        store.close()
+
+
+def test_a_restart_of_the_database_costs_no_call(database, asking, endpoint) -> None:
+    """Answers that come while it is down wait in memory, and are recorded when it is back."""
+    process = asking(database.url)
+    for bills in (15, 45, 80):
+        while process.poll() is None and endpoint.bills() < bills:
+            time.sleep(0.005)
+        database.stop("immediate")
+        time.sleep(0.1)
+        database.start()
+    _, said = process.communicate(timeout=50)
+    assert process.returncode == 0, said.decode()
+    assert resends(database.url) == 0
+    assert endpoint.bills() == 120
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "ledger.after_intent:30",
+        "ledger.before_answer:40",
+        "ledger.after_answer:50",
+        "store.before_commit:30",
+        "store.after_commit:40",
+    ],
+)
+def test_a_killed_owner_pays_at_most_what_was_announced(place, postgres_url, asking, endpoint) -> None:
+    process = asking(postgres_url, place)
+    process.communicate(timeout=50)
+    assert process.returncode == -9
+    again = asking(postgres_url)
+    _, said = again.communicate(timeout=50)
+    assert again.returncode == 0, said.decode()
+    assert 120 <= endpoint.bills() <= 120 + resends(postgres_url)

@@ -1,0 +1,132 @@
+"""What can be done from a page or a program, on a living run; every act is an event that says who did it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Server, Tab, serving
+from .test_browser import begin
+
+ASKING = """
+from peira import ask_person, exact, study
+
+@study(cases=[(f"draft {n}", "send") for n in range(6)], evaluators=[exact()])
+def mails(case):
+    return ask_person("Send this?", show=f"Dear customer, **{case.input}** <script>window.pwned=1</script>",
+                      options=["send", "drop"], to="editors")
+"""
+
+
+def post(server: Server, path: str, status: int = 200, **body: Any) -> Any:
+    found = server.ask(f"/api/v1{path}", "POST", json.dumps(body).encode(), Content_Type="application/json")
+    assert found.status == status, found.text
+    return found.json
+
+
+def until(check: Callable[[], Any], patience: float = 50.0) -> Any:
+    deadline = time.monotonic() + patience
+    while not (found := check()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return found
+
+
+@pytest.fixture
+def folder(project: Path, tmp_path: Path) -> Path:
+    for name in ("sums.py", "live.py", "peira.toml"):
+        shutil.copy(project / name, tmp_path / name)
+    (tmp_path / "mails.py").write_text(ASKING)
+    return tmp_path
+
+
+@pytest.mark.timeout(180)
+def test_a_living_run_is_paused_adjusted_and_cancelled(folder: Path) -> None:
+    _, run = begin(folder)
+    with serving(folder, "--store", "s.db") as server:
+
+        def done() -> int:
+            return int(server.api(f"/runs/{run}")["progress"]["done"])
+
+        assert "paused" in post(server, f"/runs/{run}/pause")["said"]
+        until(lambda: server.api(f"/runs/{run}")["run"]["status"] == "paused")
+        time.sleep(0.5)
+        still = done()
+        time.sleep(1.0)
+        assert done() == still
+        last = server.api(f"/runs/{run}/trials?limit=1&state=not%20begun")["trials"][0]["id"]
+        post(server, f"/runs/{run}/trials/{last[:16]}/cancel")
+        until(lambda: server.api(f"/trials/{last}?run={run}")["state"] == "cancelled")
+        post(server, f"/runs/{run}/parallel", parallel=2)
+        post(server, f"/runs/{run}/parallel", 400, parallel=0)
+        post(server, f"/runs/{run}/resume")
+        until(lambda: done() > still)
+        post(server, f"/runs/{run}/cancel")
+        assert server.api(f"/runs/{run}")["run"]["status"] == "cancelled"
+        post(server, f"/runs/{run}/pause", 400)
+        events = server.api(f"/runs/{run}/events?limit=1000&kinds=run.command")["events"]
+        commands = [one["command"] for one in events]
+        assert commands == ["pause", "cancel", "adjust", "resume", "cancel"]
+        assert all(one["by"] for one in events)
+        begun = post(server, f"/runs/{run}/again", 201)
+        assert server.api(f"/runs/{begun['run']}")["run"]["study"] == "slow"
+        post(server, f"/runs/{begun['run']}/cancel")
+
+
+@pytest.mark.timeout(180)
+def test_outputs_are_scored_again(folder: Path, project: Path) -> None:
+    shutil.copy(project / "s.db", folder / "s.db")
+    with serving(folder, "--store", "s.db") as server:
+        run = server.api("/runs")["runs"][0]["id"]
+        post(server, f"/runs/{run}/score", evaluators="includes", name="lenient")
+        names = [one["evaluation"] for one in server.api("/runs")["runs"]]
+        assert "lenient" in names
+        assert "sums.py" in post(server, "/plan", 400, study="sum.py")["error"]
+        assert post(server, "/plan", 400, study="../../etc/passwd")["error"].startswith("study: ")
+        post(server, "/runs", 400, study="peira.toml")
+        post(server, f"/runs/{run}/score", 400, evaluators=" ")
+        post(server, "/calls/abcdef/discard", 400)
+
+
+@pytest.mark.timeout(180)
+def test_questions_are_answered_by_keyboard(folder: Path, tab: Callable[..., Tab]) -> None:
+    with serving(folder, "--store", "s.db") as server:
+        run = post(server, "/runs", 201, study="mails.py")["run"]
+        until(lambda: len(server.api("/inbox")["questions"]) == 6)
+        first = server.api("/inbox")["questions"][0]
+        assert (first["run"], first["prompt"], first["options"], first["to"]) == (
+            run,
+            "Send this?",
+            ["send", "drop"],
+            "editors",
+        )
+        seen = tab(of=server)
+        seen.go("/inbox")
+        seen.page.fill("#me", "ann")
+        seen.page.locator("h1").click()
+        assert seen.see("window.pwned") is None
+        for left in (5, 4):
+            seen.page.keyboard.press("1")
+            seen.until(f"document.querySelector('aside h2')?.textContent.startsWith('{left - 1}')")
+            assert len(server.api("/inbox")["questions"]) == left
+        while len(server.api("/inbox")["questions"]) > 3:  # a key that comes while the page changes is lost
+            seen.page.keyboard.press("2")
+            seen.page.wait_for_timeout(3_000)
+        third = server.api("/inbox")["questions"][0]["key"]
+        assert post(server, f"/inbox/{third}/answer", 400, value="perhaps")["error"]
+        assert post(server, f"/inbox/{third}/answer", value="drop", by="bob")["done"]
+        late = post(server, f"/inbox/{third}/answer", value="send", by="eve")
+        assert not late["done"]
+        assert "bob was first" in late["said"]
+        for one in server.api("/inbox")["questions"]:
+            post(server, f"/inbox/{one['key']}/answer", option=0)
+        seen.page.wait_for_selector("text=Nobody is asked anything", timeout=30_000)
+        events = server.api(f"/runs/{run}/events?limit=1000")["events"]
+        assert {one["by"] for one in events if "question" in one["kind"] and one.get("by")} >= {"ann", "bob"}
+        assert seen.said == []
