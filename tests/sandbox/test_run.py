@@ -171,6 +171,13 @@ def test_unless_it_is_allowed_and_then_the_outcome_says_so(tmp_path: Path) -> No
     assert without_bubblewrap(script, tmp_path) == ["False 0 {'b': b'in'} b'said True\\n'"]
 
 
+def test_the_end_of_cpu_time_is_a_signal_that_says_so(tmp_path: Path) -> None:
+    """With equal limits the kernel sends SIGKILL."""
+    code = "import resource; print(resource.getrlimit(resource.RLIMIT_CPU))"
+    script = f"found = run({code!r}, 30.0)\nprint(found.stdout.decode().strip())"
+    assert without_bubblewrap(script, tmp_path) == ["(30, 31)"]
+
+
 @pytest.mark.parametrize(
     ("code", "ended_by", "seconds"),
     [

@@ -24,8 +24,10 @@ from peira.sandbox.process import ConfinedProcess, Launch, never_began
 from peira.sandbox.streams import OutputBuffer, StreamExchange, never
 from peira.sandbox.workspace import checked, collect, fill
 
-# Not every system supports all of them: if one fails, the others still apply.
-LIMITED = '{ ulimit -c 0; ulimit -t "$1"; ulimit -f "$2"; ulimit -v "$3"; } 2>/dev/null; shift 3; exec "$@"'
+# Not every system supports all of them: if one fails, the others still apply. The hard limit of CPU time is a
+# second above the soft one: where both are reached at once the kernel sends SIGKILL, which does not say why.
+LIMITED = """{ ulimit -c 0; ulimit -S -t "$1"; ulimit -H -t "$(($1 + 1))"; ulimit -f "$2"; ulimit -v "$3"
+} 2>/dev/null; shift 3; exec "$@\""""
 BLOCK, KIB = 512, 1024
 
 
