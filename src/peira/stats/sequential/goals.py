@@ -2,8 +2,9 @@
 
 A goal is about a window of time that moves on. Windows begin at steps of half their length, counted from the
 goal's own beginning; the one in use is the last that is at least as long as was asked for (so it is at most
-half as long again). Window k has the share alpha / ((k + 1) (k + 2)) of the error; these add up to alpha. Within
-it the confidence sequence of `RunningMean` holds at every look. So the chance that a goal *ever* gives a wrong verdict, over its whole life, is at most alpha.
+half as long again). Window k has the share alpha / ((k + 1) (k + 2)) of the error; these add up to alpha.
+Within it the confidence sequence of `RunningMean` holds at every look. So the chance that a goal *ever* gives
+a wrong verdict, over its whole life, is at most alpha.
 """
 
 from __future__ import annotations
