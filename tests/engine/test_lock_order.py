@@ -18,7 +18,7 @@ SOURCE = Path(peira.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 FIGURE = re.compile(r"^```text\n(access\._busy .*?)^```$", re.MULTILINE | re.DOTALL)
 OUTERMOST = "access._busy"
-CONDITIONS = {"Execution.lock": "Execution._changed"}
+CONDITIONS = {"RunState.lock": "RunState.changed"}
 """A lock that is known by one of its conditions."""
 
 # In a process of its own: locks are told apart by the place at which they are made, also those of modules.
@@ -203,15 +203,15 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str]]:
 
 def test_locks_are_taken_in_the_order_of_the_page(observed: set[tuple[str, str]]) -> None:
     told = {pair for pair in observed if pair[0] != OUTERMOST and _is_of_a_run(pair)}
-    assert ("Execution._changed", "Journal._lock") in told
-    assert ("Execution._changed", "Hooks._lock") in told
+    assert ("RunState.changed", "Journal._lock") in told
+    assert ("RunState.changed", "Hooks._lock") in told
     assert ("Journal._lock", "CommitThread._gate") in told
     assert ("Journal._lock", "BlobFolder._writing") in told
     assert told - drawn() == set()
 
 
 def test_nothing_is_held_around_the_lock_of_a_run(observed: set[tuple[str, str]]) -> None:
-    assert {outer for outer, inner in observed if inner == "Execution._changed"} == {OUTERMOST}
+    assert {outer for outer, inner in observed if inner == "RunState.changed"} == {OUTERMOST}
 
 
 def _is_of_a_run(pair: tuple[str, str]) -> bool:

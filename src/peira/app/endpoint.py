@@ -88,7 +88,7 @@ def serve_endpoint(
             server.open(calls)
             port = server.listen_loopback(options.port)
             ready(ServedEndpoint(f"http://127.0.0.1:{port}/{token}", token))
-            while not (trial.channel.closed or any(one.stop for one in begun)):
+            while not (trial.channel.closed or any(one.state.stop for one in begun)):
                 time.sleep(LOOK)
         except OSError as problem:
             raise Invalid(f"port {options.port}: {problem.strerror or problem}") from None

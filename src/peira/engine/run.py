@@ -74,21 +74,21 @@ class ClassDesk:
             for cls, typical in self._typical.items()
         }
         try:
-            return self._execution.take(sizes, self._spare)
+            return self._execution.dispatch.take(sizes, self._spare)
         except Exception as problem:
             self._execution.fail(problem)
             return []
 
     def begin(self, attempt: Attempt) -> AttemptChannel | None:
         try:
-            return self._execution.begin(attempt, self)
+            return self._execution.attempts.begin(attempt, self)
         except Exception as problem:
             self._execution.fail(problem)
             return None
 
     def end(self, attempt: Attempt, outcome: object, failure: BaseException | None) -> None:
         try:
-            took = self._execution.end(attempt, outcome, failure)
+            took = self._execution.attempts.end(attempt, outcome, failure)
             cls = attempt.spec.cls
             self._typical[cls] = 0.8 * self._typical[cls] + 0.2 * max(took, 1e-5)
         except Exception as problem:
@@ -96,7 +96,7 @@ class ClassDesk:
 
     def back(self, attempts: Sequence[Attempt]) -> None:
         try:
-            self._execution.back(list(attempts))
+            self._execution.dispatch.back(list(attempts))
         except Exception as problem:
             self._execution.fail(problem)
 
@@ -234,7 +234,7 @@ class RunDriver:
         """First Ctrl-C: finish what runs. Second: cancel that, too."""
         if not self._signals:
             return
-        if self._execution.stop is None:
+        if self._execution.state.stop is None:
             running = self._execution.progress().running
             self._notice(f"stopping: {running} running will be finished (Ctrl-C again cancels them)")
         self._execution.request(StopRequest.interrupted(now=self._signals > 1))
@@ -254,16 +254,16 @@ class RunDriver:
         execution.close_looks()
         since = clock.monotonic()
         while thread.is_alive():
-            late = execution.stop is not None and clock.monotonic() - since > LAST_LOOK
-            if late or self._signals > 1 or execution.fault:
+            late = execution.state.stop is not None and clock.monotonic() - since > LAST_LOOK
+            if late or self._signals > 1 or execution.state.fault:
                 execution.give_up_rule()
                 return
             thread.join(PULSE)
 
     def _finish(self) -> RunEnd:
         execution = self._execution
-        if execution.stop is not None and execution.stop.status is Status.cancelled:
-            execution.cancel_waiting(execution.stop.reason.removeprefix("cancelled by "))
+        if execution.state.stop is not None and execution.state.stop.status is Status.cancelled:
+            execution.cancel_waiting(execution.state.stop.reason.removeprefix("cancelled by "))
         execution.journal.drain()
         finished = self._ending()
         ended = finished.status, finished.counts, finished.reason, execution.spent
@@ -277,7 +277,7 @@ class RunDriver:
         return finished
 
     def _ending(self) -> RunEnd:
-        counts, stop = self._counts(), self._execution.stop or self._execution.starved
+        counts, stop = self._counts(), self._execution.state.stop or self._execution.state.starved
         if stop is not None:
             return RunEnd(stop.status, counts, stop.reason, stop.exit_code)
         if reached := self._execution.budgets_reached:
@@ -300,9 +300,9 @@ class RunDriver:
             return counts
         unit = execution.source.unit
         missing = size - execution.tally.of(unit) - waiting.get(f"{unit}.{State.waiting}", 0)
-        if missing and execution.spares and not (execution.stop or execution.starved):
+        if missing and execution.spares and not (execution.state.stop or execution.state.starved):
             return {"planned": size, **counts, f"{execution.source.unit}.{SPARED}": missing}
-        if missing and not (execution.stop or execution.starved):
+        if missing and not (execution.state.stop or execution.state.starved):
             raise StoreDamaged(f"{missing} of {size} tasks have no end: this is a defect of peira")
         if missing:
             counts[f"{execution.source.unit}.{LEFT}"] = (

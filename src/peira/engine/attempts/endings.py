@@ -42,6 +42,8 @@ MOST_MESSAGE = 2000
 """The most characters of an error message that are recorded."""
 MOST_TRACE = 8000
 """The most characters of a traceback that are recorded, from its end."""
+PLAIN = frozenset({str, bool, int, float, dict, list, type(None)})
+"""The types of most outputs: values that stand for themselves."""
 
 
 def ended(
@@ -87,7 +89,7 @@ def _succeeded(
     channel: AttemptChannel, took: float, outcome: object, limit: int, waited: float
 ) -> tuple[Ended, tuple[bytes, ...]]:
     """The end for an output; Invalid or TooLarge if it cannot be recorded."""
-    value = normalise(output_of(outcome), "output")
+    value = normalise(outcome if type(outcome) in PLAIN else output_of(outcome), "output")
     body = canonical(value)
     if len(body) > limit:
         raise TooLarge(f"output: {len(body)} bytes, more than the limit of {limit} (policy.output_limit)")
