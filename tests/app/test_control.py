@@ -133,6 +133,9 @@ def test_a_trial_that_has_not_even_been_offered_is_cancelled(gates: Any, tmp_pat
     gates["all"].set()
     results = handle.result(timeout=60)
     assert (results.counts["cancelled"], results.counts["succeeded"]) == (3, 5997)
+    assert (results.status, results.ok) == ("cancelled", False)
+    again = peira.run(many, store=path, progress=False)  # nothing that was cancelled counts as done
+    assert (again.status, again.counts["reused"], again.counts["succeeded"]) == ("completed", 5997, 3)
     sound(path)
 
 

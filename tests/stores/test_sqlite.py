@@ -22,7 +22,7 @@ from peira.errors import Invalid, StoreDamaged, StoreFault, Unknown
 from peira.stores.blobs import LARGE
 from peira.stores.sqlite import SqliteScheme, SqliteStore, reads
 from peira.stores.sqlite.lock import OwnerLock
-from peira.stores.sqlite.schema import MIGRATIONS, migrate
+from peira.stores.sqlite.schema import MIGRATIONS, check, migrate
 from peira.stores.verify import verify
 from peira.testing import StoreSuite
 from peira.testing.stores.actions import accept, claimed, everything, finished, plan_run, recorded
@@ -179,6 +179,22 @@ class TestWhatIsNoStore:
         with pytest.raises(StoreDamaged, match=r"store\.db"):
             SqliteStore(path, readonly=readonly)
         assert path.read_bytes() == content
+
+    def test_a_store_whose_tables_are_created_between_two_statements_of_a_reader(self, path: Path) -> None:
+        reader, owner = apsw.Connection(str(path)), apsw.Connection(str(path))
+        owner.execute("PRAGMA journal_mode = WAL")
+        statements: list[str] = []
+
+        def meanwhile(_cursor: object, statement: str, _bound: object) -> bool:
+            statements.append(statement)
+            if len(statements) == 2:
+                migrate(owner)
+            return True
+
+        reader.exec_trace = meanwhile
+        assert check(reader) == 0
+        reader.execute("SELECT 1").fetchall()
+        assert check(reader) == len(MIGRATIONS)
 
     @pytest.mark.parametrize("readonly", [False, True])
     def test_the_database_of_another_program(self, path: Path, readonly: bool) -> None:

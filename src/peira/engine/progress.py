@@ -109,6 +109,12 @@ class TaskCounts:
             + [f"{before:,} exhausted before, and not tried again (policy.retry_failed)"] * bool(before)
         )
 
+    @property
+    def cancellations(self) -> str:
+        """How many tasks of any kind but `means` were cancelled one by one; "" if none."""
+        cancelled = sum(n for key, n in self._ends() if key.endswith(f".{State.cancelled}"))
+        return f"{cancelled:,} cancelled; all others ended" if cancelled else ""
+
     def _ends(self) -> list[tuple[str, int]]:
         return [(key, n) for key, n in self.counts.items() if key.partition(".")[0] not in self._means]
 

@@ -288,6 +288,8 @@ class RunDriver:
             return RunEnd(Status.failures, counts, "; ".join(self._execution.refusals), 1)
         if any(key.endswith("exhausted") for key in counts):
             return RunEnd(Status.stopped, counts, self._execution.tally.limits_reached, 3)
+        if self._execution.source.size is not None and (reason := self._execution.tally.cancellations):
+            return RunEnd(Status.cancelled, counts, reason, 1)
         return RunEnd(Status.completed, counts, "", 0)
 
     def _counts(self) -> dict[str, int]:

@@ -252,11 +252,14 @@ def check(db: apsw.Connection) -> int:
 
     StoreDamaged if it is another application's database, or of a newer version of peira.
     """
-    version = int(db.execute("PRAGMA user_version").get)
-    if version == 0 and db.execute("SELECT count(*) FROM sqlite_master").get:
+    # One statement sees one state: its owner may be creating the tables.
+    [(version, tables)] = db.execute(
+        "SELECT (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_master)"
+    )
+    if version == 0 and tables:
         raise StoreDamaged(f"{db.filename} is a database, but not a peira store")
     if version > len(MIGRATIONS):
         raise StoreDamaged(
             f"this store has schema {version}; this peira knows up to {len(MIGRATIONS)}: upgrade it"
         )
-    return version
+    return int(version)
