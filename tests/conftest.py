@@ -16,6 +16,7 @@ import sys
 import tempfile
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from .postgres import SharedServer
+from .postgres import CuttingProxy, SharedServer
 from .warm import Warm, beginning
 
 # Matrices are small here, and tests run side by side: threads of BLAS would only wait for each other.
@@ -186,6 +187,14 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
     yield url
     with psycopg.connect(postgres_server, autocommit=True) as db:
         db.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+
+@pytest.fixture
+def proxy(postgres_server: str) -> Iterator[CuttingProxy]:
+    if "host=/" not in postgres_server:
+        pytest.skip("the server is not reached by a socket of this machine")
+    with closing(CuttingProxy(postgres_server)) as proxy:
+        yield proxy
 
 
 @pytest.fixture

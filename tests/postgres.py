@@ -6,14 +6,18 @@ however they ended, it stops the server and removes the folder.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 from peira.errors import PeiraError
 from peira.stores.postgres.server import PrivateServer
@@ -80,6 +84,65 @@ def supervise(folder: Path) -> None:
     if server.pid:
         server.stop("immediate")
     shutil.rmtree(folder, ignore_errors=True)
+
+
+class CuttingProxy:
+    """A socket in front of the server's, which passes everything on until it is told to cut."""
+
+    def __init__(self, server: str) -> None:
+        self._query = dict(parse_qsl(urlsplit(server).query))
+        self._folder = tempfile.TemporaryDirectory(prefix="peira-proxy-")
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(f"{self._folder.name}/.s.PGSQL.5432")
+        self._listener.listen()
+        self._left: int | None = None
+        self._every = 0
+        self._open: list[socket.socket] = []
+        self.cuts = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def address(self, url: str) -> str:
+        """The address of a store of the same server, through here."""
+        return url.replace(self._query["host"], self._folder.name)
+
+    def cut(self, at: int, every: int = 0) -> None:
+        """From now on, let so many answers pass; the next one is lost, with its connection.
+
+        With `every`, the same happens again after so many more.
+        """
+        self._left, self._every = at, every
+
+    def close(self) -> None:
+        self._listener.close()
+        for one in self._open:
+            one.close()
+        self._folder.cleanup()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(f"{self._query['host']}/.s.PGSQL.5432")
+            self._open += [client, server]
+            for source, target, answers in ((client, server, False), (server, client, True)):
+                threading.Thread(target=self._pass_on, args=(source, target, answers), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 20):
+                if answers and self._left is not None:
+                    self._left -= 1
+                    if self._left < 0:
+                        self._left = self._every or None
+                        self.cuts += 1
+                        break
+                target.sendall(data)
+        for one in (source, target):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
 
 
 if __name__ == "__main__":

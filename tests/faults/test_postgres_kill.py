@@ -197,6 +197,70 @@ def test_a_restart_of_the_database_costs_no_call(database, asking, endpoint) -> 
     assert endpoint.bills() == 120
 
 
+def wait_for_bills(endpoint: Any, process: Any, bills: int) -> None:
+    while process.poll() is None and endpoint.bills() < bills:
+        time.sleep(0.005)
+
+
+def spooled(tmp_path: Path) -> list[Path]:
+    """The files of answers that wait for the server on this machine."""
+    return list((tmp_path / "cache").rglob("*.answers"))
+
+
+def test_a_database_that_stays_away_ends_the_run_in_one_line(database, asking, endpoint, tmp_path) -> None:
+    """The answers that came meanwhile were paid for: the next run records them, and sends nothing again."""
+    process = asking(f"{database.url}&reconnect=1")
+    wait_for_bills(endpoint, process, 40)
+    database.stop("immediate")
+    _, said = process.communicate(timeout=50)
+    assert process.returncode == 1
+    last = said.decode().splitlines()[-1]
+    assert "the store cannot be written" in last
+    assert "is the server running" in last
+    assert len(spooled(tmp_path)) == 1
+    database.start()
+    again = asking(database.url)
+    _, said = again.communicate(timeout=50)
+    assert again.returncode == 0, said.decode()
+    assert spooled(tmp_path) == []
+    assert resends(database.url) == 0
+    assert endpoint.bills() == 120
+
+
+def test_killed_while_the_database_is_away_costs_no_call(database, asking, endpoint, tmp_path) -> None:
+    process = asking(database.url)
+    wait_for_bills(endpoint, process, 40)
+    database.stop("immediate")
+    known, steady = None, 0
+    while steady < 10:  # every answer is there
+        time.sleep(0.1)
+        now = (endpoint.sends(), endpoint.bills(), [file.stat().st_size for file in spooled(tmp_path)])
+        steady = steady + 1 if now == known and now[0] == now[1] else 0
+        known = now
+    assert spooled(tmp_path)
+    process.kill()
+    process.communicate()
+    database.start()
+    again = asking(database.url)
+    _, said = again.communicate(timeout=50)
+    assert again.returncode == 0, said.decode()
+    assert resends(database.url) == 0
+    assert endpoint.bills() == 120
+
+
+def test_connections_that_are_cut_inside_commits_lose_and_double_nothing(
+    asking, endpoint, postgres_url, proxy
+) -> None:
+    """Every 23rd answer of the server is lost with its connection, whatever it was about."""
+    proxy.cut(40, every=23)
+    process = asking(proxy.address(postgres_url))
+    _, said = process.communicate(timeout=50)
+    assert process.returncode == 0, said.decode()
+    assert proxy.cuts >= 5
+    assert resends(postgres_url) == 0
+    assert endpoint.bills() == 120
+
+
 @pytest.mark.parametrize(
     "place",
     [

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from typing import Any
 
 import msgspec
 import psycopg
@@ -72,69 +69,6 @@ def cut(postgres_server: str, store: PostgresStore) -> None:
     """End the connection of the store's writer, as a network would."""
     with psycopg.connect(postgres_server, autocommit=True) as db:
         db.execute("SELECT pg_terminate_backend(%s)", (backend(store),))
-
-
-class CuttingProxy:
-    """A socket in front of the server's, which passes everything on until it is told to cut."""
-
-    def __init__(self, server: str) -> None:
-        self._query = dict(parse_qsl(urlsplit(server).query))
-        self._folder = tempfile.TemporaryDirectory(prefix="peira-proxy-")
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(f"{self._folder.name}/.s.PGSQL.5432")
-        self._listener.listen()
-        self._left: int | None = None
-        self._open: list[socket.socket] = []
-        self.cuts = 0
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def address(self, url: str) -> str:
-        """The address of a store of the same server, through here."""
-        return url.replace(self._query["host"], self._folder.name)
-
-    def cut(self, at: int) -> None:
-        """From now on, let so many answers pass; the next one is lost, with its connection."""
-        self._left = at
-
-    def close(self) -> None:
-        self._listener.close()
-        for one in self._open:
-            one.close()
-        self._folder.cleanup()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            server = socket.socket(socket.AF_UNIX)
-            server.connect(f"{self._query['host']}/.s.PGSQL.5432")
-            self._open += [client, server]
-            for source, target, answers in ((client, server, False), (server, client, True)):
-                threading.Thread(target=self._pass_on, args=(source, target, answers), daemon=True).start()
-
-    def _pass_on(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(1 << 20):
-                if answers and self._left is not None:
-                    self._left -= 1
-                    if self._left < 0:
-                        self._left = None
-                        self.cuts += 1
-                        break
-                target.sendall(data)
-        for one in (source, target):
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-
-
-@pytest.fixture
-def proxy(postgres_server: str) -> Iterator[CuttingProxy]:
-    if "host=/" not in postgres_server:
-        pytest.skip("the server is not reached by a socket of this machine")
-    with closing(CuttingProxy(postgres_server)) as proxy:
-        yield proxy
 
 
 class TestOwners:
@@ -273,7 +207,7 @@ class TestLostConnections:
 
     @pytest.mark.parametrize("at", range(12))
     def test_what_is_cut_off_anywhere_in_a_commit_is_committed_once(
-        self, at: int, postgres_url: str, proxy: CuttingProxy
+        self, at: int, postgres_url: str, proxy: Any
     ) -> None:
         """The server's answer number `at` does not arrive, and the connection is gone: was it committed?"""
         with closing(PostgresStore(proxy.address(postgres_url))) as store:

@@ -18,6 +18,20 @@ LARGE = 64 * 1024
 ENDINGS = {"none": "", "zstd": ".zst"}
 
 
+class StoredBlob(bytes):
+    """Stands in an op for a large blob that is stored already, outside the tables; its bytes are empty."""
+
+    digest: bytes
+    size: int
+
+    @classmethod
+    def of(cls, digest: str, size: int) -> StoredBlob:
+        """The blob of this digest."""
+        made = cls()
+        made.digest, made.size = bytes.fromhex(digest), size
+        return made
+
+
 class BlobFolder:
     """The folder of blob files of a store; writes are serialised by a lock."""
 

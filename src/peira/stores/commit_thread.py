@@ -57,6 +57,14 @@ class CommitThread:
             self._queue.put(request)
         return request.done
 
+    def waiting(self) -> list[WriteRequest]:
+        """What is queued and in no batch yet; for the thread itself, which alone takes from the queue."""
+        with self._gate:
+            found = [self._queue.get() for _ in range(self._queue.qsize())]
+            for request in found:
+                self._queue.put(request)
+        return [request for request in found if request is not None]
+
     def close(self) -> None:
         """Commit what is queued and end the thread."""
         with self._gate:

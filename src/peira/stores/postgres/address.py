@@ -1,8 +1,8 @@
 """Addresses of Postgres stores: postgresql://user@host:port/database?schema=NAME&blobs=FOLDER.
 
 `schema` names the store within the database; `blobs` is a folder for large blobs, which every process that
-uses the store can reach. Everything else is libpq's. A password is kept apart, so that no message, event or
-process list can show it.
+uses the store can reach; `reconnect` is how many seconds a lost server is waited for. Everything else is
+libpq's. A password is kept apart, so that no message, event or process list can show it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ SCHEMA = "peira"
 """The schema of a store whose address names none."""
 LONGEST = 63
 """Bytes of the longest name that Postgres keeps whole."""
-OURS = ("schema", "blobs")
+OURS = ("schema", "blobs", "reconnect")
+RECONNECT = 60.0
+"""Seconds in which a lost connection can be opened again, unless the address says otherwise."""
 EXAMPLE = f"{SCHEME}://user@host:5432/database"
 
 _passwords: dict[str, str] = {}
@@ -33,6 +35,7 @@ class Address:
     server: str
     schema: str = SCHEMA
     blobs: Path | None = None
+    reconnect: float = RECONNECT
 
     @classmethod
     def parse(cls, text: str) -> Address:
@@ -51,12 +54,18 @@ class Address:
         blobs = query.get("blobs")
         if blobs is not None and not Path(blobs).is_absolute():
             problems.append(f"store: {public}: blobs must be the absolute path of a folder, not {blobs!r}")
+        try:
+            reconnect = float(query.get("reconnect", RECONNECT))
+        except ValueError:
+            reconnect = -1.0
+        if not 0 <= reconnect < float("inf"):
+            problems.append(f"store: {public}: reconnect must be a number of seconds")
         if problems:
             raise Invalid(problems)
         rest = urlencode({key: value for key, value in query.items() if key not in OURS}, quote_via=quote)
         server = urlunsplit((SCHEME, parts.netloc, parts.path, rest.replace("%2F", "/"), ""))
         server = server if server.startswith(f"{SCHEME}://") else f"{SCHEME}://{server[len(SCHEME) + 1 :]}"
-        return cls(server, schema, Path(blobs) if blobs else None)
+        return cls(server, schema, Path(blobs) if blobs else None, reconnect)
 
     def __str__(self) -> str:
         """The address in one spelling: with its schema, which comes last, and without a password."""

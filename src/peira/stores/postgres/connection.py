@@ -23,8 +23,6 @@ KEEPALIVE = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keepa
 LOOK_UP = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off"}
 """For sessions that read and write rows by their keys: the planner scans tables that are still small, and
 goes on doing so when they have grown."""
-RECONNECT = 60.0
-"""Seconds in which a lost connection can be opened again, before the store counts as failed."""
 PAUSE = 0.2
 """Seconds between two tries to connect."""
 STALE, FENCED = "PE001", "PE002"

@@ -25,7 +25,7 @@ from peira.stores.blobs import BlobFolder
 from peira.stores.event_ranges import GAP, EventRange, merged
 from peira.stores.postgres import arrays
 from peira.stores.postgres.address import Address
-from peira.stores.postgres.connection import PAUSE, RECONNECT, Connection, Row, connect, is_broken, translated
+from peira.stores.postgres.connection import PAUSE, Connection, Row, connect, is_broken, translated
 from peira.stores.rows import (
     CALL,
     CODES,
@@ -171,7 +171,7 @@ class StoreReader:
 
     def _surely(self, read: Callable[[Connection], Found]) -> Found:
         """What `read` gives; a lost connection is opened again, unless it holds a snapshot."""
-        deadline = time.monotonic() + RECONNECT
+        deadline = time.monotonic() + self._address.reconnect
         with self._reading() as db:
             while True:
                 try:

@@ -19,13 +19,14 @@ from peira.core.ids import digest_bytes
 from peira.core.log.events import Record, State
 from peira.core.log.state import Call, Run, Task
 from peira.errors import Invalid, StoreDamaged, StoreFault, Unknown
-from peira.stores.blobs import LARGE, BlobFolder
+from peira.stores.blobs import LARGE, BlobFolder, StoredBlob
 from peira.stores.commit_thread import WriteRequest, claimed
 from peira.stores.postgres import members, schema
 from peira.stores.postgres.address import Address
 from peira.stores.postgres.connection import Connection, connect, translated
 from peira.stores.postgres.reads import StoreReader
-from peira.stores.postgres.writer import FileBlob, PostgresWriter
+from peira.stores.postgres.spool import AnswerSpool, left_behind
+from peira.stores.postgres.writer import PostgresWriter
 from peira.stores.retention import RecordedClock, copy_retained
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import blobs_of, verify
@@ -81,10 +82,27 @@ class PostgresStore:
             db.close()
             raise
         self._writer = PostgresWriter(
-            db, self._where, self.incarnation, shared, clock, compression, on_commit
+            db,
+            self._where,
+            self.incarnation,
+            shared,
+            clock,
+            compression,
+            on_commit,
+            AnswerSpool(self.folder("answers"), self.incarnation),
         )
+        self._take_in_answers()
         if self._files is not None and not shared:
             self._files.sweep()
+
+    def _take_in_answers(self) -> None:
+        """Record the answers that a process of this machine spooled before it ended.
+
+        One is refused if its call has been answered meanwhile, or deleted.
+        """
+        for path, answers in left_behind(self.folder("answers")):
+            self._submit(WriteRequest([answer.op() for answer in answers])).result()
+            path.unlink()
 
     def _open_tables(self) -> None:
         """Open a store for reading; Unknown if there is none. Older tables are brought up to date."""
@@ -156,7 +174,7 @@ class PostgresStore:
             raise StoreFault(
                 f"a blob cannot be written ({problem}); what was acknowledged is kept"
             ) from problem
-        return FileBlob.of(digest, len(data))
+        return StoredBlob.of(digest, len(data))
 
     def claim(self, run: str, owner: str, classes: Sequence[str], n: int) -> list[Task]:
         taken: list[str] = []

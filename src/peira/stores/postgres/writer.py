@@ -5,13 +5,15 @@ changed meanwhile. Then, and wherever an op is refused or changes a run's own ro
 order, read and folded again: a refusal writes nothing, so no version would show that it came from old rows.
 
 A lost connection is opened again. Each commit has a number, which `put` leaves in the row of its process: so
-it is known whether the last one was made.
+it is known whether the last one was made. Answers of models that come meanwhile are spooled.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -25,12 +27,14 @@ from peira.core.ids import digest_bytes
 from peira.core.log import events as ev
 from peira.core.log.events import Record, State
 from peira.core.log.state import Run, replace, touched
-from peira.errors import Fenced, StaleRows, StoreFault, StoreInUse
+from peira.errors import Fenced, Invalid, StaleRows, StoreFault, StoreInUse
+from peira.stores.blobs import StoredBlob
 from peira.stores.commit_thread import CommitThread, WriteRequest, acknowledge, claims
 from peira.stores.fold import RowView, fold, touching
 from peira.stores.postgres import arrays, members, reads
 from peira.stores.postgres.address import Address
-from peira.stores.postgres.connection import FENCED, PAUSE, RECONNECT, STALE, Connection, connect, is_broken
+from peira.stores.postgres.connection import FENCED, PAUSE, STALE, Connection, connect, is_broken
+from peira.stores.postgres.spool import AnswerSpool
 from peira.stores.rows import SEQ_BITS, call_rows, call_value, run_row, run_value, task_row, task_value
 
 SMALL = 512
@@ -83,8 +87,11 @@ class PostgresWriter(CommitThread):
         clock: Clock | None,
         codec: str,
         on_commit: Callable[[list[Record]], None] | None,
+        spool: AnswerSpool,
     ) -> None:
         """`clock` replaces the database's clock; `db` holds the lock of the store."""
+        self._spool, self._away, self._spooling = spool, False, threading.Lock()
+        self._batch: list[WriteRequest] = []
         self._on_commit, self._committed = on_commit, list[Record]()
         self._db, self._address, self._me, self._shared = db, address, me, shared
         self._clock, self._codec = clock, codec
@@ -102,10 +109,26 @@ class PostgresWriter(CommitThread):
         """The connection, for use after the thread has ended."""
         return self._db
 
+    def submit(self, request: WriteRequest) -> Future[list[Outcome]]:
+        with self._spooling:
+            if self._away:  # also if it is refused now, because the server stayed away for too long
+                self._spool.add(request.ops, request.done)
+            return super().submit(request)
+
+    def close(self) -> None:
+        super().close()
+        self._spool.tidy()
+        self._spool.close()
+
     def _commit(self, batch: list[WriteRequest]) -> None:
+        self._batch = batch
+        self._commit_batch(batch)
+        self._spool.tidy()
+
+    def _commit_batch(self, batch: list[WriteRequest]) -> None:
         chooser = batch[-1].choose
         if chooser and len(batch) > 1:
-            self._commit(batch[:-1])
+            self._commit_batch(batch[:-1])
             batch = batch[-1:]
         if batch[-1].choose is not None:
             groups: list[Sequence[Op]] = []
@@ -133,23 +156,38 @@ class PostgresWriter(CommitThread):
                 if not is_broken(self._db, problem):
                     raise
                 self._drop_all()
+                self._spool_queue()
                 done = self._reconnect(problem)
+                with self._spooling:
+                    self._away = False
                 if done >= self._token and self._outcomes is not None:
                     return self._outcomes
+
+    def _spool_queue(self) -> None:
+        """Spool what waits to be committed, and from now on whatever is queued."""
+        with self._spooling:
+            if not self._away:
+                self._away = True
+                for request in (*self._batch, *self.waiting()):
+                    if not request.done.done():
+                        self._spool.add(request.ops, request.done)
 
     def _reconnect(self, problem: Exception) -> int:
         """Open the connection again, as the same member; the number of its last commit."""
         self._db.close()
-        deadline = time.monotonic() + RECONNECT
+        deadline = time.monotonic() + self._address.reconnect
         while True:
             try:
-                db = connect(self._address, look_up=True)
-                break
-            except StoreFault as fault:
-                if time.monotonic() > deadline:
-                    raise fault from problem
+                return self._rejoined(deadline)
+            except (StoreFault, Invalid, psycopg.OperationalError) as again:
+                if isinstance(again, StoreInUse) or time.monotonic() > deadline:
+                    raise again from problem
                 time.sleep(PAUSE)
-        self._db, self._run_id = db, reads.RunNumbers(db)
+
+    def _rejoined(self, deadline: float) -> int:
+        """Connect, and take the lock again as the same member; the number of its last commit."""
+        self._db = db = connect(self._address, look_up=True)
+        self._run_id = reads.RunNumbers(db)
         # The server may need a moment to notice that the old connection is gone, and free its lock.
         while not members.try_lock(db, self._address, self._shared):
             if members.rejoin(db, self._me) is None or time.monotonic() > deadline:
@@ -309,7 +347,7 @@ class PostgresWriter(CommitThread):
         found: dict[bytes, Blob] = {}
         for op in ops:
             for data in op.blobs:
-                if isinstance(data, FileBlob):
+                if isinstance(data, StoredBlob):
                     found[data.digest] = (data.digest, self._codec, None, data.size)
                     continue
                 codec = self._codec if len(data) > SMALL else "none"
@@ -528,20 +566,6 @@ def _spans(records: Sequence[Record], index: dict[str, int], first: dict[str, in
             known = found.get(task)
             found[task] = (head, offset, offset) if known is None else (head, known[1], offset)
     return found
-
-
-class FileBlob(bytes):
-    """Stands in an op for a blob that is in a file already; its bytes are empty."""
-
-    digest: bytes
-    size: int
-
-    @classmethod
-    def of(cls, digest: str, size: int) -> FileBlob:
-        """The blob of this digest."""
-        made = cls()
-        made.digest, made.size = bytes.fromhex(digest), size
-        return made
 
 
 def _parts(ops: Sequence[Op]) -> Iterator[Sequence[Op]]:
