@@ -1,6 +1,7 @@
-"""A run in a process of its own that asks people, while it is answered, paused, resumed, cancelled and killed.
+"""A run in a process that asks people, while it is answered, paused, resumed, cancelled and killed.
 
-The model says after each act which questions are open, what each trial was told, and whether the process lives.
+The model says after each act which questions are open, what each trial was told, and whether the process
+lives.
 """
 
 from __future__ import annotations
