@@ -225,6 +225,41 @@ def test_from_the_command_line(folder, capsys):
     assert problems() == []
 
 
+MANY = """
+from peira import exact, study
+
+@study(cases=[(str(n), str(n)) for n in range({half})], factors={{"style": ["a", "b"]}}, evaluators=[exact()])
+def many(case, style):
+    return case.input
+"""
+
+
+def one_of_many_runs_is_kept(trials: int) -> None:
+    """Of several generations of a large study only the newest is kept: it is whole, and not done again."""
+    Path("many.py").write_text(MANY.format(half=trials // 2))
+    for _ in range(2):
+        ran("many.py", fresh=True)
+    newest = ran("many.py", fresh=True)
+    table, before = str(opened("s.db").results(newest).table("style")), Path("s.db").stat().st_size
+    assert main(["gc", "--count", "1", "--store", "s.db"]) == 0
+    assert [one.id for one in opened("s.db").runs()] == [newest]
+    assert Path("s.db").stat().st_size < 0.6 * before
+    assert problems() == []
+    assert str(opened("s.db").results(newest).table("style")) == table
+    again = run("many.py", store="s.db", progress=False)
+    assert (again.status, again.counts["reused"]) == ("completed", trials)
+    assert again.counts.get("succeeded", 0) == 0
+
+
+def test_one_of_many_runs_is_kept(folder):
+    one_of_many_runs_is_kept(trials=600)
+
+
+@pytest.mark.torture
+def test_one_of_many_large_runs_is_kept(folder):
+    one_of_many_runs_is_kept(trials=200_000)
+
+
 def made(n: int, study: str, age: float, name: str) -> Run:
     return Run(f"{n:064x}", "m", study, 1, Status.completed, 1e9 - age, finished=1e9 - age, name=name)
 
