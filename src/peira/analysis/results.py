@@ -51,19 +51,20 @@ class Results:
         background: Callable[[], analysis.background.Background] | None = None,
         conditions: Sequence[analysis.conditions.Condition] = (),
         brief: Callable[[], Iterator[TrialResult]] | None = None,
+        name: str = "",
     ) -> None:
         """Take the results of a run; `load` starts a new pass over its stored trials.
 
         `brief` does the same without what no table shows, which is quicker.
         `counts` are trials by state, `spent` the spending by model. `memory` caches tables, `origin` reopens
         the store for reading, and `background` describes how the run came about; None where it is not known.
-        `conditions` are those of the plan, as far as they are listed.
+        `conditions` are those of the plan, as far as they are listed. `name` is what the run was called.
         """
         self._load, self._brief = load, brief
         self._memory = memory
         self.origin = origin
         self.store = store
-        self.run_id = run_id
+        self.run_id, self.name = run_id, name
         self.study = study
         self.status = status
         self.counts: Mapping[str, int] = MappingProxyType(dict(counts))
@@ -83,6 +84,11 @@ class Results:
     def trials(self) -> list[TrialResult]:
         """All trials, loaded on first use."""
         return list(self._load())
+
+    @property
+    def label(self) -> str:
+        """What the run is called where several are shown: its name, or the beginning of its id."""
+        return self.name or short(self.run_id)
 
     @property
     def scores(self) -> list[ScoreRow]:
@@ -196,6 +202,7 @@ class Results:
             look=self.look,
             background=self._background,
             conditions=self._conditions,
+            name=self.name,
         )
 
     def gate(
@@ -264,7 +271,7 @@ class Results:
         wish = replace(wish, effect=effect, interval=interval, declared=declared, missing=missing)
         if not isinstance(by, str):
             runs = [self, *([by] if isinstance(by, Results) else by)]
-            labels = [short(one.run_id) for one in runs]
+            labels = [one.label for one in runs]
             notes = tuple(dict.fromkeys(note for one in runs for note in one.notes))
             streams = [one._stream() for one in runs]
             found = compare.compare_runs(streams, labels, score, slice, wish, notes)
@@ -379,7 +386,7 @@ class Results:
         runs = [self, *others]
         if len({one.run_id for one in runs}) < len(runs):
             raise Invalid("runs: each can be ranked once")
-        labels = [short(one.run_id) for one in runs]
+        labels = [one.label for one in runs]
         streams = [one._stream() for one in runs]
         notes = tuple(dict.fromkeys(note for one in runs for note in one.notes))
         trials = analysis.leaderboard.with_runs(streams, labels)

@@ -18,7 +18,7 @@ from peira.errors import Invalid
 from peira.stores.memory import MemoryStore
 
 
-def results(good: int, store: object, first: int = 0, name: str = "made"):
+def results(good: int, store: object, first: int = 0, name: str = "made", called: str = ""):
     """A run of 30 cases from the first on, of which so many are right."""
     cases = [Case(n, expected=n, id=f"c{n}") for n in range(first, first + 30)]
 
@@ -26,7 +26,16 @@ def results(good: int, store: object, first: int = 0, name: str = "made"):
         return case.input if case.input % 30 < good else -1
 
     made = study(name=name, agents={f"a{good}": agent}, cases=cases, evaluators=[exact()])
-    return run(made, store=store, progress=False)
+    return run(made, store=store, progress=False, name=called)
+
+
+def test_runs_that_have_names_are_shown_by_them():
+    store = MemoryStore()
+    a, b = results(20, store, name="a", called="with-tools"), results(10, store, name="b")
+    assert [entry.label for entry in a.leaderboard(others=[b]).entries] == ["with-tools", short(b.run_id)]
+    [contrast] = a.compare([b]).contrasts
+    assert (contrast.first, contrast.second) == ("with-tools", short(b.run_id))
+    assert a.where("case == 'c1'").label == "with-tools"
 
 
 def test_runs_are_ranked_by_the_differences_that_compare_shows():
@@ -78,17 +87,16 @@ def answer(case):
 
 def test_from_the_command_line(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
-    ids = []
     for good in (2, 8, 5):
         Path("answer.py").write_text(STUDY.replace("GOOD", str(good)))
-        ids.append(run("answer.py", store="s.db", progress=False, name=f"good{good}").run_id)
+        run("answer.py", store="s.db", progress=False, name=f"good{good}")
     capfd.readouterr()
     assert main(["leaderboard", "good2", "good8", "good5", "--store", "s.db", "--json"]) == 0
     found = json.loads(capfd.readouterr().out)
-    assert [entry["label"] for entry in found["entries"]] == [short(ids[n]) for n in (1, 2, 0)]
+    assert [entry["label"] for entry in found["entries"]] == ["good8", "good5", "good2"]
     assert main(["compare", "good2", "good8", "good5", "--store", "s.db"]) == 0
     said = capfd.readouterr().out
-    assert all(short(one) in said for one in ids)
+    assert all(f"{a} - {b}" in said for a, b in [("good2", "good8"), ("good2", "good5"), ("good8", "good5")])
 
 
 def test_a_killed_run_is_shown_with_the_counts_of_status(tmp_path, monkeypatch, capfd):

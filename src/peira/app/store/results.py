@@ -102,6 +102,7 @@ def results_of(
         look=run.look,
         background=partial(background_of, session, run, manifest, deviations),
         conditions=manifest.conditions,
+        name=run.name,
     )
 
 
