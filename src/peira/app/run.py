@@ -19,12 +19,13 @@ from peira.analysis.results import Results
 from peira.app.models import by_model, models_of
 from peira.app.preflight import budget_notes, check_models, estimate_of, models_in
 from peira.app.session import Session, SessionLike
-from peira.app.store.access import AnyStore, label, store_folder
+from peira.app.store.access import AnyStore, label, run_label, store_folder
 from peira.app.store.results import results_of
 from peira.app.store.runs import find_run, name_problem, names_run, refuse_taken
 from peira.app.studies import StudyLike, plan_of
 from peira.core.clock import SystemClock
 from peira.core.contracts import Runner, RunQuery
+from peira.core.ids import short
 from peira.core.log.events import Status
 from peira.core.registry import registry
 from peira.engine.commands import service_of
@@ -137,7 +138,7 @@ def execute(study: StudyLike, options: RunOptions, on_begin: OnBegin | None = No
         check_models(planned, project, None, options.stages, options.batch)
         _subject_runner(planned, options.runner or project.runner, "")  # refuses what it cannot execute
     watched = telemetry.telling(True) if project.telemetry == "otel" else nullcontext()
-    with watched, session.owned(options.wait) as store:
+    with watched, session.beside_streams(options.wait) as store:
         if options.name:
             refuse_taken(options.name, store)
         plan = planned or plan_of(study, store, project, **select)
@@ -169,8 +170,6 @@ def _run(
     policy = plan.study.policy if options.policy is None else _policy(plan.study, options)
     clock, number = SystemClock(), store.incarnation
     commands = service_of(store, lambda: app.serve_commands)  # which is imported for that
-    work_root = store_folder(store, "work")
-    shutil.rmtree(work_root, ignore_errors=True)
     manifest = keep(
         plan, store.put, {} if options.policy is None else _changed_fields(policy, plan.study.policy)
     )
@@ -195,6 +194,7 @@ def _run(
         name=options.name,
         tags=tuple(options.tags),
     )
+    work_root = store_folder(store, "work") / short(run)
     only = recorded.trials if recorded else None
     storage = plan.study.storage
     listing = PlanListing.of(store, manifest, storage.payloads == "keep") if storage.tables else None
@@ -210,7 +210,7 @@ def _run(
         inline=storage.inline,
         outputs_apart=storage.payloads == "digest",
         answers_apart=storage.responses == "drop",
-        label=label(store, number),
+        label=run_label(store, run),
     )
     calls = CallSettings(
         models=models_of(project),
@@ -240,7 +240,7 @@ def _run(
             ended = driver.conduct()
     finally:
         if any(getattr(agent, "starts_processes", False) for agent in plan.agents.values()):
-            sandbox.end(label(store, number))  # of attempts that were abandoned a moment ago
+            sandbox.end(run_label(store, run))  # of attempts that were abandoned a moment ago
         shutil.rmtree(work_root, ignore_errors=True)
     if listing:
         listing.close(complete=every and only is None and ended.status is Status.completed)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from peira.app.store.access import Located, StoreLike, exists, locate, owned, reading
+from peira.app.store.access import Located, StoreLike, beside_streams, exists, locate, owned, reading
 from peira.spec.project import Project
 
 
@@ -74,6 +74,10 @@ class Session:
     def owned(self, wait: float | None = 0.0, compression: str = "zstd") -> AbstractContextManager[Any]:
         """The store, owned by this process for writing; StoreInUse if another owns it after `wait`."""
         return owned(self.store, self.project, wait, compression)
+
+    def beside_streams(self, wait: float | None = 0.0) -> AbstractContextManager[Any]:
+        """As `owned`, for a study: also while streams are served in the store by this process."""
+        return beside_streams(self.store, self.project, wait)
 
     def __enter__(self) -> Session:
         self._open = ExitStack()

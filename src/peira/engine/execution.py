@@ -40,6 +40,7 @@ from peira.engine.cancellation import TaskCancellation
 from peira.engine.context import CallSettings, RunContext
 from peira.engine.control import ADJUST, CANCEL, PAUSE, RESUME, Command, StopRequest, most_failures
 from peira.engine.kinds import BATCH, STAGES
+from peira.engine.places import RunPlaces
 from peira.engine.progress import Progress
 from peira.engine.rule import RuleConsultation
 from peira.engine.run_state import RunState
@@ -61,11 +62,12 @@ class Execution:
         recorded: Mapping[str, int] = MappingProxyType({}),
         adaptive: sources.AdaptiveSource | None = None,
         stays: bool = False,
+        places: RunPlaces | None = None,
     ) -> None:
         """`recorded` counts what is known to be in the store already, and will not come from the source.
         `adaptive` is the source again, if a stopping rule may end or narrow it. With `stays` the run goes on
-        while all that is left waits for people."""
-        self.state = state = RunState(context, source, adaptive, stays, recorded)
+        while all that is left waits for people. `places` are shared with other runs of the process."""
+        self.state = state = RunState(context, source, adaptive, stays, recorded, places)
         self.context, self.source = context, source
         self.run, self.journal = context.run, context.journal
         self.tally, self.notices = state.tally, state.notices

@@ -23,6 +23,7 @@ from peira.engine.attempts.admission import Admission, Claims
 from peira.engine.context import RunContext
 from peira.engine.control import StopRequest
 from peira.engine.kinds import BATCH
+from peira.engine.places import RunPlaces
 from peira.engine.progress import TaskCounts
 from peira.engine.scheduler import Scheduler
 from peira.models.secrets import without_keys
@@ -42,13 +43,15 @@ class RunState:
         adaptive: sources.AdaptiveSource | None = None,
         stays: bool = False,
         recorded: Mapping[str, int] = MappingProxyType({}),
+        places: RunPlaces | None = None,
     ) -> None:
         """As `Execution` takes them."""
         self.context, self.source, self.adaptive, self.stays = context, source, adaptive, stays
         self.journal = context.journal
         self.tally = TaskCounts(source.unit, frozenset({BATCH}))
         self.tally.counts.update(recorded)
-        self.scheduler = Scheduler()
+        self.places = places
+        self.scheduler = Scheduler(places=places)
         self.admission = Admission(context, source, self.scheduler, self.tally)
         self.claims = Claims(context)
         self.lock = threading.RLock()

@@ -25,6 +25,7 @@ import msgspec
 
 from peira.core.contracts import Offer
 from peira.core.log.events import TERMINAL, State, TaskSpec
+from peira.engine.places import RunPlaces
 
 
 class TaskEntry(msgspec.Struct, gc=False):
@@ -68,8 +69,10 @@ class Scheduler:
     caller to record.
     """
 
-    def __init__(self, suspect_after: int = 2) -> None:
-        """`suspect_after` is the number of interruptions after which a task is suspect."""
+    def __init__(self, suspect_after: int = 2, places: RunPlaces | None = None) -> None:
+        """`suspect_after` is the number of interruptions after which a task is suspect; `places` limits how
+        many may be started at once, together with other runs."""
+        self._places = places
         self.started: dict[str, TaskEntry] = {}
         self._known: dict[str, TaskEntry] = {}  # all that have not ended, by id
         self._plain: dict[str, deque[TaskEntry]] = {}  # ready, priority 0, by class
@@ -180,7 +183,7 @@ class Scheduler:
     def wait(self, task: str, keys: Iterable[str], tasks: bool = False) -> None:
         """Put a started task aside until all of these questions and tasks have arrived; `tasks`: there are
         tasks among them. It is ready at once if there are none."""
-        entry = self.started.pop(task)
+        entry = self._stopped(task)
         self._woken.discard(task)
         entry.awaits, entry.awaits_tasks, entry.not_before = set(keys), tasks, 0.0
         if entry.awaits:
@@ -286,8 +289,13 @@ class Scheduler:
 
         A suspect task is started alone.
         """
-        if not self.ready(cls):
+        ready = self.ready(cls)
+        if not ready:
             return []
+        if self._places is not None:
+            n = self._places.take(cls, min(n, ready))
+            if not n:
+                return []
         if self._suspects:
             taken = [self._suspects.popleft()]
             self._alone = taken[0].spec.id
@@ -296,6 +304,13 @@ class Scheduler:
         for entry in taken:
             self.started[entry.spec.id] = entry
         return taken
+
+    def _stopped(self, task: str) -> TaskEntry:
+        """A started task is under way no more: others may have its place."""
+        entry = self.started.pop(task)
+        if self._places is not None:
+            self._places.give_back(entry.spec.cls)
+        return entry
 
     def _take(self, cls: str, n: int) -> Iterable[TaskEntry]:
         """Remove up to `n` tasks from the queues of the class, positive priorities first."""
@@ -311,7 +326,7 @@ class Scheduler:
 
         It becomes ready at `not_before` (monotonic time); `inf` means asleep until it is woken.
         """
-        entry = self.started.pop(task)
+        entry = self._stopped(task)
         woken = task in self._woken and not_before == math.inf
         entry.not_before = 0.0 if woken else not_before
         self._woken.discard(task)
@@ -319,7 +334,7 @@ class Scheduler:
 
     def end(self, task: str, state: State) -> None:
         """A started task ended in this state."""
-        del self.started[task]
+        self._stopped(task)
         if self._woken:
             self._woken.discard(task)
         self.settle(task, state)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import peira.app as app
@@ -22,7 +24,7 @@ from peira.core.contracts import (
     Store,
     StoreScheme,
 )
-from peira.core.ids import digest_bytes
+from peira.core.ids import digest_bytes, short
 from peira.core.registry import nearest, registry
 from peira.engine.recovery import recover
 from peira.errors import Invalid, StoreInUse, Unknown
@@ -107,6 +109,47 @@ def owned(
         opened.close()
 
 
+class _HostedStore(NamedTuple):
+    """A store that a host in this process owns; `studies` is held by the study beside its streams."""
+
+    where: Located
+    store: AnyStore
+    studies: threading.Lock
+
+
+_hosted: list[_HostedStore] = []
+
+
+@contextmanager
+def hosted(store: AnyStore, where: Located) -> Iterator[None]:
+    """Within it, studies of this process may run in a store that it owns: see `beside_streams`."""
+    entry = _HostedStore(where, store, threading.Lock())
+    _hosted.append(entry)
+    try:
+        yield
+    finally:
+        _hosted.remove(entry)
+
+
+@contextmanager
+def beside_streams(
+    store: StoreLike, project: Project, wait: float | None = 0.0, compression: str = "zstd"
+) -> Iterator[AnyStore]:
+    """As `owned`; if a host of this process owns the store, its open store, for one study at a time."""
+    where = locate(store, project)
+    for entry in _hosted:
+        if where is entry.store or where == entry.where:
+            if not entry.studies.acquire(timeout=-1 if wait is None else wait):
+                raise StoreInUse("another study in this process is using the store")
+            try:
+                yield entry.store
+            finally:
+                entry.studies.release()
+            return
+    with owned(store, project, wait, compression) as opened:
+        yield opened
+
+
 @contextmanager
 def _taken_over(store: AnyStore, wait: float | None) -> Iterator[None]:
     """Nobody else in this process uses the store, and what its former owner left behind is put right."""
@@ -115,6 +158,7 @@ def _taken_over(store: AnyStore, wait: float | None) -> Iterator[None]:
     with _alone(store, wait):
         if store.incarnation > 1:  # the first owner follows nobody
             _sweep(store)
+            shutil.rmtree(store_folder(store, "work"), ignore_errors=True)
         recover(store, store.incarnation)
         if store.incarnation > 1 and engine.commands_pending(store):  # no former owner came to execute them
             app.serve_commands(store)
@@ -176,6 +220,11 @@ def owner(store: StoreLike, project: Project) -> Mapping[str, int] | None:
 def label(store: AnyStore, of: int) -> str:
     """What marks the processes that an owner of this store started."""
     return f"{digest_bytes(store.address.encode())[:16]}-{of}"
+
+
+def run_label(store: AnyStore, run: str) -> str:
+    """What marks the processes of a run of ours; it is nested in the owner's label."""
+    return f"{label(store, store.incarnation)}/{short(run)}"
 
 
 def store_folder(store: AnyStore, name: str) -> Path:

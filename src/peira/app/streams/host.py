@@ -6,7 +6,6 @@ All of them share the store and its commands.
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +16,11 @@ from typing import Any
 from peira.app.models import by_model, models_of
 from peira.app.run import following_runners, local_runner
 from peira.app.session import Session, SessionLike
-from peira.app.store.access import store_folder
+from peira.app.store.access import hosted, run_label, store_folder
 from peira.app.streams.view import JobView, StreamView
 from peira.core.clock import SystemClock
 from peira.core.contracts import Consequences, Ended, OpenStore, Runner
-from peira.core.ids import Json
+from peira.core.ids import Json, short
 from peira.core.log.events import State, Status
 from peira.core.log.rows import Task
 from peira.core.registry import nearest
@@ -29,6 +28,7 @@ from peira.engine.commands import CommandService, service_of
 from peira.engine.context import CallSettings, RunContext
 from peira.engine.control import StopRequest
 from peira.engine.execution import Execution
+from peira.engine.places import SharedPlaces
 from peira.engine.run import RunDriver
 from peira.engine.run_start import open_run
 from peira.engine.stages import StoredOutput
@@ -53,6 +53,7 @@ from peira.plan.manifest import keep
 from peira.spec.modules import refuse_while_loading
 from peira.spec.streams.stream import Stream, chain_problems
 from peira.spec.streams.triggers import After, label_of
+from peira.spec.values import MAX_PARALLEL
 
 TICK = 0.02
 """Seconds between two looks of the dispatcher."""
@@ -82,9 +83,16 @@ class Host:
         resources: Mapping[str, Any] | None = None,
         wait: float | None = 0.0,
         on_notice: Callable[[str], None] | None = None,
+        parallel: int | None = None,
     ) -> None:
-        if problems := list(chain_problems(streams)):
+        """`parallel` is how many jobs of all streams together may run at a time; None: as the streams say."""
+        problems = list(chain_problems(streams))
+        if parallel is not None and not 1 <= parallel <= MAX_PARALLEL:
+            problems.append(f"parallel: must lie between 1 and {MAX_PARALLEL:,}, not {parallel}")
+        if problems:
             raise Invalid(problems)
+        self.parallel = parallel
+        self._places = SharedPlaces(parallel) if parallel else None
         self._clock, self._resources, self._on_notice = SystemClock(), resources or {}, on_notice
         self.session = Session.find(store)
         self._open = ExitStack()
@@ -94,11 +102,12 @@ class Host:
         self._noting = threading.Lock()
         self._stopping = threading.Event()
         self.session.project.load_plugins()
+        self._models = models_of(self.session.project)
         self.store: OpenStore = self._open.enter_context(self.session.owned(wait))
         self._service: CommandService = service_of(self.store)
         self._open.callback(register_host, self._service, None)
         try:
-            shutil.rmtree(store_folder(self.store, "work"), ignore_errors=True)
+            self._open.enter_context(hosted(self.store, self.session.store))
             for stream in streams:
                 for trigger in stream.triggers:
                     if isinstance(trigger, After):
@@ -142,11 +151,13 @@ class Host:
             store,
             stream.study.policy,
             clock,
-            work_root=store_folder(store, "work") / run[:12],
+            work_root=store_folder(store, "work") / short(run),
             inline=stream.study.storage.inline,
+            label=run_label(store, run),
         )
-        calls = CallSettings(models=models_of(project), budget=by_model(project, stream.study.budget))
-        execution = Execution(context, source, calls, stays=True)
+        calls = CallSettings(models=self._models, budget=by_model(project, stream.study.budget))
+        places = self._places.of_run([class_of(stream.name)]) if self._places else None
+        execution = Execution(context, source, calls, stays=True, places=places)
         driver = RunDriver(
             execution,
             self._runners(stream, plan),
@@ -278,13 +289,20 @@ class Host:
         """Offer what follows from ends once those are durable, and fire timers."""
         try:
             timers = StreamTimers([one.stream for one in self._served.values()], self.store, self._clock)
-            while not self._stopping.wait(TICK):
+            while not self._rest():
                 self._offer_following()
                 if due := [job for job in timers.due() if self.serves(job.stream)]:
                     self.accept(due)
         except Exception as problem:
             for served in self._served.values():
                 served.execution.fail(problem)
+
+    def _rest(self) -> bool:
+        """Rest until the next look, and let streams have places that others gave back; whether to stop."""
+        if self._places is None:
+            return self._stopping.wait(TICK)
+        self._places.serve_line(TICK)
+        return self._stopping.is_set()
 
     def _offer_following(self) -> None:
         """Offer jobs that were queued with the ends of others, once these commits are durable."""
@@ -368,10 +386,12 @@ def serve(
     store: SessionLike = None,
     resources: Mapping[str, Any] | None = None,
     wait: float | None = 0.0,
+    parallel: int | None = None,
 ) -> Host:
     """Serve streams from this process, in the background: `host.submit("support", {...})`.
 
-    The process owns the store until the host stops. Jobs that an earlier host left are done first.
+    The process owns the store until the host stops. Jobs that an earlier host left are done first. At most
+    `parallel` jobs of all streams together run at a time; each stream has its own limit besides.
     """
     refuse_while_loading()
     if not streams:
@@ -379,4 +399,4 @@ def serve(
     for one in streams:
         if type(one) is not Stream:
             raise Invalid(f"serve: takes streams, not {type(one).__name__}; write @stream above the function")
-    return Host(streams, store, resources, wait)
+    return Host(streams, store, resources, wait, parallel=parallel)

@@ -49,6 +49,10 @@ def serve(
         bool, typer.Option("--read-only", help="Only show: nothing can be started, stopped or written.")
     ] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    parallel: Annotated[
+        int | None,
+        typer.Option("--parallel", metavar="N", help="At most so many jobs of all streams at a time."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Serve the streams of a file, or web pages of a store.
@@ -68,13 +72,15 @@ def serve(
       peira serve --store capitals.db --listen 127.0.0.1:7360
       peira serve --listen 0.0.0.0:7360 --host lab.example.org:7360
     """
+    if not streams and parallel is not None:
+        raise Invalid("--parallel: is for streams; name their file")
     if not streams:
         _serve(store, listen or ANY_PORT, tuple(host or ()), read_only, open_, as_json)
         return
     if read_only:
         raise Invalid("--read-only: streams cannot be served without writing")
     session, served = Session.find(store), read_streams(Path(streams))
-    with Host(served, session, on_notice=note) as hosting:
+    with Host(served, session, on_notice=note, parallel=parallel) as hosting:
         if listen or open_:
             _serve(store, listen or ANY_PORT, tuple(host or ()), False, open_, as_json)
             return

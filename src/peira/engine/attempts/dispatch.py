@@ -23,6 +23,8 @@ class Dispatch:
         self._clock = state.context.clock
         self._idle: dict[tuple[str, ...], threading.Condition] = {}  # by the classes that a desk serves
         self._ahead: dict[str, deque[Attempt]] = {}  # claimed for whoever comes next, by class
+        if state.places is not None:
+            state.places.rouse = self._rouse
 
     def take(self, sizes: Mapping[str, int], spare: int = 0) -> list[Attempt]:
         """Attempts of one of these classes, the first that has any: at most as many as its size says.
@@ -66,12 +68,25 @@ class Dispatch:
             ):
                 direct = self._admission.start_direct(cls, size)
                 ahead = self._ahead.get(cls)
-                entries = [] if direct or ahead else self._scheduler.start(cls, size + spare)
+                entries = (
+                    [] if direct or ahead else self._scheduler.start(cls, size + self._spare(cls, spare))
+                )
                 if direct or ahead or entries:
                     if self._has_work(sizes):
                         idle.notify()
                     return cls, direct, entries
             idle.wait()
+
+    def _spare(self, cls: str, spare: int) -> int:
+        """How many to claim in advance: none where that would take places from other runs."""
+        places = self._state.places
+        return 0 if places is not None and places.limits(cls) else spare
+
+    def _rouse(self) -> bool:
+        """A place is free that this run has waited for: let a worker look; whether there is work."""
+        with self._state.changed:
+            self.call_workers()
+            return not self._state.over and any(map(self._has_work, self._idle))
 
     def _has_work(self, classes: Iterable[str]) -> bool:
         return not self._state.paused and any(

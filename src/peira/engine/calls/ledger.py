@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from contextlib import suppress
 
 import msgspec
@@ -14,7 +12,6 @@ import msgspec
 from peira.core.ids import short
 from peira.core.log.events import Spent
 from peira.core.log.state import Call
-from peira.core.mailbox import Mailbox
 from peira.core.models import Answer, NamedModel, Reply
 from peira.core.text.words import counted
 from peira.engine.batch.batcher import Batcher, in_batch
@@ -22,69 +19,34 @@ from peira.engine.calls.budget import Reservation, RunAccounts
 from peira.engine.calls.open_calls import unanswered
 from peira.engine.calls.purchase import Buyer, CallRequest, read_answer, read_reply, unread
 from peira.engine.calls.rate_limit import RateLimiter
+from peira.engine.calls.service import OVER, FoundCalls, RoutedRequest, enter_service, leave_service
 from peira.engine.context import CallSettings, RunCallbacks, RunContext
 from peira.errors import Abandoned, CallFailed, InDoubt, NotKept, StoreDamaged
 
 LAST_WAIT = 5.0
 """Seconds that calls under way may take to be answered when the run ends."""
-
-
 NOBODY = "nobody waits for this call any more"
-MANY = 128
-"""The number of calls that are looked up in the store at once, which blocks the loop meanwhile."""
-_Rows = dict[str, Call]
-
-
-class RoutedRequest:
-    """A request, its chain of models (the one asked and its fallbacks), and its key for each.
-
-    `reply` is the future that the caller waits for.
-    """
-
-    __slots__ = "asked", "chain", "keys", "reply"
-
-    def __init__(self, chain: Sequence[NamedModel], asked: CallRequest) -> None:
-        self.chain, self.asked, self.keys = chain, asked, asked.keys(chain)
-        self.reply: Future[Reply] = Future()
-
-    def settle(self, outcome: Reply | BaseException) -> None:
-        """Complete the reply, once; nobody hears of it if its caller has given up."""
-        self.asked.state.end()
-        try:
-            if isinstance(outcome, Reply):
-                self.reply.set_result(outcome)
-            else:
-                self.reply.set_exception(outcome)
-        except InvalidStateError:
-            return  # the caller has given up on it
 
 
 class Ledger:
-    """The model calls of one run, made on an event loop in a thread of their own ("peira-calls").
+    """The model calls of one run, made on the loop of the store's `CallService`.
 
     `ask`, `hand_in`, `close` and `spent` are called from other threads; requests are served on the loop.
-    Reads of the store block the loop, writes are awaited. `_lock` guards only the start of the loop and the
-    per-model locks.
+    Reads of the store block the loop, writes are awaited.
     """
 
     def __init__(self, context: RunContext, calls: CallSettings, callbacks: RunCallbacks) -> None:
-        self._store, self._policy, self._say = context.store, context.policy, callbacks.say
+        self._store, self._policy, self._callbacks = context.store, context.policy, callbacks
         self._find_model, self._batch = calls.models, calls.batch
-        self._named: dict[str, NamedModel] = {}
-        self._model_locks: dict[str, threading.Lock] = {}
-        self._limiters: dict[str, RateLimiter] = {}
+        self._limiters: dict[str, RateLimiter] = {}  # of the models that this run asked
         self._reported_fallbacks: set[tuple[str, str]] = set()
         self._asked_again = 0  # answers that could not be read, in the place of which others were asked for
-        self._serving: dict[str, RoutedRequest] = {}  # by key; equal requests wait for it
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._mailbox: Mailbox[RoutedRequest] | None = None
-        self._arrived: deque[RoutedRequest] = deque()  # posted, not looked up yet
-        self._under_way: dict[RoutedRequest, asyncio.Task[None]] = {}  # being served
-        self._thread: threading.Thread | None = None
+        self._under_way: set[RoutedRequest] = set()  # being served
+        self._closed = False
         self.reserve = RunAccounts(calls.budget, calls.before)
         self._buyer = Buyer(context, self.reserve, callbacks)
         self._batcher = Batcher(context, self._buyer, self.reserve, self._model, callbacks)
+        self._service = enter_service(context.store, self)
 
     @property
     def spent(self) -> tuple[Spent, ...]:
@@ -97,91 +59,57 @@ class Ledger:
         Returns at once, except that a model is made and checked on its first use.
         """
         named = self._model(name)
-        routed = RoutedRequest((named, *map(self._model, named.fallbacks)), asked)
+        routed = RoutedRequest(self, (named, *map(self._model, named.fallbacks)), asked)
         asked.state.begin()
-        (self._mailbox or self._start_loop()).post(routed)
+        self._service.post(routed)
         return routed.reply
 
     def _model(self, name: str) -> NamedModel:
         """The model of this name, made and checked on first use. Any thread, the loop included."""
-        if (known := self._named.get(name)) is not None:
-            return known
-        with self._lock:
-            model_lock = self._model_locks.setdefault(name, threading.Lock())
-        with model_lock:  # one lock per name: making a model runs foreign code, which may be slow
-            if name not in self._named:
-                found = self._find_model(name)
-                found.model.check()
-                self._named[name] = found
-            return self._named[name]
+        return self._service.model(self._find_model, name)
 
-    def _start_loop(self) -> Mailbox[RoutedRequest]:
-        """The mailbox of the loop; starts the loop's thread on first use."""
-        with self._lock:
-            if self._mailbox is None:
-                self._loop = asyncio.new_event_loop()
-                self._mailbox = Mailbox(self._loop, self._arrived.append, self._look_up)
-                self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="peira-calls", daemon=True
-                )
-                self._thread.start()
-            return self._mailbox
-
-    def _look_up(self) -> None:
-        """Look up arrived requests in the store, many with one query, and start serving them."""
-        arrived = [self._arrived.popleft() for _ in range(min(MANY, len(self._arrived)))]
-        if self._arrived:
-            asyncio.get_running_loop().call_soon(self._look_up)
-        try:
-            rows = self._store.find("call", [key for routed in arrived for key in routed.keys])
-        except Exception as problem:  # raised for the callers
-            for routed in arrived:
-                routed.settle(problem)
+    def begin(self, routed: RoutedRequest, found: FoundCalls | None) -> None:
+        """Start to serve a request, unless nobody waits for it any more."""
+        # An attempt that sleeps for its batch wants everything that it has asked to be in that batch.
+        wanted = self._batch and not routed.asked.state.abandoned
+        if self._closed or (routed.reply.done() and not wanted):
+            routed.settle(Abandoned(OVER if self._closed else NOBODY))
             return
-        for routed in arrived:
-            # An attempt that sleeps for its batch wants everything that it has asked to be in that batch.
-            wanted = self._batch and not routed.asked.state.abandoned
-            if routed.reply.done() and not wanted:
-                routed.settle(Abandoned(NOBODY))
-            else:
-                self._begin(routed, None if routed.keys[0] in self._serving else rows)
+        self._under_way.add(routed)
+        routed.task = asyncio.get_running_loop().create_task(self._serve(routed, found))
 
-    def _begin(self, routed: RoutedRequest, rows: _Rows | None) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(routed, rows))
-        self._under_way[routed] = task
-
-    async def _serve(self, routed: RoutedRequest, rows: _Rows | None) -> None:
+    async def _serve(self, routed: RoutedRequest, rows: FoundCalls | None) -> None:
         """Serve one request as a task of the loop: wait for equal ones, then answer it."""
         try:
             known = await self._wait_for_turn(routed, rows)
             try:
                 reply = await self._ask(routed, known)
             finally:
-                self._release_key(routed)
+                self._service.release_key(routed)
             routed.settle(reply)
             if routed.asked.state.abandoned:
                 self._share(routed, reply)
         except asyncio.CancelledError:
-            routed.settle(Abandoned(NOBODY if routed.asked.state.abandoned else "the run is over"))
+            routed.settle(Abandoned(NOBODY if routed.asked.state.abandoned else OVER))
         except BaseException as problem:  # raised for the caller
             routed.settle(problem)
         finally:
-            del self._under_way[routed]
+            self._under_way.discard(routed)
 
-    async def _wait_for_turn(self, routed: RoutedRequest, rows: _Rows | None) -> _Rows:
+    async def _wait_for_turn(self, routed: RoutedRequest, rows: FoundCalls | None) -> FoundCalls:
         """Wait until no other request with the same key is being served; returns the recorded rows.
 
         Rows that were read before such a wait are outdated and read again (`rows` is None: not read yet).
         """
         key, state = routed.keys[0], routed.asked.state
-        while (other := self._serving.get(key)) is not None:
+        while (other := self._service.serving.get(key)) is not None and other.task is not None:
             state.waits, patience = True, self._patience(other)
-            await asyncio.wait([self._under_way[other]], timeout=patience)
+            await asyncio.wait([other.task], timeout=patience)
             rows, state.waits = None, False
             if patience is not None:  # sent for an attempt that was abandoned, and still not answered
-                self._release_key(other)
+                self._service.release_key(other)
         known = self._store.find("call", routed.keys) if rows is None else rows
-        self._serving[key] = routed
+        self._service.serving[key] = routed
         return known
 
     def _patience(self, other: RoutedRequest) -> float | None:
@@ -193,38 +121,40 @@ class Ledger:
         abandoned = other.asked.state.abandoned and self._policy.in_doubt == "resend"
         return self._policy.timeout if abandoned else None
 
-    def _release_key(self, routed: RoutedRequest) -> None:
-        """Equal requests need not wait for this one any more."""
-        if self._serving.get(routed.keys[0]) is routed:
-            del self._serving[routed.keys[0]]
-
     def abandon(self, replies: Sequence[Future[Reply]]) -> None:
         """Nobody waits for these replies any more: they free their places in every queue and limit, at once.
 
         What has not been sent is not sent; an answer to what was sent is still recorded. Any thread.
         """
-        if replies and self._loop is not None:
+        loop = self._service.loop
+        if replies and loop is not None:
             with suppress(RuntimeError):  # the loop was closed: nothing is under way
-                self._loop.call_soon_threadsafe(self._abandon, frozenset(replies))
+                loop.call_soon_threadsafe(self._abandon, frozenset(replies))
 
     def _share(self, late: RoutedRequest, reply: Reply) -> None:
         """An answer that nobody waited for any more has come: whoever has sent the call again gets it."""
-        again = self._serving.get(late.keys[0])
+        again = self._service.serving.get(late.keys[0])
         if again is not None and again.asked.state.send is not None:
-            again.settle(msgspec.structs.replace(reply, replayed=True))
-            again.asked.state.abandoned = True
-            self._buyer.give_up(again.asked.state.send)
+            again.ledger.answer_late(again, reply)
+
+    def answer_late(self, routed: RoutedRequest, reply: Reply) -> None:
+        """Give a request the answer to an equal one that nobody waited for any more."""
+        send = routed.asked.state.send
+        routed.settle(msgspec.structs.replace(reply, replayed=True))
+        routed.asked.state.abandoned = True
+        if send is not None:
+            self._buyer.give_up(send)
 
     def _abandon(self, replies: frozenset[Future[Reply]]) -> None:
-        for routed in self._arrived:
+        for routed in self._service.arrived(self):
             routed.asked.state.abandoned |= routed.reply in replies
         for routed in [one for one in self._under_way if one.reply in replies]:
             state = routed.asked.state
             state.abandoned = True
             if state.send is not None:
                 self._buyer.give_up(state.send)
-            elif state.waits:
-                self._under_way[routed].cancel()
+            elif state.waits and routed.task is not None:
+                routed.task.cancel()
 
     @property
     def refusals(self) -> list[str]:
@@ -239,13 +169,13 @@ class Ledger:
 
     def waits(self) -> list[str]:
         """Why nothing may move: models that have not answered for long, or are paused. Any thread."""
-        if self._loop is None:
+        if self._service.loop is None:
             return []
-        now = self._loop.time()
+        now = self._service.loop.time()
         paused = (limiter.pause(now) for limiter in list(self._limiters.values()))
         return [*unanswered(self._buyer.open_sends(), now), *filter(None, paused)]
 
-    async def _ask(self, routed: RoutedRequest, rows: _Rows) -> Reply:
+    async def _ask(self, routed: RoutedRequest, rows: FoundCalls) -> Reply:
         """The recorded reply, or the first one that a model of the chain gives."""
         chain, keys, asked = routed.chain, routed.keys, routed.asked
         if rows and any(key in rows for key in keys):
@@ -270,7 +200,7 @@ class Ledger:
         raise AssertionError("unreachable: the last one answers, or raises")
 
     async def _recorded_reply(
-        self, chain: Sequence[NamedModel], keys: Sequence[str], asked: CallRequest, rows: _Rows
+        self, chain: Sequence[NamedModel], keys: Sequence[str], asked: CallRequest, rows: FoundCalls
     ) -> Reply | None:
         """The recorded answer of any model of the chain; None if there is none and one may be bought.
 
@@ -297,19 +227,21 @@ class Ledger:
 
     def raise_budget(self, limits: Mapping[str, float]) -> None:
         """Raise limits of the study's budget while calls are made."""
-        if self._loop is None:
+        loop = self._service.loop
+        if loop is None:
             self.reserve.raise_limits(limits)
         else:
-            self._loop.call_soon_threadsafe(self.reserve.raise_limits, dict(limits))
+            loop.call_soon_threadsafe(self.reserve.raise_limits, dict(limits))
 
     def hand_in(self) -> None:
         """Submit gathered batches now: no further calls will come before some are answered."""
-        if self._loop is not None and self._batcher.gathering:
-            self._loop.call_soon_threadsafe(self._hand_in)
+        loop = self._service.loop
+        if loop is not None and self._batcher.gathering:
+            loop.call_soon_threadsafe(self._hand_in)
 
     def _hand_in(self) -> None:
-        """Submit gathered batches, unless requests are still being served."""
-        if not (self._under_way or self._arrived):  # requests that arrived together are still being served
+        """Submit gathered batches, unless requests that arrived together are still being served."""
+        if not (self._under_way or self._service.arrived(self)):
             self._batcher.hand_in()
 
     def _raise_if_held(self, named: NamedModel, row: Call | None) -> None:
@@ -357,44 +289,49 @@ class Ledger:
             ) from None
 
     def _limiter(self, named: NamedModel) -> RateLimiter:
-        """The rate limiter of a model, made on first use."""
-        if named.name not in self._limiters:
-            now = asyncio.get_running_loop().time
-            self._limiters[named.name] = RateLimiter(named.name, named.limits, now, self._say)
-        return self._limiters[named.name]
+        """The rate limiter of a model, which all runs of the process share."""
+        found = self._limiters[named.name] = self._service.limiter(named)
+        return found
+
+    def say(self, model: str, text: str) -> None:
+        """Show a notice about a model, if this run has asked it."""
+        if model in self._limiters:
+            self._callbacks.say(text)
 
     def _report_fallback(self, name: str, instead: str, problem: CallFailed) -> None:
         """Report a fallback to another model, once per pair of models."""
         if (name, instead) not in self._reported_fallbacks:
             self._reported_fallbacks.add((name, instead))
-            self._say(f"{name} cannot answer, {instead} is asked instead: {problem}")
+            self._callbacks.say(f"{name} cannot answer, {instead} is asked instead: {problem}")
 
     def close(self) -> None:
-        """End the loop and its thread; answers that arrive within LAST_WAIT are still recorded."""
-        if self._loop is None or self._thread is None:
-            return
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        """End the calls of this run; answers that arrive within LAST_WAIT are still recorded."""
+        if not self._closed:
+            self._closed = True
+            if self._service.loop is not None:
+                self._service.finish(self._end())
+            leave_service(self._service, self)
 
     async def _end(self) -> None:
-        """Abandon waiting requests, wait for sent ones, close batches and models."""
-        while self._arrived:
-            self._arrived.popleft().settle(Abandoned("the run is over"))
-        for limiter in self._limiters.values():
-            limiter.turn_away(lambda _: Abandoned("the run is over"))
+        """Abandon requests that wait, wait for sent ones, close batches."""
+        self._abandon_unsent()
         if self._under_way:
-            _, late = await asyncio.wait(set(self._under_way.values()), timeout=LAST_WAIT)
+            tasks = {routed.task for routed in self._under_way if routed.task is not None}
+            _, late = await asyncio.wait(tasks, timeout=LAST_WAIT)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
         if self._asked_again:
             answers = counted(self._asked_again, "recorded answer")
-            self._say(f"{answers} could not be read: asked again, each send counted (peira calls)")
+            self._callbacks.say(f"{answers} could not be read: asked again, each send counted (peira calls)")
         await self._batcher.close()
-        for named in self._named.values():
-            await named.model.close()
+
+    def _abandon_unsent(self) -> None:
+        """What has not been sent is not sent."""
+        self._service.withdraw(self)
+        for routed in list(self._under_way):
+            if routed.asked.state.waits and routed.task is not None:
+                routed.task.cancel()
 
 
 def _recorded(raw: bytes, key: str) -> Answer:

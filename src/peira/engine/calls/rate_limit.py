@@ -3,7 +3,8 @@
 Concurrency adapts to the provider's answers: it is halved when the provider is busy and grows slowly with
 each answer. After STRIKES failures in a row the model is down: one probe at a time, with growing pauses;
 after PROBES failed probes it is given up. After REFUSALS refusals in a row that concern the key or the model
-itself, nothing more is sent.
+itself, nothing more is sent. In both cases one more probe is made after REOPENS seconds: a host may run for
+weeks, and the model may be back.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ REFUSED = frozenset({401, 403, 404})
 """Statuses that concern the key or the model, whatever is asked."""
 REFUSALS = 4
 """Refusals in a row after which nothing more is sent."""
+REOPENS = 300.0
+"""Seconds after which a model that was given up, or that refuses its calls, is tried once more."""
 TOLD, LONGEST_ASKED = 60.0, 3600.0
 """Seconds that a provider asks to wait: from so many on people are told, and more are not waited at once."""
 TOLD_PAUSE = 5.0
@@ -70,7 +73,7 @@ class RateLimiter:
         self._requests, self._tokens = MinuteRate(limits.requests), MinuteRate(limits.tokens)
         self._waiting: deque[tuple[asyncio.Future[None], float]] = deque()
         self._in_flight = 0  # calls between enter and leave
-        self._closed_until = self._narrowed = self._struck = self._next_return = 0.0
+        self._closed_until = self._narrowed = self._struck = self._next_return = self._reopens = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._strikes = self._probes = self._busy = self._refusals = 0
         self._why = ""
@@ -107,10 +110,12 @@ class RateLimiter:
         return self._now()
 
     def _raise_if_given_up(self) -> None:
-        if self.refused:
-            raise ModelRefused(self.refused)
-        if self._probes >= PROBES:
-            raise self._given_up_error()
+        """Raise if nothing is sent to the model any more; once in a while, let one call through."""
+        if not self.refused and self._probes < PROBES:
+            return
+        if self._now() < self._reopens:
+            raise ModelRefused(self.refused) if self.refused else self._given_up_error()
+        self._reopens = self._now() + REOPENS
 
     def _delay(self, now: float) -> float:
         """Seconds until the pause is over and the rates allow a send."""
@@ -185,10 +190,10 @@ class RateLimiter:
 
         `tokens_off` is how many tokens more it took than expected; `wait` the pause the provider asks for.
         """
-        if self.down or self._busy >= STRIKES:
+        if self.down or self.refused or self._busy >= STRIKES:
             self._say(f"{self._name} answers again")
         self._strikes = self._probes = self._busy = self._refusals = 0
-        self._why = ""
+        self._why = self.refused = ""
         self.has_answered = True
         self._tokens.correct(tokens_off)
         self._window = min(self._window + 1 / self._window, float(self._most or 1_000_000))
@@ -209,6 +214,7 @@ class RateLimiter:
         self._refusals += 1
         if self._refusals >= REFUSALS and not self.refused:
             self.refused = f"{self._name} refuses its calls ({self._refusals} in a row): {problem}"
+            self._reopens = self._now() + REOPENS
             self._say(f"{self.refused}; no more are sent")
             self.turn_away(lambda _: ModelRefused(self.refused))
 
@@ -250,6 +256,7 @@ class RateLimiter:
         self._probes += was_down
         if self._probes >= PROBES:
             self._say(f"{self._name} is given up: {self._why}")
+            self._reopens = self._now() + REOPENS
             self.turn_away(lambda _: self._given_up_error())
             return
         if not was_down:
