@@ -210,6 +210,30 @@ def test_the_project_file_may_name_the_store(folder, url, peira):
     assert not (folder / ".peira" / "peira.db").exists()
 
 
+def test_roles_are_set_up_and_problems_told_at_once(folder, url, peira):
+    assert peira("run", "capitals.py", "--store", url).code == 0
+    asked = ("db", "roles", "--store", url)
+    wrong = peira(*asked, "--worker", "nosuch1", "--reader", "nosuch2")
+    assert (wrong.code, len(wrong.problems)) == (2, 2)
+    made = peira(*asked, "--json").document
+    with psycopg.connect(url.partition("&schema")[0], autocommit=True) as db:
+        try:
+            again = peira(*asked)
+            assert (again.code, len(again.out.splitlines())) == (0, 2)
+            assert peira("verify", "--store", url).code == 0
+        finally:
+            for role in made.values():
+                db.execute(f'DROP OWNED BY "{role}"; DROP ROLE "{role}"')
+    for words, said in (
+        (("db", "roles", "--store", "file.db"), "is about a store in Postgres"),
+        (("db", "start", "--worker", "me"), "are for `peira db roles`"),
+        (("db", "roles", "--store", f"{url}_nosuch"), "there is no store"),
+    ):
+        done = peira(*words)
+        assert (done.code, len(done.problems)) == (2, 1), words
+        assert said in done.err
+
+
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
     """A folder that the server's user can reach; skipped where no server can be run."""

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -140,52 +140,6 @@ class TestOwners:
         store.close()
         with pytest.raises(StoreFault, match="closed"):
             store.put(b"late")
-
-
-class TestRoles:
-    """What a role of the database needs: the statements are those of docs/scale.md."""
-
-    @pytest.fixture
-    def granted(self, store: PostgresStore, postgres_server: str) -> Iterator[Callable[..., str]]:
-        """Creates a role with these rights on the store, which is closed; returns the address for it."""
-        where = Address.parse(store.address)
-        role, run = f"role_{where.schema}", plan_run(store)
-        accept(store, run, claimed("a"), finished("a"))
-        store.close()
-        db = psycopg.connect(postgres_server, autocommit=True)
-
-        def grant(*rights: str) -> str:
-            db.execute(f"CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {where.schema} TO {role}")
-            for right in rights:
-                db.execute(f"GRANT {right} IN SCHEMA {where.schema} TO {role}")
-            return store.address.replace("://peira@", f"://{role}@")
-
-        yield grant
-        db.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
-        db.close()
-
-    def test_a_reader_looks_and_changes_nothing(self, granted) -> None:
-        address = granted("SELECT ON ALL TABLES")
-        with closing(PostgresStore(address, readonly=True)) as reader:
-            assert len(reader.runs(RunQuery())) == 1
-            assert verify(reader) == []
-            with pytest.raises(StoreFault, match="permission denied"):
-                reader.send_command("id", b"{}")
-        with pytest.raises(StoreFault, match="permission denied"):
-            PostgresStore(address)
-
-    def test_a_writer_owns_it_and_makes_no_tables(self, granted, postgres_server: str) -> None:
-        address = granted("SELECT, INSERT, UPDATE, DELETE ON ALL TABLES", "USAGE ON ALL SEQUENCES")
-        with closing(PostgresStore(address)) as store:
-            run = plan_run(store)
-            accept(store, run, claimed("b"), finished("b"))
-            assert verify(store) == []
-        with pytest.raises(StoreFault, match="permission denied"):
-            PostgresStore(address.replace("schema=", "schema=other_"))
-
-    def test_whoever_has_no_rights_is_told_so(self, granted) -> None:
-        with pytest.raises((StoreFault, StoreDamaged), match="permission denied"):
-            PostgresStore(granted(), readonly=True)
 
 
 class TestLostConnections:

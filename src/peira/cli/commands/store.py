@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -31,6 +31,7 @@ from peira.errors import Invalid, PeiraError, StoreInUse, Unknown
 from peira.models.http.pool import changed
 from peira.sandbox.confinement import Confinement, confinement
 from peira.spec.project import FILE, Project, project_file
+from peira.stores.postgres import postgres_scheme
 from peira.stores.postgres.server import PrivateServer
 from peira.stores.verify import verify as problems_of
 
@@ -90,12 +91,25 @@ class ServerAction(StrEnum):
     start = "start"
     stop = "stop"
     url = "url"
+    roles = "roles"
 
 
 def db(
     action: Annotated[
-        ServerAction, typer.Argument(metavar="start|stop|url", help="Start it, stop it, or say its address.")
+        ServerAction,
+        typer.Argument(
+            metavar="start|stop|url|roles",
+            help="Start it, stop it, say its address, or set up roles for those who use a store.",
+        ),
     ],
+    worker: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LOGIN", help="With roles: a login of the database that may write runs."),
+    ] = None,
+    reader: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LOGIN", help="With roles: a login of the database that may only look."),
+    ] = None,
     store: Store = None,
     as_json: Json = False,
 ) -> None:
@@ -105,13 +119,22 @@ def db(
     machine reach it, through a socket in its folder: .peira/postgres of the project, or the one that --store
     names here. What is in it stays when it is stopped.
 
+    `roles` is about any database: --store is the address of a store, for which two roles are created, or
+    renewed. A worker can write runs, and cannot change or delete what was recorded; a reader changes nothing.
+
     \b
     Examples:
       peira db start
       peira run capitals.py --store "$(peira db url)"
       peira db stop
+      peira db roles --store postgresql://me@host/lab --worker cluster --reader anna
     """
     out = CommandOutput(as_json)
+    if action is ServerAction.roles:
+        _roles(out, Session.find(store).store, worker or (), reader or ())
+        return
+    if worker or reader:
+        raise Invalid("--worker and --reader are for `peira db roles`")
     if store is not None and "://" in store:
         raise Invalid("store: for `peira db` it is the folder of the server's data, not an address")
     server = PrivateServer(Path(store) if store else Project.find().folder / ".peira" / "postgres")
@@ -128,6 +151,21 @@ def db(
     out.text(server.url)
     if action is ServerAction.start:
         note(f"to use it: {shlex.join(['peira', 'run', 'STUDY', '--store', server.url])}")
+
+
+def _roles(out: CommandOutput, address: StoreLike, workers: Sequence[str], readers: Sequence[str]) -> None:
+    """`peira db roles`."""
+    if not isinstance(address, str) or not address.startswith("postgresql://"):
+        raise Invalid("store: `peira db roles` is about a store in Postgres: --store postgresql://...")
+    postgres_scheme()  # says what to install
+    from peira.stores.postgres.scheme import PostgresScheme
+
+    roles = PostgresScheme().set_up_roles(address, workers, readers)
+    out.document({"worker": roles.worker, "reader": roles.reader})
+    out.text(f"{roles.worker}: writes runs; cannot change or delete what was recorded")
+    out.text(f"{roles.reader}: looks, and changes nothing")
+    if not workers and not readers:
+        note(f'to give one to a login: GRANT "{roles.worker}" TO "LOGIN", or peira db roles --worker LOGIN')
 
 
 OLDEST_SQLITE = (3, 51, 3)

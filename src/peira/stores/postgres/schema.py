@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 from psycopg import sql
 
-from peira.errors import StoreDamaged
+from peira.errors import Invalid, StoreDamaged
 from peira.stores.postgres.connection import Connection
+from peira.stores.postgres.roles import grant
 
 
 def first_tables(db: Connection) -> None:
@@ -165,16 +167,32 @@ def version(db: Connection, schema: str) -> int | None:
 
 def migrate(db: Connection, schema: str, blobs: str) -> None:
     """Create the schema and its tables, or bring them up to date; one process at a time, all or nothing."""
-    if version(db, schema) == len(MIGRATIONS):
+    known = version(db, schema)
+    if known == len(MIGRATIONS):
         return
-    with db.transaction():
-        db.execute("SELECT pg_advisory_xact_lock(hashtextextended('peira schema ' || %s, 0))", (schema,))
-        found = version(db, schema)
-        if found is None:
-            db.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
-        if not found:
-            db.execute("CREATE TABLE store (version integer NOT NULL, blobs text NOT NULL)")
-            db.execute("INSERT INTO store VALUES (0, %s)", (blobs,))
-        for migration in MIGRATIONS[found or 0 :]:
-            migration(db)
-        db.execute("UPDATE store SET version = %s", (len(MIGRATIONS),))
+    try:
+        with db.transaction():
+            _bring_up_to_date(db, schema, blobs)
+    except psycopg.errors.InsufficientPrivilege as problem:
+        if not known:
+            raise
+        raise Invalid(
+            f"the store in schema {schema!r} has tables of an earlier version ({known}; this peira needs "
+            f"{len(MIGRATIONS)}), which this role may not change ({problem.diag.message_primary}): let its "
+            "owner run `peira migrate`"
+        ) from None
+
+
+def _bring_up_to_date(db: Connection, schema: str, blobs: str) -> None:
+    """The migrations that are missing, within a transaction; roles get their rights on new tables."""
+    db.execute("SELECT pg_advisory_xact_lock(hashtextextended('peira schema ' || %s, 0))", (schema,))
+    found = version(db, schema)
+    if found is None:
+        db.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+    if not found:
+        db.execute("CREATE TABLE store (version integer NOT NULL, blobs text NOT NULL)")
+        db.execute("INSERT INTO store VALUES (0, %s)", (blobs,))
+    for migration in MIGRATIONS[found or 0 :]:
+        migration(db)
+    db.execute("UPDATE store SET version = %s", (len(MIGRATIONS),))
+    grant(db, schema)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 
 from peira.core.contracts import OpenStore
-from peira.stores.postgres import schema
+from peira.errors import Unknown
+from peira.stores.postgres import roles, schema
 from peira.stores.postgres.address import Address, public_address
 from peira.stores.postgres.connection import connect, translated
 from peira.stores.postgres.reads import StoreReader
+from peira.stores.postgres.roles import StoreRoles
 from peira.stores.postgres.store import PostgresStore, owner_facts
 
 
@@ -32,6 +35,15 @@ class PostgresScheme:
         with closing(StoreReader(Address.parse(address), None)) as reader:
             row = reader.owner_row()
         return None if row is None else owner_facts(row)
+
+    def set_up_roles(self, address: str, workers: Sequence[str], readers: Sequence[str]) -> StoreRoles:
+        """Create or renew the roles of a store, and grant them to these logins; Unknown if there is none."""
+        if not self.exists(address):
+            raise Unknown(f"there is no store at {address}")
+        where = Address.parse(address)
+        with translated(where), closing(connect(where)) as db:
+            schema.migrate(db, where.schema, "")
+            return roles.set_up(db, where.schema, workers, readers)
 
     def own(self, address: str, wait: float | None, compression: str) -> OpenStore:
         return PostgresStore(address, wait=wait, compression=compression)

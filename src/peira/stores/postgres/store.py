@@ -25,6 +25,7 @@ from peira.stores.postgres import members, schema
 from peira.stores.postgres.address import Address
 from peira.stores.postgres.connection import Connection, connect, translated
 from peira.stores.postgres.reads import StoreReader
+from peira.stores.postgres.roles import copy_grants
 from peira.stores.postgres.spool import AnswerSpool, left_behind
 from peira.stores.postgres.writer import PostgresWriter
 from peira.stores.retention import RecordedClock, copy_retained
@@ -336,6 +337,7 @@ class PostgresStore:
                             "INSERT INTO {0}.{2} OVERRIDING SYSTEM VALUE SELECT * FROM {1}.{2}"
                         )
                         db.execute(kept_rows.format(other, name, sql.Identifier(table)))
+                    copy_grants(db, self._where.schema, draft.schema)
                     db.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(name))
                     db.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(other, name))
             if self._files is not None:
