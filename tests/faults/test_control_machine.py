@@ -120,6 +120,13 @@ class ControlMachine(RuleBasedStateMachine):
             return asked, self.process is not None and self.process.poll() is None
         return {}, False
 
+    def _newest(self) -> str:
+        """The newest run that has started; "" if there is none."""
+        with suppress(Unknown):
+            run = peira.open(self.path).run()
+            return "" if run.status is Status.planned else run.id
+        return ""
+
     def check_outputs(self) -> None:
         for trial in peira.open(self.path).results().trials:
             said, name = self.said[trial.case_id], trial.case_id
@@ -131,8 +138,13 @@ class ControlMachine(RuleBasedStateMachine):
     @rule()
     def start(self) -> None:
         command = [sys.executable, str(self.folder / "letters.py"), str(self.path), str(self.steps)]
+        before = self._newest()
         self.process, self.paused = self.warm.start(command), False
         self.cancelled, self.stalled = set(), set()  # a new run asks again what was cancelled
+        deadline = time.monotonic() + PATIENCE
+        while self._newest() == before:
+            assert time.monotonic() < deadline, "no run begins"
+            time.sleep(0.01)
         self.settle()
         if not self.trials:
             results = peira.open(self.path).results()
