@@ -9,13 +9,51 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from peira.core.codec import pack, unpack
 from peira.core.failpoints import reach
 
 LARGE = 64 * 1024
 ENDINGS = {"none": "", "zstd": ".zst"}
+MARKER = "peira-store"
+"""The name that says whose blobs these are."""
+
+
+class LargeBlobs(Protocol):
+    """Where a store keeps its large blobs, outside its tables."""
+
+    where: str
+
+    def write(self, digest: str, data: bytes) -> None:
+        """Write a blob unless it exists; durable when it returns. OSError if that is not possible."""
+        ...
+
+    def read(self, digest: str) -> bytes:
+        """The bytes of a blob; FileNotFoundError if there is none."""
+        ...
+
+    def reserve(self, store: str) -> str:
+        """Mark the place as this store's; the store that it belongs to."""
+        ...
+
+    def digests(self) -> Iterator[str]:
+        """Every blob that is there."""
+        ...
+
+    def remove(self, digest: str) -> None:
+        """Delete a blob."""
+        ...
+
+    def unfinished(self) -> list[tuple[str, int]]:
+        """Name and size of what was begun and never finished."""
+        ...
+
+    def sweep(self) -> None:
+        """Remove what a dead owner did not finish."""
+        ...
 
 
 class StoredBlob(bytes):
@@ -35,9 +73,10 @@ class StoredBlob(bytes):
 class BlobFolder:
     """The folder of blob files of a store; writes are serialised by a lock."""
 
-    def __init__(self, folder: Path, codec: str) -> None:
-        self.folder = folder
-        self._codec = codec
+    def __init__(self, folder: Path, codec: str, writer: str = "") -> None:
+        """`writer` is part of the names of drafts, where several processes write at the same time."""
+        self.folder, self.where = folder, str(folder)
+        self._codec, self._writer = codec, writer
         self._drafts = folder / "drafts"
         self._writing = threading.Lock()
 
@@ -58,7 +97,7 @@ class BlobFolder:
 
     def _new(self, digest: str, data: bytes) -> Path:
         """Write a new blob by way of a draft, and return its path."""
-        target, draft = self.path(digest, self._codec), self._drafts / digest
+        target, draft = self.path(digest, self._codec), self._drafts / f"{digest}{self._writer}"
         for folder in (self._drafts, target.parent):
             folder.mkdir(parents=True, exist_ok=True)
         _write_synced(draft, pack(data, self._codec))
@@ -84,6 +123,32 @@ class BlobFolder:
     def drafts(self) -> list[Path]:
         """Unfinished files."""
         return sorted(self._drafts.glob("*"))
+
+    def reserve(self, store: str) -> str:
+        """Mark the folder as this store's; the store that it belongs to."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        draft, marker = self.folder / f"{MARKER}{self._writer}", self.folder / MARKER
+        try:
+            _write_synced(draft, store.encode())
+            with suppress(FileExistsError):
+                marker.hardlink_to(draft)
+        finally:
+            draft.unlink(missing_ok=True)
+        sync_folder(self.folder)
+        return marker.read_text()
+
+    def digests(self) -> Iterator[str]:
+        """Every blob that is there."""
+        return (digest for digest, _ in self.files())
+
+    def remove(self, digest: str) -> None:
+        """Delete a blob."""
+        for codec in ENDINGS:
+            self.path(digest, codec).unlink(missing_ok=True)
+
+    def unfinished(self) -> list[tuple[str, int]]:
+        """Name and size of each draft."""
+        return [(draft.name, draft.stat().st_size) for draft in self.drafts()]
 
     def sweep(self) -> None:
         """Remove the drafts of a dead owner."""

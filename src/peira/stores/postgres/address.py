@@ -1,8 +1,9 @@
 """Addresses of Postgres stores: postgresql://user@host:port/database?schema=NAME&blobs=FOLDER.
 
-`schema` names the store within the database; `blobs` is a folder for large blobs, which every process that
-uses the store can reach; `reconnect` is how many seconds a lost server is waited for. Everything else is
-libpq's. A password is kept apart, so that no message, event or process list can show it.
+`schema` names the store within the database; `blobs` is a folder or a bucket (s3://bucket/prefix) for large
+blobs, which every process that uses the store can reach; `reconnect` is how many seconds a lost server is
+waited for. Everything else is libpq's. A password is kept apart, so that no message, event or process list
+can show it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 
 from peira.core.ids import digest_bytes
 from peira.errors import Invalid
+from peira.stores.bucket import SCHEME as BUCKET
 
 SCHEME = "postgresql"
 SCHEMA = "peira"
@@ -34,7 +36,7 @@ class Address:
 
     server: str
     schema: str = SCHEMA
-    blobs: Path | None = None
+    blobs: str = ""
     reconnect: float = RECONNECT
 
     @classmethod
@@ -51,9 +53,12 @@ class Address:
                 f"store: {public}: schema {schema!r} cannot be used; choose 1 to {LONGEST} letters, "
                 "not beginning with pg_"
             )
-        blobs = query.get("blobs")
-        if blobs is not None and not Path(blobs).is_absolute():
-            problems.append(f"store: {public}: blobs must be the absolute path of a folder, not {blobs!r}")
+        blobs = query.get("blobs", "")
+        if "blobs" in query and not Path(blobs).is_absolute() and not blobs.startswith(BUCKET):
+            problems.append(
+                f"store: {public}: blobs must be the absolute path of a folder, or {BUCKET}bucket/prefix, "
+                f"not {blobs!r}"
+            )
         try:
             reconnect = float(query.get("reconnect", RECONNECT))
         except ValueError:
@@ -65,7 +70,7 @@ class Address:
         rest = urlencode({key: value for key, value in query.items() if key not in OURS}, quote_via=quote)
         server = urlunsplit((SCHEME, parts.netloc, parts.path, rest.replace("%2F", "/"), ""))
         server = server if server.startswith(f"{SCHEME}://") else f"{SCHEME}://{server[len(SCHEME) + 1 :]}"
-        return cls(server, schema, Path(blobs) if blobs else None, reconnect)
+        return cls(server, schema, blobs.rstrip("/"), reconnect)
 
     def __str__(self) -> str:
         """The address in one spelling: with its schema, which comes last, and without a password."""

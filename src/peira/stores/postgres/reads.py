@@ -21,7 +21,7 @@ from peira.core.log.events import Record, State, Status, Unreadable
 from peira.core.log.rows import CALL_STATES
 from peira.core.log.state import Call, Run, Task, touched
 from peira.errors import StoreDamaged, StoreFault, Unknown
-from peira.stores.blobs import BlobFolder
+from peira.stores.blobs import LargeBlobs
 from peira.stores.event_ranges import GAP, EventRange, merged
 from peira.stores.postgres import arrays
 from peira.stores.postgres.address import Address
@@ -139,7 +139,7 @@ class StoreReader:
     With `snapshot`, all reads show the store as it was at one moment.
     """
 
-    def __init__(self, address: Address, files: BlobFolder | None, snapshot: bool = False) -> None:
+    def __init__(self, address: Address, files: LargeBlobs | None, snapshot: bool = False) -> None:
         self._address, self._files = address, files
         self._lock = threading.RLock()
         self._names = count()
@@ -260,7 +260,9 @@ class StoreReader:
                 return self._files.read(digest)
         except FileNotFoundError:
             pass
-        where = self._files.folder if self._files else "the folder that held it"
+        except OSError as problem:
+            raise StoreFault(f"blob {digest} cannot be read: {problem}") from problem
+        where = self._files.where if self._files else "the place that held it"
         raise StoreDamaged(f"blob {digest} is not in {where}")
 
     def runs(self, query: RunQuery) -> list[Run]:
@@ -423,8 +425,8 @@ class StoreReader:
                 files.add(name)
             yield name, size, self._wrong(name)
         if self._files is not None:
-            for draft in self._files.drafts():
-                yield draft.name, draft.stat().st_size, "was begun and never finished"
+            for name, size in self._files.unfinished():
+                yield name, size, "was begun and never finished"
 
     def _wrong(self, digest: str) -> str:
         try:

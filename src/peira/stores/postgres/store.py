@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
+from uuid import uuid4
 
 import psycopg
 from psycopg import sql
@@ -19,7 +20,9 @@ from peira.core.ids import digest_bytes
 from peira.core.log.events import Record, State
 from peira.core.log.state import Call, Run, Task
 from peira.errors import Invalid, StoreDamaged, StoreFault, Unknown
-from peira.stores.blobs import LARGE, BlobFolder, StoredBlob
+from peira.stores.blobs import LARGE, BlobFolder, LargeBlobs, StoredBlob
+from peira.stores.bucket import SCHEME as BUCKET
+from peira.stores.bucket import BlobBucket
 from peira.stores.commit_thread import WriteRequest, claimed
 from peira.stores.postgres import members, schema
 from peira.stores.postgres.address import Address
@@ -49,11 +52,13 @@ class PostgresStore:
         compression: str = "zstd",
         clock: Clock | None = None,
         on_commit: Callable[[list[Record]], None] | None = None,
+        large: LargeBlobs | None = None,
     ) -> None:
         """Open, and create unless `readonly`. StoreInUse if another process owns it for longer than `wait`.
 
         With `shared`, any number of processes write it at the same time. `clock` replaces the database's.
         `on_commit` is told the records of each commit once they are durable, before anybody waiting is.
+        `large` is where large blobs are, instead of what the address or the store itself says.
         """
         if compression not in CODECS:
             raise Invalid(f"compression {compression!r}: choose {' or '.join(CODECS)}")
@@ -62,14 +67,17 @@ class PostgresStore:
         self.incarnation = 0
         self._closed = False
         self._control: Connection | None = None
+        self._files = large
         if readonly:
             self._open_tables()
             return
         db = connect(self._where, look_up=True)
         try:
             with translated(self._where):
-                schema.migrate(db, self._where.schema, str(self._where.blobs or ""))
-                self._files = self._folder(db)
+                if self._where.blobs and not schema.version(db, self._where.schema):
+                    self._reserve(self._where.blobs)
+                schema.migrate(db, self._where.schema, self._where.blobs)
+                self._files = large or self._large_blobs(db)
             self._reader = StoreReader(self._where, self._files)
         except BaseException:
             db.close()
@@ -114,21 +122,36 @@ class PostgresStore:
                 if not known:
                     raise Unknown(f"there is no store at {self._where}")
                 schema.migrate(db, self._where.schema, "")
-                self._files = self._folder(db)
+                self._files = self._large_blobs(db)
             finally:
                 db.close()
         self._reader = StoreReader(self._where, self._files)
 
-    def _folder(self, db: Connection) -> BlobFolder | None:
-        """The folder of large blobs, as the store names it; None if they are in the database."""
+    def _reserve(self, where: str) -> None:
+        """Make sure, before the store is created, that its large blobs can be kept there, and only its."""
+        try:
+            owner = self._area(where).reserve(self.address)
+        except OSError as problem:
+            raise Invalid(f"store {self._where}: large blobs cannot be kept: {problem}") from problem
+        if owner != self.address:
+            raise Invalid(f"store {self._where}: {where} has the blobs of another store, {owner}")
+
+    def _area(self, where: str) -> LargeBlobs:
+        """The folder or bucket of this name."""
+        if where.startswith(BUCKET):
+            return BlobBucket(where, self._compression)
+        return BlobFolder(Path(where), self._compression, f"-{uuid4().hex}")
+
+    def _large_blobs(self, db: Connection) -> LargeBlobs | None:
+        """Where large blobs are, as the store says; None if they are in the database."""
         row = db.execute("SELECT blobs FROM store").fetchone()
         named = row[0] if row else ""
-        if self._where.blobs is not None and str(self._where.blobs) != named:
+        if self._where.blobs not in ("", named):
             raise Invalid(
                 f"store {self._where}: its large blobs are in {named or 'the database'}, "
                 f"not in {self._where.blobs}"
             )
-        return BlobFolder(Path(named), self._compression) if named else None
+        return self._area(named) if named else None
 
     @property
     def address(self) -> str:
@@ -165,7 +188,7 @@ class PostgresStore:
             if len(data) > MOST_BYTES:
                 raise StoreFault(
                     f"a blob of {len(data):,} bytes does not fit into the database: create the store with a "
-                    "folder for large blobs (?blobs=/path)"
+                    "folder or a bucket for large blobs (?blobs=/path, ?blobs=s3://bucket/prefix)"
                 )
             return data
         digest = digest_bytes(data)
@@ -309,11 +332,7 @@ class PostgresStore:
 
     def retain(self, retained: Retained) -> None:
         """What is kept is copied to a second schema, which takes the place of this one in one transaction."""
-        draft = Address(
-            self._where.server,
-            f"{self._where.schema[:50]}.draft",
-            self._files.folder if self._files else None,
-        )
+        draft = Address(self._where.server, f"{self._where.schema[:50]}.draft")
         self._writer.close()
         db, clock = self._writer.db, RecordedClock()
         name, other = sql.Identifier(self._where.schema), sql.Identifier(draft.schema)
@@ -321,7 +340,7 @@ class PostgresStore:
         try:
             with translated(self._where):
                 db.execute(drop)
-                target = PostgresStore(draft, compression=self._compression, clock=clock)
+                target = PostgresStore(draft, compression=self._compression, clock=clock, large=self._files)
                 try:
                     copy_retained(self.history(), target, clock, retained)
                     kept = blobs_of(target, self.get)
@@ -341,9 +360,8 @@ class PostgresStore:
                     db.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(name))
                     db.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(other, name))
             if self._files is not None:
-                for digest, file in list(self._files.files()):
-                    if digest not in kept:
-                        file.unlink()
+                for digest in [digest for digest in self._files.digests() if digest not in kept]:
+                    self._files.remove(digest)
         finally:
             if not db.closed:
                 db.execute(drop)
