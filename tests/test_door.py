@@ -81,6 +81,7 @@ PUBLIC = [
     "study",
     "submit",
     "transform",
+    "webhook",
 ]
 
 

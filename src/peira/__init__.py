@@ -73,5 +73,6 @@ with lazy_imports(__name__):
     from peira.spec.streams.triggers import after as after
     from peira.spec.streams.triggers import cron as cron
     from peira.spec.streams.triggers import every as every
+    from peira.spec.streams.triggers import webhook as webhook
     from peira.spec.study import Study as Study
     from peira.spec.study import study as study

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from peira.core.people.questions import PersonAnswer, PersonQuestion
 
+DECISION = "decision: "
+"""How the names of recorded steps begin that are decisions (`Trial.decide`)."""
 ABOUT = ("kind", "pattern", "model", "provider", "request_id", "trace")
 
 
@@ -177,6 +179,20 @@ class Trial(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         `cost` (or `cost_usd`), in US dollars, is added to what the trial's recorded calls cost.
         """
         self.channel.report({_text(n, "a metric's name"): float(v) for n, v in metrics.items()}, {})
+
+    def decide(self, what: str, *, options: Sequence[Json] = (), chosen: Json = None, why: str = "") -> Json:
+        """Record a decision: what was decided, among which options, and why. Returns what was chosen.
+
+        It is recorded once, as a step: an attempt that is resumed gets what was chosen before, whatever it
+        would choose now.
+        """
+        from peira.core.steps import recorded  # which needs this module
+
+        given = {"what": _text(what, "what is decided"), "options": list(options), "why": _text(why, "why")}
+        decision = recorded(
+            self, f"{DECISION}{given['what']}", DECISION, given["what"], lambda: {**given, "chosen": chosen}
+        )
+        return decision["chosen"]
 
     def describe(self, **about: str) -> None:
         """Record facts about the agent: kind, pattern, model, provider, request_id, trace."""

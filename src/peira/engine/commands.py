@@ -9,8 +9,9 @@ reached already, or a question that carries its id.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby, islice
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -35,6 +36,12 @@ Handler = Callable[["CommandService", Command], None]
 
 It must have committed what it did when it returns, and change nothing if it is called again.
 """
+
+
+Pending = tuple[Any, Command]
+"""A command with where it is."""
+MOST_GROUPED = 1000
+"""The most commands that are executed together."""
 
 
 class LiveRun(Protocol):
@@ -97,11 +104,26 @@ class CommandService:
         if self._control is None:
             return
         with self._acting:
-            for place, command in self._control.pending():
-                reach("control.before_act")
+            for word, group in groupby(self._control.pending(), lambda one: one[1].command):
+                for some in _chunks(group, MOST_GROUPED if word in GROUP_HANDLERS else 1):
+                    reach("control.before_act")
+                    self._execute([command for _, command in some])
+                    reach("control.before_remove")
+                    for place, _ in some:
+                        self._control.remove(place)
+
+    def _execute(self, commands: Sequence[Command]) -> None:
+        """Execute commands of one kind; several are executed together, if that is possible."""
+        if len(commands) == 1:
+            self.execute(commands[0])
+            return
+        try:
+            GROUP_HANDLERS[commands[0].command](self, commands)
+        except StoreFault:
+            raise
+        except PeiraError:  # one of them cannot be executed: the others are
+            for command in commands:
                 self.execute(command)
-                reach("control.before_remove")
-                self._control.remove(place)
 
     def execute(self, command: Command) -> None:
         """Execute a command; it is committed when this returns. One that cannot be executed does nothing."""
@@ -153,6 +175,15 @@ def _answer(service: CommandService, command: Command) -> None:
         service.close_question(asked, event, command)
 
 
+def _chunks(commands: Iterable[Pending], n: int) -> Iterator[list[Pending]]:
+    """The commands in groups of at most so many."""
+    rest = iter(commands)
+    while some := list(islice(rest, n)):
+        yield some
+
+
+GROUP_HANDLERS: dict[str, Callable[[CommandService, Sequence[Command]], None]] = {}
+"""Handlers that execute several commands of their kind together, as if one after the other."""
 HANDLERS: dict[str, Handler] = {ANSWER: _answer, SKIP: _answer}
 """The handlers of commands; other modules add theirs."""
 _services: WeakValueDictionary[str, CommandService] = WeakValueDictionary()

@@ -10,12 +10,12 @@ import msgspec
 from aiohttp import web
 
 from peira.errors import ExpressionError, Invalid, PeiraError, StoreInUse, Unknown
-from peira.web import actions, api
+from peira.web import actions, api, streams
 from peira.web.documents import ErrorDocument
 from peira.web.pages.index import PAGES, error_page, page_handler
 from peira.web.responses import json_response
 from peira.web.routes import PREFIX, ApiRoute, openapi, read_body, read_query
-from peira.web.security import AccessCheck, Handler, with_headers
+from peira.web.security import HOOKS, AccessCheck, Handler, with_headers
 from peira.web.site import SITE, Site
 
 MOST_BODY = 1 << 20
@@ -27,7 +27,7 @@ STATIC = {
     ".LICENSE": "text/plain",
 }
 """Kinds of static files that are served."""
-ROUTES = [*api.ROUTES, *actions.ROUTES]
+ROUTES = [*api.ROUTES, *actions.ROUTES, *streams.ROUTES]
 """Every route of the REST interface."""
 log = logging.getLogger("peira")
 
@@ -62,6 +62,7 @@ def make_application(site: Site, access: AccessCheck) -> web.Application:
     for route in ROUTES:
         app.router.add_route(route.method, f"{PREFIX}{route.path}", api_handler(route))
     app.router.add_get(f"{PREFIX}/openapi.json", _openapi)
+    app.router.add_post("/hooks/{stream}/{trigger}", streams.webhook)
     app.router.add_get("/static/{name:[\\w./-]+}", _static)
     for page in PAGES:
         handler = page_handler(page)
@@ -118,7 +119,7 @@ def _error(problem: PeiraError | ExpressionError) -> tuple[ErrorDocument, int]:
 
 def _problem(request: web.Request, document: ErrorDocument, status: int) -> web.Response:
     """An error as JSON for programs, as a page for people."""
-    plain = request.path.startswith(PREFIX) or request.path.endswith(".json")
+    plain = request.path.startswith((PREFIX, HOOKS)) or request.path.endswith(".json")
     if plain or request.headers.get("HX-Request") or "text/html" not in request.headers.get("Accept", ""):
         return json_response(msgspec.to_builtins(document), status)
     return error_page(request, document, status)

@@ -23,6 +23,8 @@ CSRF = "X-Peira-CSRF"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN = ("/static/",)
 """Paths that need no token: they are the same for everybody."""
+HOOKS = "/hooks/"
+"""Webhooks need no token either: each request is signed (`streams.webhook`)."""
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
@@ -100,7 +102,7 @@ class AccessCheck:
         """Answer the request, or say why not."""
         if (request.headers.get("Host") or "").lower() not in self.hosts:
             return _refused(403, "this server does not answer under that name")
-        if request.path.startswith(OPEN):
+        if request.path.startswith(OPEN) or (request.path.startswith(HOOKS) and request.method == "POST"):
             return await handler(request)
         said = request.query.get("token")
         if said is not None and request.method in SAFE:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +21,7 @@ from peira.app.session import Session, SessionLike
 from peira.app.store.access import hosted, run_label, store_folder
 from peira.app.streams.view import JobView, StreamView
 from peira.core.clock import SystemClock
-from peira.core.contracts import Consequences, Ended, OpenStore, Runner
+from peira.core.contracts import Commands, Consequences, Ended, OpenStore, Outcome, Runner
 from peira.core.ids import Json, short
 from peira.core.log.events import State, Status
 from peira.core.log.rows import Task
@@ -42,6 +44,7 @@ from peira.engine.streams.jobs import (
     facts_of,
     job_id,
     queued,
+    submissions,
     submitted,
 )
 from peira.engine.streams.source import StreamSource
@@ -100,10 +103,17 @@ class Host:
         self._followers: dict[str, list[tuple[Stream, After]]] = {}
         self._announced: list[tuple[Execution, int | None, list[Job]]] = []
         self._noting = threading.Lock()
+        self._accepting = threading.Lock()
+        self._accepted: deque[
+            tuple[Future[list[Outcome]], Sequence[ServedStream], Sequence[Sequence[Job]]]
+        ] = deque()
         self._stopping = threading.Event()
         self.session.project.load_plugins()
         self._models = models_of(self.session.project)
         self.store: OpenStore = self._open.enter_context(self.session.owned(wait))
+        self._own_session = Session(self.session.project, self.store)
+        self._views: dict[str, StreamView] = {}
+        self._ended = False
         self._service: CommandService = service_of(self.store)
         self._open.callback(register_host, self._service, None)
         try:
@@ -140,7 +150,7 @@ class Host:
             number,
             clock.now(),
             tags=(TAG,),
-            stream=store.put(declared(stream, conditions)),
+            stream=store.put(declared(stream, conditions, self.parallel)),
         )
         following = self._following if stream.name in self._followers else None
         source = StreamSource(stream, plan, store, following, self._resources)
@@ -211,28 +221,51 @@ class Host:
         expected: Json = None,
     ) -> JobView:
         """Submit a job; it is durable when this returns. The same key is the same job."""
+        options = {"key": key, "priority": priority, "group": group, "expected": expected}
+        return self.submit_many(stream, [{"input": input, **options}])[0]
+
+    def submit_many(self, stream: str, jobs: Iterable[Mapping[str, Any]]) -> list[JobView]:
+        """Submit several jobs with one commit: tables with `input`, and what else `submit` takes.
+
+        Invalid says what is wrong with any of them, and none is submitted then.
+        """
         served = self._find(stream)
-        job = submitted(
-            served.stream,
-            input,
-            at=self._clock.now(),
-            key=key,
-            priority=priority,
-            group=group,
-            expected=expected,
-        )
-        self.accept([job])
-        return JobView(self.stream(stream), job_id(job.stream, job.key))
+        made = submissions(served.stream, jobs, self._clock.now())
+        self.accept(made)
+        view = self.stream(stream)
+        return [JobView(view, job_id(job.stream, job.key)) for job in made]
 
     def accept(self, jobs: Sequence[Job]) -> None:
-        """Queue these jobs durably and offer them; those that are there already change nothing."""
+        """Queue these jobs durably and offer them; those that are there already change nothing.
+
+        They are offered in the order of their commits, whichever thread brings them.
+        """
         served = [self._find(job.stream) for job in jobs]
         batches = [self._assigned(job) for job in jobs]
         ops = [queued(one.run, batch) for one, batch in zip(served, batches, strict=True)]
-        outcomes = self.store.commit(ops).result()
-        for one, batch, refusal in zip(served, batches, outcomes, strict=True):
+        with self._accepting:
+            committed = self.store.commit(ops)
+            self._accepted.append((committed, served, batches))
+        committed.result()
+        with self._accepting:
+            while self._accepted and self._accepted[0][0].done():
+                self._offer_accepted(*self._accepted.popleft())
+
+    def _offer_accepted(
+        self,
+        committed: Future[list[Outcome]],
+        served: Sequence[ServedStream],
+        batches: Sequence[Sequence[Job]],
+    ) -> None:
+        """Offer the jobs of a commit, but for those that were there before."""
+        if committed.exception() is not None:
+            return  # raised for who submitted them
+        offered: dict[StreamSource, list[Job]] = {}
+        for one, batch, refusal in zip(served, batches, committed.result(), strict=True):
             if refusal is None:
-                one.source.add(batch)
+                offered.setdefault(one.source, []).extend(batch)
+        for source, found in offered.items():
+            source.add(found)
 
     def _assigned(self, job: Job) -> list[Job]:
         """The job with its condition, and its shadows."""
@@ -247,7 +280,14 @@ class Host:
     def stream(self, name: str) -> StreamView:
         """The stream as any process sees it."""
         self._find(name)
-        return StreamView(self.session, name, host=self)
+        if name not in self._views:
+            self._views[name] = StreamView(self.session, name, host=self)
+        return self._views[name]
+
+    @property
+    def open_session(self) -> Session:
+        """A session that reads the open store; once the host has ended, one that opens it again."""
+        return self.session if self._ended else self._own_session
 
     # What follows from ends
 
@@ -290,6 +330,8 @@ class Host:
         try:
             timers = StreamTimers([one.stream for one in self._served.values()], self.store, self._clock)
             while not self._rest():
+                if not isinstance(self.store, Commands):  # a look into a folder costs nothing
+                    self._service.serve()
                 self._offer_following()
                 if due := [job for job in timers.due() if self.serves(job.stream)]:
                     self.accept(due)
@@ -368,6 +410,7 @@ class Host:
             served.over.wait()
         self._stopping.set()
         self._dispatcher.join()
+        self._ended = True
         self._open.close()
         for served in self._served.values():
             if served.problem is not None:

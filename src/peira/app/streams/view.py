@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 import peira.app as app
 from peira.app.control import deliver
 from peira.app.session import Session
+from peira.app.streams.events import EventFilter, StreamEvents, Subscription
+from peira.app.streams.stats import WINDOW, stream_stats
 from peira.core.clock import seconds
-from peira.core.contracts import Ended, JobQuery, RunQuery
+from peira.core.context import DECISION
+from peira.core.contracts import Ended, JobQuery
 from peira.core.ids import Json, resolve
 from peira.core.log.events import TERMINAL, State
 from peira.core.log.rows import Task
-from peira.engine.control import CANCEL, PAUSE, RESUME, Command, ControlFolder, requester
-from peira.engine.run_log import event_values
+from peira.engine.control import CANCEL, PAUSE, RESUME, Command, Control, control_of, requester
 from peira.engine.stages import StoredOutput
-from peira.engine.streams.declaration import TAG, Declaration, last_opening, stream_names
-from peira.engine.streams.jobs import Job, class_of, job_id, job_of, listed, submitted, task_of
-from peira.engine.streams.submission import DRAIN, SUBMIT, submit_command
+from peira.engine.streams.declaration import Declaration, last_opening, stream_names
+from peira.engine.streams.jobs import Job, class_of, job_id, job_of, listed, submissions, task_of
+from peira.engine.streams.submission import DRAIN, SUBMIT, submit_command, submitted_jobs
 from peira.errors import JobFailed, StoreInUse, Unknown
 from peira.spec.streams.stream import session_in
 
@@ -62,39 +62,61 @@ class JobView:
         """Cancel it, in whatever state; False if it had ended before."""
         return self.stream.cancel(self.id)
 
+    def events(self, **options: Any) -> Iterator[dict[str, Any]]:
+        """What happened to it; options as those of `StreamView.events`."""
+        return self.stream.events(self.id, **options)
+
+    def decisions(self) -> list[dict[str, Any]]:
+        """What its agent decided, in order."""
+        return self.stream.decisions(self.id)
+
 
 class StreamView:
     """A stream of a store, for any process; made by `open(store).stream(name)`."""
 
     def __init__(self, session: Session, name: str, host: Host | None = None) -> None:
-        self.session, self.name, self._host = session, name, host
-        with session.reading() as store:
+        self._session, self.name, self._host = session, name, host
+        with self.session.reading() as store:
             _, self.declaration = last_opening(store, name)
+
+    @property
+    def session(self) -> Session:
+        """The session to read with: that of its host, while there is one."""
+        return self._session if self._host is None else self._host.open_session
 
     def submit(self, input: Json = None, **options: Any) -> JobView:
         """Submit a job; durable when this returns, whether or not a host is there.
 
         Options: key, priority, group, expected.
         """
-        if self._host is not None:
-            return self._host.submit(self.name, input, **options)
-        job = submitted(_Declared(self.declaration), input, at=time.time(), **options)
-        self._control().send(submit_command(job, requester()))
-        return JobView(self, job_id(self.name, job.key))
+        return self.submit_many([{"input": input, **options}])[0]
 
-    def _control(self) -> ControlFolder:
+    def submit_many(self, jobs: Iterable[Mapping[str, Any]], trigger: str = "") -> list[JobView]:
+        """Submit several jobs as one message, which is synced once: all of them or none.
+
+        Each is a table with `input`, and what else `submit` takes.
+        """
+        if self._host is not None and self._host.serves(self.name) and not trigger:
+            return self._host.submit_many(self.name, jobs)
+        made = submissions(_Declared(self.declaration), jobs, time.time(), trigger)
+        if made:
+            self._control().send(submit_command(made, requester()))
+        return [JobView(self, job_id(self.name, job.key)) for job in made]
+
+    def _control(self) -> Control:
         with self.session.reading() as store:
-            folder = store.folder("control")
-        if folder is None:
+            control = control_of(store)
+        if control is None:
             raise StoreInUse(f"stream {self.name!r} cannot be reached: its store takes no commands")
-        return ControlFolder(folder)
+        return control
 
     def _sent(self) -> dict[str, Job]:
         """Jobs that were submitted and that no owner of the store has queued yet."""
         jobs = (
-            msgspec.convert(command.body.get("job"), Job)
+            job
             for _, command in self._control().pending()
             if command.command == SUBMIT
+            for job in submitted_jobs(command)
         )
         return {job_id(job.stream, job.key): job for job in jobs if job.stream == self.name}
 
@@ -194,18 +216,41 @@ class StreamView:
             "took": row.result.took if row.state in TERMINAL else None,
         }
 
-    def events(self, job: str = "") -> Iterator[dict[str, Any]]:
-        """What happened in the openings of the stream, in order; about one job if one is given."""
-        with self.session.reading() as store:
-            if job:
-                yield from (event_values(record) for record in store.about([job]))
-                return
-            openings = store.runs(RunQuery(study=self.name, tag=TAG, limit=1_000_000))
-            for run in reversed(openings):
-                after = 0
-                while records := store.events(run.id, after):
-                    after = records[-1].seq
-                    yield from map(event_values, records)
+    def events(
+        self,
+        job: str = "",
+        *,
+        after: str = "",
+        kinds: Collection[str] | str = (),
+        level: str = "calls",
+        follow: bool = False,
+    ) -> Iterator[dict[str, Any]]:
+        """What happened in the openings of the stream, in order, each event with its `cursor`.
+
+        `after` is the cursor of the last event that is known, `kinds` are the wanted ones, `level` is "jobs",
+        "events" or "calls": how much is told. With `follow` it goes on as events come.
+        """
+        wanted = EventFilter(kinds, self.find(job) if job else "", level)
+        return StreamEvents(self.session, self.name).follow(after, wanted, follow)
+
+    def subscribe(
+        self,
+        function: Callable[[dict[str, Any]], object],
+        *,
+        name: str,
+        kinds: Collection[str] | str = (),
+        level: str = "calls",
+    ) -> Subscription:
+        """Call a function with every event, in a thread of its own; the same name goes on where it was."""
+        return Subscription(self.session, self.name, function, name, EventFilter(kinds, "", level))
+
+    def decisions(self, job: str = "") -> list[dict[str, Any]]:
+        """What agents decided in jobs (`current_trial().decide`), in order; of one job if one is given."""
+        return [
+            {"job": event["task"], "at": event["at"], **event["value"]}
+            for event in self.events(job, kinds="step.recorded")
+            if event["name"].startswith(DECISION)
+        ]
 
     def pause(self) -> None:
         """Begin no more jobs until it is resumed; what runs may finish, and jobs may be submitted."""
@@ -233,19 +278,11 @@ class StreamView:
         """The results of its ended jobs, of the last `since` seconds ("7d") or of all times."""
         return app.stream_results(self.session, self.name, None if since is None else seconds(since))
 
-    def stats(self) -> dict[str, Any]:
-        """How many jobs are in each state, and how many more may run now."""
-        cls = class_of(self.name)
+    def stats(self, window: float | str = WINDOW) -> dict[str, Any]:
+        """Jobs by state, free places, the age of the queue, and of the last hour (or another `window`):
+        quantiles of waiting and running, rate, cost, share of failures with its 95% interval."""
         with self.session.reading() as store:
-            counts = store.job_counts(cls)
-        counts[State.queued] = counts.get(State.queued, 0) + len(self._sent())
-        running = counts.get(State.running, 0)
-        return {
-            "stream": self.name,
-            "states": {state.value: n for state, n in counts.items() if n},
-            "parallel": self.declaration.parallel,
-            "free": max(0, self.declaration.parallel - running),
-        }
+            return stream_stats(store, self.name, len(self._sent()), seconds(window))
 
 
 def streams_of(session: Session) -> list[dict[str, Any]]:

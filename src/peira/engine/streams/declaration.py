@@ -15,7 +15,7 @@ from peira.core.registry import nearest
 from peira.errors import Unknown
 from peira.plan.conditions import Condition
 from peira.spec.streams.stream import Stream
-from peira.spec.streams.triggers import label_of
+from peira.spec.streams.triggers import Webhook, label_of
 
 TAG = "stream"
 """The tag of runs that are openings of a stream."""
@@ -24,7 +24,9 @@ TAG = "stream"
 class Declaration(msgspec.Struct, frozen=True, omit_defaults=True):
     """A stream as it was last opened: how jobs get their session and their condition, and its limits.
 
-    `arms` are the conditions as they are shown, in the order of the arms of jobs.
+    `arms` are the conditions as they are shown, in the order of the arms of jobs; `hooks` are the names of
+    webhooks, with the variables that hold their secrets; `places` is how many jobs of all streams together
+    its host runs at a time, if that is limited.
     """
 
     name: str
@@ -34,12 +36,14 @@ class Declaration(msgspec.Struct, frozen=True, omit_defaults=True):
     parallel: int = 1
     arms: tuple[dict[str, Any], ...] = ({},)
     triggers: tuple[str, ...] = ()
+    hooks: dict[str, str] = {}
+    places: int | None = None
 
 
 _decode = msgspec.json.Decoder(Declaration).decode
 
 
-def declared(stream: Stream, conditions: tuple[Condition, ...]) -> bytes:
+def declared(stream: Stream, conditions: tuple[Condition, ...], places: int | None = None) -> bytes:
     """The declaration of a stream, as it is recorded."""
     arms = tuple({"agent": one.agent, **dict(one.shown)} for one in conditions) or ({},)
     return msgspec.json.encode(
@@ -51,6 +55,8 @@ def declared(stream: Stream, conditions: tuple[Condition, ...]) -> bytes:
             parallel=stream.parallel,
             arms=arms,
             triggers=tuple(map(label_of, stream.triggers)),
+            hooks={one.name: one.webhook for one in stream.triggers if isinstance(one, Webhook)},
+            places=places,
         )
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -17,6 +17,7 @@ from peira.core.contracts import Op
 from peira.core.ids import Json, compose, digest, digest_bytes, normalise, seed_of
 from peira.core.log.events import State, TaskSpec, TasksQueued
 from peira.core.log.rows import Task
+from peira.core.registry import nearest
 from peira.errors import Invalid
 from peira.plan.trials import PlannedCase
 
@@ -125,6 +126,44 @@ def submitted(
         cause=cause,
         hops=hops,
     )
+
+
+SUBMITTED = ("input", "key", "priority", "group", "expected")
+"""What a submission may say."""
+
+
+def submissions(
+    stream: Submittable, jobs: Iterable[Mapping[str, Any]], at: float, trigger: str = ""
+) -> list[Job]:
+    """The jobs of several submissions; Invalid says everything that is wrong with any of them."""
+    made, problems = list[Job](), list[str]()
+    given = list(jobs)
+    for n, one in enumerate(given):
+        where = "" if len(given) == 1 else f"jobs[{n}]."
+        unknown = [name for name in one if name not in SUBMITTED]
+        problems += [f"{where}{name}: is not known here{nearest(name, SUBMITTED)}" for name in unknown]
+        try:
+            if not unknown:
+                made.append(submitted(stream, one.get("input"), at=at, trigger=trigger, **_options(one)))
+        except Invalid as error:
+            problems += [f"{where}{problem}" for problem in error.problems]
+    if problems:
+        raise Invalid(problems)
+    return made
+
+
+def _options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a submission says beside its input, where that is of the right type."""
+    options: dict[str, Any] = {name: given[name] for name in SUBMITTED[1:] if name in given}
+    kinds: dict[str, tuple[type, ...]] = {"key": (str, type(None)), "priority": (int,), "group": (str,)}
+    wrong = [
+        f"{name}: must be {kind[0].__name__}, not {options[name]!r}"
+        for name, kind in kinds.items()
+        if name in options and (not isinstance(options[name], kind) or isinstance(options[name], bool))
+    ]
+    if wrong:
+        raise Invalid(wrong)
+    return options
 
 
 def drawn_arm(job: str, shares: Sequence[float]) -> int:

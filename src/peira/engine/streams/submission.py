@@ -15,14 +15,14 @@ import msgspec
 
 from peira.core.contracts import OpenStore
 from peira.core.log.events import CommandTaken
-from peira.engine.commands import HANDLERS, CommandService
+from peira.engine.commands import GROUP_HANDLERS, HANDLERS, CommandService
 from peira.engine.control import Command
 from peira.engine.streams.declaration import last_opening
 from peira.engine.streams.jobs import Job, assigned, queued
+from peira.errors import Invalid
 
 SUBMIT = "submit"
-"""The command that submits a job; its body has the job."""
-
+"""The command that submits jobs; its body has them."""
 
 DRAIN = "drain"
 """The command that ends a stream once its jobs have ended; its body names the stream."""
@@ -57,26 +57,45 @@ def register_host(service: CommandService, host: ServingHost | None) -> None:
             _hosts[service] = host
 
 
-def submit_command(job: Job, by: str) -> Command:
-    """The command that submits a job."""
-    return Command(SUBMIT, "", by, body={"job": msgspec.to_builtins(job)})
+def submit_command(jobs: Sequence[Job], by: str) -> Command:
+    """The command that submits jobs, all of them or none."""
+    return Command(SUBMIT, "", by, body={"jobs": msgspec.to_builtins(jobs)})
 
 
-def _submit(service: CommandService, command: Command) -> None:
-    """Queue the job of a command, unless there is one with its key."""
-    job = msgspec.convert(command.body.get("job"), Job)
+def submitted_jobs(command: Command) -> list[Job]:
+    """The jobs of a command that submits some; Invalid if it is none."""
+    try:
+        return msgspec.convert(command.body.get("jobs", []), list[Job])
+    except msgspec.ValidationError as problem:
+        raise Invalid(f"submit: {problem}") from None
+
+
+def _submit(service: CommandService, commands: Sequence[Command]) -> None:
+    """Queue the jobs of commands, unless there are jobs with their keys: one commit for all of them."""
     host = _hosts.get(service)
-    if host is not None and host.serves(job.stream):
-        host.accept([job])
-    else:
-        _queue(service.store, job, command)
+    served, others = list[Job](), list[tuple[Job, Command]]()
+    for command in commands:
+        for job in submitted_jobs(command):
+            if host is not None and host.serves(job.stream):
+                served.append(job)
+            else:
+                others.append((job, command))
+    if host is not None and served:
+        host.accept(served)
+    if others:
+        _queue(service.store, others)
 
 
-def _queue(store: OpenStore, job: Job, command: Command) -> None:
-    run, declaration = last_opening(store, job.stream)
-    op = queued(run.id, assigned(declaration.assign, job, len(declaration.arms)))
-    note = CommandTaken(command.command, command.id, command.by)
-    store.commit([msgspec.structs.replace(op, events=(note, *op.events))]).result()
+def _queue(store: OpenStore, jobs: Sequence[tuple[Job, Command]]) -> None:
+    """Queue jobs of streams that nobody serves here, in the last opening of each."""
+    openings = {name: last_opening(store, name) for name in {job.stream for job, _ in jobs}}
+    ops = []
+    for job, command in jobs:
+        run, declaration = openings[job.stream]
+        op = queued(run.id, assigned(declaration.assign, job, len(declaration.arms)))
+        note = CommandTaken(command.command, command.id, command.by)
+        ops.append(msgspec.structs.replace(op, events=(note, *op.events)))
+    store.commit(ops).result()
 
 
 def _drain(service: CommandService, command: Command) -> None:
@@ -86,4 +105,5 @@ def _drain(service: CommandService, command: Command) -> None:
         host.close(stream)
 
 
-HANDLERS.update({SUBMIT: _submit, DRAIN: _drain})
+HANDLERS.update({SUBMIT: lambda service, command: _submit(service, [command]), DRAIN: _drain})
+GROUP_HANDLERS[SUBMIT] = _submit

@@ -1,4 +1,4 @@
-"""Triggers: what creates jobs of a stream besides submissions: timers, and the ends of another stream's jobs.
+"""Triggers: what creates jobs of a stream besides submissions: timers, webhooks, and the ends of other jobs.
 
 A trigger says when it fires and with which input; it does nothing by itself. Timers are pure: `due` lists the
 moments between two others, so that a host that was away finds the ones it missed.
@@ -6,6 +6,7 @@ moments between two others, so that a host that was away finds the ones it misse
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
@@ -156,9 +157,34 @@ class After(Value):
             return False
 
 
+def _variable(name: str) -> str:
+    """The name of an environment variable."""
+    if not VARIABLE.fullmatch(name):
+        raise Invalid(f": {name!r} is not the name of an environment variable, which holds the secret")
+    return name
+
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Webhook(Value):
+    """A job for every signed request to /hooks/STREAM/NAME; its input is the request's JSON.
+
+    The secret is the value of the environment variable that `webhook` names; only who knows it can sign.
+    """
+
+    webhook: Annotated[str, AfterValidator(_variable)]
+    name: str = "webhook"
+
+    @property
+    def label(self) -> str:
+        """The trigger's name: the last part of the address."""
+        return self.name
+
+
 Timer = Every | Cron
-Trigger = Every | Cron | After
-KINDS: Mapping[str, type[Value]] = {"every": Every, "cron": Cron, "after": After}
+Trigger = Every | Cron | After | Webhook
+KINDS: Mapping[str, type[Value]] = {"every": Every, "cron": Cron, "after": After, "webhook": Webhook}
 """The key that only one kind of trigger has, and that kind."""
 
 
@@ -180,10 +206,12 @@ def made_up_for(timer: Timer, after: float, until: float) -> list[float]:
 
 def read_trigger(raw: object) -> Trigger:
     """A trigger, or one made from a table; the problems of Invalid are continuations."""
-    if isinstance(raw, (Every, Cron, After)):
+    if isinstance(raw, (Every, Cron, After, Webhook)):
         return raw
     if not isinstance(raw, Mapping):
         raise Invalid(f": must be a trigger or a table with one of {', '.join(KINDS)}, not {raw!r}")
+    if "secret" in raw and "webhook" not in raw:  # as the function calls it
+        raw = {"webhook": raw["secret"], **{key: value for key, value in raw.items() if key != "secret"}}
     kinds = [kind for key, kind in KINDS.items() if key in raw]
     if len(kinds) != 1:
         raise Invalid(f": needs exactly one of {', '.join(KINDS)}")
@@ -212,3 +240,8 @@ def after(
 ) -> After:
     """A job for every job of another stream that ended so that `where` holds ("output.urgent")."""
     return After(after=stream, where=where, input=input, name=name)
+
+
+def webhook(secret: str, *, name: str = "webhook") -> Webhook:
+    """A job for every request to /hooks/STREAM/NAME that is signed with the secret in this variable."""
+    return Webhook(webhook=secret, name=name)

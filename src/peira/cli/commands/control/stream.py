@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -16,7 +17,7 @@ from peira.cli.options import Json, Store
 from peira.cli.output import CommandOutput, grid, program, terminal_width
 from peira.core.clock import seconds
 from peira.core.ids import short
-from peira.core.text.words import counted
+from peira.core.text.words import counted, duration
 from peira.errors import Invalid
 
 
@@ -33,6 +34,7 @@ class StreamAction(StrEnum):
     drain = "drain"
     stats = "stats"
     events = "events"
+    decisions = "decisions"
     results = "results"
 
 
@@ -68,6 +70,10 @@ def stream(
     expected: Annotated[
         str | None, typer.Option("--expected", metavar="JSON", help="The answer that evaluators expect.")
     ] = None,
+    jobs: Annotated[
+        str | None,
+        typer.Option("--jobs", metavar="FILE", help="Submit many: a JSON table a line; - is standard input."),
+    ] = None,
     wait: Annotated[
         str | None, typer.Option("--wait", metavar="TIME", help="After submitting, wait for the end: 5s.")
     ] = None,
@@ -79,6 +85,16 @@ def stream(
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="Results of jobs submitted since: 7d.")
     ] = None,
+    level: Annotated[
+        str, typer.Option("--level", metavar="LEVEL", help="Of events: jobs, events, or calls (all).")
+    ] = "calls",
+    kinds: Annotated[
+        list[str] | None, typer.Option("--kind", metavar="KIND", help="Of events: only these. Several.")
+    ] = None,
+    after: Annotated[
+        str, typer.Option("--after", metavar="CURSOR", help="Of events: those after this one.")
+    ] = "",
+    follow: Annotated[bool, typer.Option("--follow", help="Of events: go on as they come.")] = False,
     store: Store = None,
     as_json: Json = False,
 ) -> int:
@@ -86,8 +102,8 @@ def stream(
 
     From any process, beside the host that serves the stream or without one: what is submitted is durable when
     this returns, and is done once a host is there. The actions are list, submit, wait, show and cancel for
-    jobs, and pause, resume, drain, stats, events and results for the stream. `wait` exits with 0 if the job
-    succeeded, 1 if it ended otherwise, 3 if it has not ended within the time.
+    jobs, and pause, resume, drain, stats, events, decisions and results for the stream. `wait` exits with 0
+    if the job succeeded, 1 if it ended otherwise, 3 if it has not ended within the time.
 
     \b
     Examples:
@@ -98,7 +114,7 @@ def stream(
       peira stream results support --since 7d
     """
     out = CommandOutput(as_json)
-    if problems := _problems(action, name, job, input):
+    if problems := _problems(action, name, job, input, jobs):
         raise Invalid(problems)
     with Session.find(store) as session:
         if not name:
@@ -108,9 +124,13 @@ def stream(
             return 0
         view = StreamView(session, name)
         if action is StreamAction.list:
-            jobs = view.jobs(state, limit)
-            out.document({"jobs": jobs})
-            out.text(_listing(jobs))
+            found = view.jobs(state, limit)
+            out.document({"jobs": found})
+            out.text(_listing(found))
+        elif action is StreamAction.submit and jobs is not None:
+            many = view.submit_many(_lines(jobs))
+            out.document({"jobs": [one.id for one in many]})
+            out.text(f"{counted(len(many), 'job')} submitted")
         elif action is StreamAction.submit:
             given = {
                 "key": key,
@@ -134,8 +154,12 @@ def stream(
             out.document(msgspec.Raw(table.to_json().encode()))
             out.text(table.text(terminal_width()))
         elif action is StreamAction.events:
-            for document in view.events(view.find(job) if job else ""):
-                print(json.dumps(document))
+            for document in view.events(job, after=after, kinds=kinds or (), level=level, follow=follow):
+                print(json.dumps(document), flush=follow)
+        elif action is StreamAction.decisions:
+            decided = view.decisions(job)
+            out.document({"decisions": decided})
+            out.text(_decisions(decided))
         else:
             {"pause": view.pause, "resume": view.resume, "drain": view.drain}[action.value]()
             out.document({"stream": name, "done": action.value})
@@ -143,7 +167,7 @@ def stream(
     return 0
 
 
-def _problems(action: StreamAction, name: str, job: str, input: str | None) -> list[str]:
+def _problems(action: StreamAction, name: str, job: str, input: str | None, jobs: str | None) -> list[str]:
     """What is missing, or given in vain."""
     found = []
     if action is not StreamAction.list and not name:
@@ -152,7 +176,43 @@ def _problems(action: StreamAction, name: str, job: str, input: str | None) -> l
         found.append(f"stream {action}: which job? give its key, or the first digits of its id")
     if action is not StreamAction.submit and input is not None:
         found.append("--input: is for submit")
+    if action is not StreamAction.submit and jobs is not None:
+        found.append("--jobs: is for submit")
+    if input is not None and jobs is not None:
+        found.append("--jobs: has the inputs; leave out --input")
     return found
+
+
+def _lines(path: str) -> list[dict[str, Any]]:
+    """The tables in the lines of a file; standard input for -."""
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text()
+    except OSError as error:
+        raise Invalid(f"--jobs: {path}: {error.strerror}") from None
+    found, problems = [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            table = json.loads(line)
+        except ValueError as error:
+            problems.append(f"--jobs: line {number} is not JSON ({error})")
+            continue
+        if isinstance(table, dict):
+            found.append(table)
+        else:
+            problems.append(f"--jobs: line {number} is not a table with `input`")
+    if problems:
+        raise Invalid(problems)
+    return found
+
+
+def _decisions(decided: list[dict[str, Any]]) -> str:
+    if not decided:
+        return "no decisions"
+    names = ("job", "what", "chosen", "why")
+    rows = [[short(one["job"]), one["what"], _plain(one["chosen"]), one["why"] or "-"] for one in decided]
+    return grid(list(names), rows)
 
 
 def _json(text: str | None, what: str) -> Any:
@@ -225,4 +285,25 @@ def _listing(jobs: list[dict[str, Any]]) -> str:
 
 def _stats(stats: dict[str, Any]) -> str:
     states = ", ".join(f"{n} {state}" for state, n in stats["states"].items()) or "no jobs"
-    return f"{stats['stream']}: {states}; {stats['free']} of {stats['parallel']} places free"
+    lines = [f"{stats['stream']}: {states}; {stats['free']} of {stats['parallel']} places free"]
+    if stats["oldest"] is not None:
+        lines.append(f"the oldest queued job waits for {duration(stats['oldest'])}")
+    if stats["ended"]:
+        failed, waiting, running = stats["failed"], stats["waiting"], stats["running"]
+        lines.append(
+            f"last {duration(stats['window'])}: {counted(stats['ended'], 'job')} ended, "
+            f"{stats['per_minute']:g} a minute; {failed['share']:.1%} failed "
+            f"[{failed['low']:.1%}, {failed['high']:.1%}]"
+        )
+        lines.append(_times("waiting", waiting) + "; " + _times("running", running) + _cost(stats["cost"]))
+    return "\n".join(lines)
+
+
+def _times(what: str, found: dict[str, float | None]) -> str:
+    if found["p50"] is None or found["p95"] is None:
+        return f"{what} -"
+    return f"{what} p50 {found['p50']:.3g} s, p95 {found['p95']:.3g} s"
+
+
+def _cost(cost: float | None) -> str:
+    return "" if not cost else f"; ${cost:.4g}"
