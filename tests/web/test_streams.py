@@ -1,4 +1,4 @@
-"""Streams over HTTP: jobs are submitted, waited for and cancelled; webhooks are signed, fresh, and fire once."""
+"""Streams over HTTP: jobs are submitted, waited for, cancelled; webhooks are signed, fresh, and fire once."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_what_is_wrong_is_said(hosted: Server) -> None:
     assert post(hosted, "/streams/ecko/jobs").status == 404
     assert hosted.ask("/api/v1/streams/echo/jobs/nothing").status == 404
     refused = post(hosted, "/streams/echo/jobs", {"input": 1, "key": "", "priority": 9999})
-    assert refused.status == 400 and len(refused.json["problems"]) == 2
+    assert (refused.status, len(refused.json["problems"])) == (400, 2)
     assert hosted.ask("/api/v1/streams/echo/jobs", "POST", b"{}", Authorization="").status == 401
 
 
