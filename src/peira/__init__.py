@@ -36,6 +36,7 @@ with lazy_imports(__name__):
     from peira.app.plan import estimate as estimate
     from peira.app.plan import plan as plan
     from peira.app.streams.host import serve as serve
+    from peira.app.work.run import fanout as fanout
     from peira.core.ask import ask as ask
     from peira.core.ask import ask_async as ask_async
     from peira.core.context import current_trial as current_trial
@@ -76,3 +77,4 @@ with lazy_imports(__name__):
     from peira.spec.streams.triggers import webhook as webhook
     from peira.spec.study import Study as Study
     from peira.spec.study import study as study
+    from peira.spec.work.plan import unit as unit

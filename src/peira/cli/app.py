@@ -130,6 +130,7 @@ COMMANDS = {
     "batch": ("batch", "Say where batches stand, or fetch the answers of those that are over."),
     "inbox": ("control.inbox", "List what people are asked, and answer it."),
     "stream": ("control.stream", "Submit jobs to a stream, and see what becomes of them."),
+    "work": ("control.work", "Execute a work plan: units in confined workspaces, each after its needs."),
     "watch": ("runs", "Follow a run live, from any terminal, until it ends."),
     "serve": ("serve", "Serve the streams of a file, or web pages of a store."),
     "view": ("serve", "Look at a store in a browser; changes nothing."),

@@ -36,7 +36,9 @@ class ThreadRunner:
 
     name = "threads"
 
-    def __init__(self) -> None:
+    def __init__(self, batch: int = BATCH) -> None:
+        """`batch` is the most attempts that a worker takes at once; 1 if some may take much longer."""
+        self._batch = batch
         self._lock = threading.Lock()
         self._workers: list[_Worker] = []
         self._desk: Desk | None = None
@@ -53,7 +55,7 @@ class ThreadRunner:
     def _add(self, desk: Desk, n: int) -> None:
         with self._lock:
             for _ in range(n):
-                worker = _Worker(desk)
+                worker = _Worker(desk, self._batch)
                 self._workers.append(worker)
                 worker.thread.start()
 
@@ -92,8 +94,8 @@ class ThreadRunner:
 
 
 class _Worker:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, desk: Desk, batch: int) -> None:
+        self._desk, self._batch = desk, batch
         self._lost = threading.Event()
         self._rest: list[Attempt] = []
         self.busy = False
@@ -109,7 +111,7 @@ class _Worker:
     def _serve(self) -> None:
         while not self._lost.is_set():
             self.busy = False
-            self._rest = self._desk.take(BATCH)
+            self._rest = self._desk.take(self._batch)
             self.busy = True
             if not self._rest:
                 return

@@ -108,7 +108,9 @@ class SandboxView:
     generated code: it also has /proc (of its own processes), /etc/passwd, /etc/hosts, and a second private
     folder for temporary files. `mounts` are files and folders of this machine that it may read, `sockets`
     Unix sockets (path here, path there) that it may connect to. `open`: it sees and may change everything
-    that this user may, also the network: only its processes are kept together.
+    that this user may, also the network: only its processes are kept together. `base` is a folder of this
+    machine that it has, read-only, instead of a private folder; `readable` and `writable` are files and
+    folders (path here, path there) that it may read or change, also inside the base.
     """
 
     folder: str = FOLDER
@@ -116,6 +118,9 @@ class SandboxView:
     mounts: tuple[str, ...] = ()
     sockets: tuple[tuple[str, str], ...] = ()
     open: bool = False
+    base: str = ""
+    readable: tuple[tuple[str, str], ...] = ()
+    writable: tuple[tuple[str, str], ...] = ()
 
 
 PLAIN = SandboxView()
@@ -171,7 +176,7 @@ class Confinement:
             together = ["--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent"]
             start = ["--chdir", view.folder, *status, *block]
             return [self.bwrap, *together, "--new-session", *start, "--", *argv]
-        private = [view.folder, *([SCRATCH] if view.whole else [])]
+        private = [*([] if view.base else [view.folder]), *([SCRATCH] if view.whole else [])]
         return [
             self.bwrap,
             *self._namespaces(),
@@ -182,6 +187,7 @@ class Confinement:
             ],
             *_view(view.folder),
             *(_whole(view, passed) if view.whole else []),
+            *_bound(view),
             *_contents(passed, view.folder),
             *["--remount-ro", "/", "--chdir", view.folder, "--unsetenv", LABEL],
             *status,
@@ -236,6 +242,16 @@ def _whole(view: SandboxView, passed: PassedFiles) -> list[str]:
         shown += [*_folders([path]), "--ro-bind", path, path]
     for here, there in view.sockets:
         shown += [*_folders([there]), "--bind", here, there]
+    return shown
+
+
+def _bound(view: SandboxView) -> list[str]:
+    """The options for what is bound from this machine: the base, and what may be read or changed of it."""
+    shown = [*_folders([view.folder]), "--ro-bind", view.base, view.folder] if view.base else []
+    for option, places in (("--ro-bind", view.readable), ("--bind", view.writable)):
+        for here, there in places:
+            inside = view.base and Path(there).is_relative_to(view.folder)
+            shown += [*([] if inside else _folders([there])), option, here, there]
     return shown
 
 

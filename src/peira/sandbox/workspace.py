@@ -57,7 +57,7 @@ def collect(folder: int, names: Iterable[str], most: int) -> dict[str, bytes]:
     """
     wanted = list(names)
     exact = [name for name in wanted if not _is_pattern(name)]
-    patterns = [re.compile(_regex(name)) for name in wanted if _is_pattern(name)]
+    patterns = [path_pattern(name) for name in wanted if _is_pattern(name)]
     if patterns:
         exact += [path for path in _paths(folder) if any(one.fullmatch(path) for one in patterns)]
     found = {name: _content(folder, PurePosixPath(name).parts, most) for name in dict.fromkeys(exact)}
@@ -66,6 +66,11 @@ def collect(folder: int, names: Iterable[str], most: int) -> dict[str, bytes]:
 
 def _is_pattern(name: str) -> bool:
     return any(mark in name for mark in "*?[")
+
+
+def path_pattern(pattern: str) -> re.Pattern[str]:
+    """A pattern of paths, to be matched in full: `*` is any part of a name, `**` any number of folders."""
+    return re.compile(_regex(pattern))
 
 
 def _regex(pattern: str) -> str:

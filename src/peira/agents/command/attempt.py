@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 import mimetypes
 import os
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from functools import cache, partial
-from importlib.resources import files as resources
+from contextlib import AbstractContextManager, closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from peira.agents.command.endpoint_access import EndpointAccess, bridged, endpoint_access
 from peira.agents.command.placeholders import filled, values_of
 from peira.core.context import Trial
 from peira.core.ids import Json, digest
 from peira.core.text.words import counted, duration
-from peira.endpoint.session import EndpointSession, ModelRoutes
-from peira.endpoint.tools import AttemptTools
+from peira.endpoint.session import ModelRoutes
 from peira.errors import Abandoned, CommandFailed, Invalid, TimedOut, TooLarge, carried
-from peira.sandbox import process_tree as tree
 from peira.sandbox.confinement import (
     COMMAND_PATH,
     MIB,
@@ -28,7 +24,6 @@ from peira.sandbox.confinement import (
     Confinement,
     Limits,
     SandboxView,
-    interpreter,
     process_namespace,
     program_confinement,
     unconfined_allowed,
@@ -44,41 +39,11 @@ MOST_OUTPUT = 64 * MIB
 """The bytes that are kept of standard output, and of standard error; more end the command."""
 UNBOUNDED = 1 << 62
 DESCRIPTORS, ENTRIES = 4096, 200_000
-PORT, SOCKET = 7365, "/run/peira/endpoint.sock"
-"""Where a confined command finds the endpoint: this port of its loopback, which leads to the socket."""
 ALL_RECORDED, THROUGH_ENDPOINT, NOT_RECORDED = "all recorded", "through the endpoint", "not recorded"
 """How the calls of a command are known: it could make no others, it may have made others, or it was given no
 endpoint."""
 LINE = 300
 STOPPED = "stopped"
-
-
-@cache
-def _bridge() -> str:
-    """The source of the bridge."""
-    return resources("peira.endpoint").joinpath("bridge.py").read_text()
-
-
-@dataclass(frozen=True)
-class EndpointAccess:
-    """How a command reaches the endpoint: its session, and the address as the command sees it."""
-
-    session: EndpointSession
-    base: str
-    socket: str = ""
-
-    @property
-    def env(self) -> dict[str, str]:
-        """The variables by which programs find it; the keys are worth nothing elsewhere."""
-        token = self.session.token
-        found = {
-            "OPENAI_BASE_URL": f"{self.base}/v1",
-            "OPENAI_API_BASE": f"{self.base}/v1",
-            "OPENAI_API_KEY": token,
-            "ANTHROPIC_BASE_URL": self.base,
-            "ANTHROPIC_API_KEY": token,
-        }
-        return found | ({"PEIRA_MCP_URL": f"{self.base}/mcp"} if self.session.tools else {})
 
 
 class CommandAttempt:
@@ -136,34 +101,13 @@ class CommandAttempt:
 
     # Before
 
-    @contextmanager
-    def _endpoint(self, folder: Path) -> Iterator[EndpointAccess | None]:
-        """The endpoint of this attempt while it lasts; None if it may neither call models nor use tools."""
+    def _endpoint(self, folder: Path) -> AbstractContextManager[EndpointAccess | None]:
+        """The endpoint of this attempt while it lasts."""
         named = {name: filled(model, self._values) for name, model in self._options.models.items()}
         given = self._trial.condition.get("model")
         routes = ModelRoutes(named, given if isinstance(given, str) else "")
-        if not (named or routes.trial or self._options.tools):
-            yield None
-            return
-        from peira.endpoint.server import endpoint_server, new_token  # needs aiohttp, which is slow to import
-
-        tools = AttemptTools(self._options.tools, self._channel) if self._options.tools else None
-        token, server = self._token() if self._confined else new_token(), endpoint_server()
-        leftover = partial(tree.end, self._channel.label)
-        session = EndpointSession(token, self._channel, routes, tools, leftover)
-        name = new_token() if self._confined else ""
-        server.open(session, name)
-        try:
-            if self._confined:
-                stop = server.listen_unix(folder / name)
-                try:
-                    yield EndpointAccess(session, f"http://127.0.0.1:{PORT}/{token}", str(folder / name))
-                finally:
-                    stop()
-            else:
-                yield EndpointAccess(session, f"http://127.0.0.1:{server.listen_loopback()}/{token}")
-        finally:
-            server.close(session, name)
+        token = self._token() if self._confined else ""
+        return endpoint_access(self._channel, routes, self._options.tools, folder, token)
 
     def _token(self) -> str:
         """The token of a confined command, which reaches only its own socket: the same in every attempt, also
@@ -207,10 +151,10 @@ class CommandAttempt:
             return self._launched(words, env, view, place)
         if program.folder and program.folder not in usual:
             env = {"PATH": f"{program.folder}:{COMMAND_PATH}", **env}
-        sockets = ((access.socket, SOCKET),) if access else ()
+        sockets = access.sockets if access else ()
         mounts = (*program.mounts, *self._options.mounts)
         if access:
-            words = [interpreter(), "-I", "-S", "-c", _bridge(), str(PORT), SOCKET, *words]
+            words = bridged(words)
         return self._launched(words, env, SandboxView(WORK, True, mounts, sockets))
 
     def _launched(

@@ -43,8 +43,8 @@ class Status(StrEnum):
     """The status of a run.
 
     `waiting` is the end of a run whose remaining tasks all wait for people; `paused` and `cancelling` runs
-    are under way. `frozen` is a plan that was stored and is never started; of a `deleted` run only what
-    others need is left.
+    are under way. `frozen` is a plan that was stored and is never started, `refused` one with problems, which
+    its events name; of a `deleted` run only what others need is left.
     """
 
     planned = "planned"
@@ -58,6 +58,7 @@ class Status(StrEnum):
     paused = "paused"
     cancelling = "cancelling"
     frozen = "frozen"
+    refused = "refused"
     deleted = "deleted"
 
 
@@ -183,8 +184,8 @@ class RunPlanned(Event, frozen=True, tag="run.planned", gc=False):
     `trials` is the number of planned trials, `provenance` the blob that records where and with what it was
     planned, `resumes` the id of the run that it continues. `generation` is raised by runs that start afresh;
     `evaluation` is the name of the evaluation if it scores stored outputs; `name` is the name that a person
-    gave the run, unique in its store; `stream` is the blob of the declaration if it is an opening of a
-    stream; `version` is that of the event format.
+    gave the run, unique in its store; `stream` is the blob that declares what is executed if that is no
+    study: a stream, or a work plan; `version` is that of the event format.
     """
 
     manifest: str

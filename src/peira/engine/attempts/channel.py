@@ -144,7 +144,8 @@ class AttemptChannel:
                 self._ledger = self._open_ledger()
                 self._queue = model_calls.QueueTime(self._context.clock.monotonic)
                 self.calls_model = True
-                self._account = self._ledger.reserve.trial(self._attempt.spec.id)
+                own = getattr(self._attempt.work, "allowance", None)
+                self._account = self._ledger.reserve.trial(self._attempt.spec.id, own)
                 self._asked = {}  # last: whoever sees it looks no further
             return self._asked
 

@@ -301,14 +301,17 @@ class RunAccounts:
         """The limits of the study and of models that were reached, as messages."""
         return list(self._reached.values())
 
-    def trial(self, task: str) -> Account | None:
+    def trial(self, task: str, own: Allowance | None = None) -> Account | None:
         """The account of a trial, the same for all its attempts in this run; None if trials are not limited.
 
-        Accounts of the last REMEMBERED_TRIALS are kept: a retry follows soon. The caller holds a lock.
+        `own` are limits of this task alone. Accounts of the last REMEMBERED_TRIALS are kept: a retry follows
+        soon. The caller holds a lock.
         """
-        if not self._trial.bounded:
+        if own is None and not self._trial.bounded:
             return None
-        account = self._trials.pop(task, None) or Account("budget.per_trial", self._trial)
+        name, limits = ("budget.per_trial", self._trial) if own is None else ("its limits", own)
+        self._bounded = True
+        account = self._trials.pop(task, None) or Account(name, limits)
         self._trials[task] = account
         if len(self._trials) > REMEMBERED_TRIALS:
             del self._trials[next(iter(self._trials))]

@@ -1,0 +1,1 @@
+"""Work plans: executing them, looking at their units, merging what they made."""
