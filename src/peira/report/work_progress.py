@@ -47,7 +47,7 @@ class WorkDisplay(Silent):
 def end_line(one: UnitEnd) -> str:
     """How a unit ended, in a line."""
     why = f": {one.why.splitlines()[0]}" if one.why else ""
-    took = f" in {lasting(one.took)}" if one.state is State.succeeded else ""
+    took = " (reused)" if one.reused else f" in {lasting(one.took)}" if one.state is State.succeeded else ""
     return printable(without_keys(f"{one.name}: {one.state.value}{took}{why}"))
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from peira.core.contracts import Ended
 from peira.core.log.events import State
 from peira.engine.work.log import UnitLog
+from peira.engine.work.record import REUSED
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class UnitEnd(NamedTuple):
     state: State
     took: float
     why: str
+    reused: bool = False
 
 
 @dataclass
@@ -51,7 +53,8 @@ class WorkMonitor:
         """A unit has ended."""
         failure = ended.result.failure
         self.counts[ended.state] += 1
-        self.ends.append(UnitEnd(name, ended.state, ended.result.took, failure.message if failure else ""))
+        why, reused = failure.message if failure else "", ended.result.about.get(REUSED) == "yes"
+        self.ends.append(UnitEnd(name, ended.state, ended.result.took, why, reused))
 
     @contextmanager
     def shown(self, unit: LiveUnit) -> Iterator[None]:

@@ -102,7 +102,8 @@ def unit_set_problems(units: Sequence[WorkUnit], outside: Mapping[str, WorkUnit]
                 found.append(f"{where}: {base_name(need)!r} proposes no units; write {base_name(need)!r}")
             if n > 1:
                 found.append(f"{where}: {need!r} is given {n} times")
-    needs = {one.name: _within(one, {other.name for other in units}) for one in units}
+    names = {one.name for one in units}
+    needs = {one.name: _within(one, names) for one in units}
     order = topological(needs)
     if len(order) < len(needs):
         found.append(f"units: these need each other: {' -> '.join(_cycle(needs, set(needs) - set(order)))}")

@@ -62,7 +62,7 @@ def work(
 
     What succeeded before from the same content is not done again, so the same command goes on after any stop.
     Ctrl-C finishes what runs; a second one ends it. Exits with 0 if all units succeeded, with 1 if not, with
-    2 if the plan has problems: then nothing is executed.
+    2 if the plan has problems: then nothing is executed, and the run is recorded as refused.
 
     \b
     Examples:
