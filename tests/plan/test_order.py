@@ -13,7 +13,7 @@ from scipy.stats import chi2
 
 from peira import Case, Study
 from peira.plan.expansion import expand
-from peira.plan.order import MOST_DRAWN, shuffled
+from peira.plan.order import MOST_DRAWN, permutation, shuffled
 
 seed = st.integers(-(2**53), 2**53)
 
@@ -120,3 +120,40 @@ def test_case_by_case_each_is_complete_before_the_next(levels, repeats, seed, cl
     units = [case.cluster or case.id for case in places]
     runs = [unit for unit, _ in groupby(units)]
     assert len(runs) == len(set(units))
+
+
+@pytest.mark.parametrize("order", ["random", "interleaved", "cases", "given"])
+@given(
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(0, 99),
+    st.integers(0, 5),
+    st.integers(0, 3),
+    st.sampled_from([None, 1, 3, 7]),
+)
+def test_a_position_is_found_without_those_before_it(
+    order, levels, repeats, seed, cases, anchors, limit
+) -> None:
+    study = Study(
+        agent=lambda case, m: m,
+        cases=[Case(i) for i in range(1 + cases)],
+        factors={"m": list(range(levels))},
+        repeats=repeats,
+        seed=seed,
+        order=order,
+        anchors=anchors,
+    )
+    layout = expand(study, limit=limit).layout
+    indexes = list(layout.in_run_order())
+    assert [layout.at(position) for position in reversed(range(len(layout)))] == indexes[::-1]
+    with pytest.raises(IndexError):
+        layout.at(len(layout))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("size", [MOST_DRAWN, MOST_DRAWN + 1])
+def test_a_permutation_by_position_is_the_same(size, version) -> None:
+    by_position = permutation(size, 3, "x", version)
+    some = range(0, size, 997)
+    whole = list(shuffled(size, 3, "x", version))
+    assert [by_position(position) for position in some] == [whole[position] for position in some]

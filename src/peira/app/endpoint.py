@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from peira.app.models import problems_of
 from peira.app.run import RunOptions, RunOutcome, execute
@@ -109,4 +109,4 @@ def serve_endpoint(
         [],
     )
     chosen = RunOptions(store=session, parallel=1, runner="local", progress=False, wait=options.wait)
-    return execute(study, chosen, lambda run, execution: begun.append(execution))
+    return execute(study, chosen, lambda one: begun.append(cast("Execution", one.execution)))

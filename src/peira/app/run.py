@@ -74,6 +74,7 @@ class RunOptions:
     name: str = ""
     tags: Sequence[str] = ()
     wait_for_people: bool = False
+    workers: int | None = None
 
     def problems(self) -> list[str]:
         """Everything that is wrong with these options, one line each."""
@@ -114,8 +115,18 @@ class RunOutcome:
     finished: RunEnd
 
 
-OnBegin = Callable[[str, Execution], None]
-"""A callback that gets the id and the execution of a run, once the run is durable."""
+@dataclass(frozen=True)
+class BegunRun:
+    """A run that is durable and about to be executed: here, if there is an `execution`, or by workers."""
+
+    run: str
+    trials: int | None
+    store: AnyStore
+    execution: Execution | None = None
+
+
+OnBegin = Callable[[BegunRun], None]
+"""A callback that is told of a run once it is durable."""
 
 
 def execute(study: StudyLike, options: RunOptions, on_begin: OnBegin | None = None) -> RunOutcome:
@@ -123,6 +134,8 @@ def execute(study: StudyLike, options: RunOptions, on_begin: OnBegin | None = No
     if problems := options.problems():
         raise Invalid(problems)
     session = Session.find(options.store, study)
+    if options.workers is not None:
+        return app.run_shared(study, options, session, on_begin)
     project = session.project
     project.load_plugins()
     select: dict[str, Any] = {
@@ -166,12 +179,12 @@ def _run(
 ) -> tuple[str, RunEnd]:
     """Record the run, execute its tasks and return its id and how it ended."""
     workers = options.parallel or project.parallel or WORKERS
-    runners = _runners(plan, store, options.runner or project.runner, workers)
-    policy = plan.study.policy if options.policy is None else _policy(plan.study, options)
+    runners = runners_of(plan, store, options.runner or project.runner, workers)
+    policy = plan.study.policy if options.policy is None else policy_of(plan.study, options)
     clock, number = SystemClock(), store.incarnation
     commands = service_of(store, lambda: app.serve_commands)  # which is imported for that
     manifest = keep(
-        plan, store.put, {} if options.policy is None else _changed_fields(policy, plan.study.policy)
+        plan, store.put, {} if options.policy is None else changed_fields(policy, plan.study.policy)
     )
     every = len(options.stages) == len(STAGES)
     stops = every and plan.study.stop is not None and not options.whole
@@ -225,7 +238,7 @@ def _run(
     if log:
         log.follow(store, run)
     if on_begin:
-        on_begin(run, execution)
+        on_begin(BegunRun(run, source.size, store, execution))
     try:
         unasked = options.progress is None and project.progress == "none"
         with display(plan.study.name, False if unasked else options.progress) as show:
@@ -251,7 +264,7 @@ def _run(
     return run, ended
 
 
-def _policy(study: Study, options: RunOptions) -> Policy:
+def policy_of(study: Study, options: RunOptions) -> Policy:
     """The study's policy, with the fields that the caller replaces."""
     if options.policy is None:
         return study.policy
@@ -260,12 +273,12 @@ def _policy(study: Study, options: RunOptions) -> Policy:
     return Policy(**{**study.policy.model_dump(exclude_unset=True), **fields})
 
 
-def _changed_fields(policy: Policy, study: Policy) -> dict[str, Any]:
+def changed_fields(policy: Policy, study: Policy) -> dict[str, Any]:
     """The fields in which a policy differs from the study's."""
     return {key: value for key, value in policy.model_dump().items() if value != getattr(study, key)}
 
 
-def _runners(plan: Plan, store: AnyStore, name: str, workers: int) -> dict[str, tuple[Runner, int]]:
+def runners_of(plan: Plan, store: AnyStore, name: str, workers: int) -> dict[str, tuple[Runner, int]]:
     """The runner and the number of workers of each queue class; evaluators always run in this process."""
     awaiting = all(agent.asynchronous for agent in plan.agents.values())
     subject = _subject_runner(plan, name, label(store, store.incarnation))
@@ -337,8 +350,9 @@ class Handle:
             self._over.set()
             self._began.set()
 
-    def _begin(self, run: str, execution: Execution) -> None:
-        self.run_id, self._execution = run, execution
+    def _begin(self, begun: BegunRun) -> None:
+        assert begun.execution is not None
+        self.run_id, self._execution = begun.run, begun.execution
         self._began.set()
 
     def wait(self, timeout: float | None = None) -> bool:

@@ -128,6 +128,7 @@ COMMANDS = {
     "calls": ("calls", "List the calls of models, last asked first, and what they cost."),
     "resolve": ("calls", "Settle calls in doubt, or discard answers that are bad."),
     "batch": ("batch", "Say where batches stand, or fetch the answers of those that are over."),
+    "worker": ("control.worker", "Execute runs of a shared store, together with other processes."),
     "inbox": ("control.inbox", "List what people are asked, and answer it."),
     "stream": ("control.stream", "Submit jobs to a stream, and see what becomes of them."),
     "work": ("control.work", "Execute a work plan: units in confined workspaces, each after its needs."),

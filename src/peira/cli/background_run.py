@@ -12,12 +12,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from peira.app.run import OnBegin
+from peira.app.run import BegunRun, OnBegin
 from peira.app.store.access import store_folder
 from peira.cli.output import CommandOutput
 from peira.cli.run_summary import next_command
 from peira.core.ids import short
-from peira.engine.execution import Execution
 
 OURS = ("--detach", "--json")
 """Options that are not passed on to the detached process."""
@@ -65,14 +64,14 @@ def announced(pipe: int) -> OnBegin:
     """
     os.set_inheritable(pipe, False)
 
-    def begun(run: str, execution: Execution) -> None:
-        log = store_folder(execution.context.store, "logs") / f"{short(run)}.log"  # type: ignore[arg-type]
+    def begun(run: BegunRun) -> None:
+        log = store_folder(run.store, "logs") / f"{short(run.run)}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(file, 1)
         os.dup2(file, 2)
         os.close(file)
-        os.write(pipe, json.dumps({"run": run, "log": str(log)}).encode())
+        os.write(pipe, json.dumps({"run": run.run, "log": str(log)}).encode())
         os.close(pipe)
 
     return begun

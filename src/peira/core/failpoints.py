@@ -30,6 +30,11 @@ NAMES = (
     "control.before_rename",
     "control.before_act",
     "control.before_remove",
+    "shared.after_submit",
+    "shared.after_take",
+    "shared.before_done",
+    "recovery.before_release",
+    "shared.before_close",
     "step.before_record",
     "step.after_record",
 )

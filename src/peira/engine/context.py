@@ -24,6 +24,7 @@ class RunContext:
     `inline` is the size in bytes up to which a value is stored inside its event; larger values become blobs.
     With `outputs_apart` outputs and steps always do, with `answers_apart` raw answers: they can be removed.
     Attempts get their private folders under `work_root`; processes that they start are marked by `label`.
+    `shared`: other processes execute tasks of the same run, and `owner` is one of several.
     `journal` and `hooks` are made here, one of each per run.
     """
 
@@ -37,6 +38,7 @@ class RunContext:
     label: str = "peira"
     outputs_apart: bool = False
     answers_apart: bool = False
+    shared: bool = False
     journal: Journal = field(init=False)
     hooks: Hooks = field(init=False)
 

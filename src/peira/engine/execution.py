@@ -86,6 +86,8 @@ class Execution:
         )
         self._rule = RuleConsultation(state, adaptive, self.dispatch.wake_all) if adaptive else None
         self._since = self._clock.monotonic()
+        self.failures_elsewhere = 0
+        """Failures that other processes of a shared run have counted."""
         self.adjusted: deque[int] = deque()
         """Numbers of workers that were asked for, for the driver."""
         if isinstance(source, OpenSource):
@@ -191,7 +193,7 @@ class Execution:
                 self.state.evident.notify()
 
     def _check_failures(self) -> None:
-        failed = self.tally.failures
+        failed = self.tally.failures + self.failures_elsewhere
         if not failed or self.state.stop:
             return
         most = most_failures(self._policy, self.source.size)
@@ -202,6 +204,13 @@ class Execution:
         elif most is not None and failed > most:
             reason = f"{failed} failures, more than the {most} allowed (policy.max_failures)"
             self.request(StopRequest.failing(reason))
+
+    def note_failures_elsewhere(self, failures: int) -> None:
+        """Count the failures of other processes, which together may be too many."""
+        with self._changed:
+            if failures != self.failures_elsewhere:
+                self.failures_elsewhere = failures
+                self._check_failures()
 
     # Waiting tasks
 
@@ -224,6 +233,15 @@ class Execution:
         """Whether the task is at hand, and waits."""
         with self._changed:
             return self._scheduler.awaits(task)
+
+    def look_at_waits(self) -> None:
+        """Let tasks go on whose questions were closed by other processes, or whose tasks ended there."""
+        self._open_waits().look()
+
+    def only_waits(self) -> bool:
+        """Whether all that is at hand waits for people or tasks."""
+        with self._changed:
+            return self._scheduler.only_waiting and not self._intake.busy
 
     def waiting_counts(self) -> dict[str, int]:
         """How many tasks wait, by kind, as they are counted at the end of the run."""

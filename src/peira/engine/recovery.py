@@ -1,13 +1,20 @@
-"""Recovery after a crash: runs and tasks of dead owners are marked as interrupted."""
+"""Recovery after a crash: runs and tasks of dead owners are marked as interrupted.
+
+In a shared store any member recovers what others had that are gone, several perhaps at the same time: the
+tasks are interrupted, each at the epoch of its claim, and then the ranges of the gone are free.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from typing import Protocol
 
 from peira.core.contracts import Catalogue, Op, RunQuery, Store
+from peira.core.failpoints import reach
 from peira.core.log.events import RunFinished, RunInterrupted, State, Status, TaskFinished, TasksInterrupted
 from peira.core.log.state import UNDER_WAY, Run
+from peira.stores.sharing import SharedStore
 
 GROUP = 500
 """The number of tasks in one event."""
@@ -55,3 +62,43 @@ def _unfinished(store: Recoverable) -> list[Run]:
     for status in (*sorted(UNDER_WAY), Status.planned):
         found += store.runs(RunQuery(status=status, limit=1_000_000))
     return found
+
+
+def release_gone(store: SharedStore, gone: Collection[int]) -> int:
+    """Queue the tasks again that no living member holds, and free the ranges of those that are gone.
+
+    Returns how many tasks that were.
+    """
+    released = 0
+    while True:
+        active = store.active()
+        living = store.sharing.living()  # asked later: whoever joined meanwhile is in it
+        lost = [task for task in active if task.owner not in living]
+        tasks: dict[str, list[tuple[str, int]]] = defaultdict(list)
+        ops: list[Op] = []
+        for task in lost:
+            if task.state is State.cancelling:
+                ops.append(Op(task.run, (TaskFinished(task.id, task.epoch, State.cancelled),)))
+            else:
+                tasks[task.run].append((task.id, task.epoch))
+        for run, held in tasks.items():
+            for start in range(0, len(held), GROUP):
+                ids, epochs = zip(*held[start : start + GROUP], strict=True)
+                ops.append(Op(run, (TasksInterrupted(ids, epochs),)))
+        reach("recovery.before_release")
+        if not ops:
+            break
+        refused = sum(refusal is not None for refusal in store.commit(ops).result())
+        if not refused:
+            released += len(lost)  # otherwise another member was at it: look again
+    if gone:
+        store.sharing.released(gone)
+    return released
+
+
+def interrupt_owned_runs(store: SharedStore) -> None:
+    """Mark runs as interrupted whose process owned the store alone: it is gone, since this one shares it."""
+    shared = {one.run for one in store.sharing.runs()}
+    ops = [Op(run.id, (_end(run, store.incarnation),)) for run in _unfinished(store) if run.id not in shared]
+    if ops:
+        store.commit(ops).result()

@@ -197,9 +197,12 @@ class RunDriver:
                 next_poll = now + POLL
                 self._look_around(now - since)
 
-    def _look_around(self, elapsed: float) -> None:
+    def _serve_commands(self) -> None:
         if self._commands:
             self._commands.serve()
+
+    def _look_around(self, elapsed: float) -> None:
+        self._serve_commands()
         while self._execution.adjusted:
             self._resize(self._execution.adjusted.popleft())
         limit = self._execution.time_limit

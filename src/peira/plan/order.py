@@ -20,10 +20,13 @@ orders; a stored plan keeps the version it was made with, and so resumes in its 
 
 from __future__ import annotations
 
+import math
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from peira.plan.conditions import Crossed
 
@@ -54,6 +57,17 @@ def shuffled(size: int, seed: int, salt: str = "", version: int = ORDER_VERSION)
         return _network(size, _keys(f"peira order {seed} {salt}", _FIRST_ROUNDS), _weakly_mixed)
     text = f"peira order {version} {seed} {salt}"
     return _drawn(size, text) if size <= MOST_DRAWN else _network(size, _keys(text, _ROUNDS), _mixed)
+
+
+def permutation(size: int, seed: int, salt: str = "", version: int = ORDER_VERSION) -> Callable[[int], int]:
+    """The same as `shuffled`, as a function of the position; large ones are not held in memory."""
+    if size <= MOST_DRAWN:
+        return list(shuffled(size, seed, salt, version)).__getitem__
+    text, rounds, mixed = f"peira order {version} {seed} {salt}", _ROUNDS, _mixed
+    if version == 1:
+        text, rounds, mixed = f"peira order {seed} {salt}", _FIRST_ROUNDS, _weakly_mixed
+    keys, bits = _keys(text, rounds), (size - 1).bit_length()
+    return lambda position: _walk(position, size, bits, keys, mixed)
 
 
 def _drawn(size: int, text: str) -> Iterator[int]:
@@ -87,10 +101,15 @@ def _network(size: int, keys: tuple[int, ...], mixed: _Round) -> Iterator[int]:
     """The permutation of range(size) by a Feistel network with cycle walking."""
     bits = (size - 1).bit_length()
     for position in range(size):
-        index = _permute(position, bits, keys, mixed)
-        while index >= size:
-            index = _permute(index, bits, keys, mixed)
-        yield index
+        yield _walk(position, size, bits, keys, mixed)
+
+
+def _walk(position: int, size: int, bits: int, keys: tuple[int, ...], mixed: _Round) -> int:
+    """The index at a position: values outside the range are permuted again."""
+    index = _permute(position, bits, keys, mixed)
+    while index >= size:
+        index = _permute(index, bits, keys, mixed)
+    return index
 
 
 def _permute(value: int, bits: int, keys: tuple[int, ...], mixed: _Round) -> int:
@@ -155,14 +174,82 @@ def _chosen(order: Iterator[int], layout: Layout) -> Iterator[int]:
 
 def _random(layout: Layout) -> Iterator[int]:
     """Random order within randomly ordered segments."""
-    numbers: Sequence[int] = range(layout.anchored)
-    if layout.chosen is not None:
-        numbers = [index for index in layout.chosen if index < layout.anchored]
-    segments = _segments(layout, numbers)
+    segments = _segments(layout, _unanchored(layout))
     for at in shuffled(len(segments), layout.seed, "segments", layout.order_version):
         name, segment = segments[at]
         for position in shuffled(len(segment), layout.seed, name, layout.order_version):
             yield segment[position]
+
+
+class RunOrder:
+    """The run order of a layout by position, for those who execute parts of it.
+
+    Orders that are random throughout, or as given, need neither time nor memory for what comes before; of
+    others all indices up to the last one that was asked for are held.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._size = len(layout)
+        self._anchors = [i for i in layout.indexes() if i >= layout.anchored] if layout.anchors else []
+        self._places = _anchor_positions(len(self._anchors), self._size - len(self._anchors))
+        self._starts: list[int] = []
+        self._parts: list[tuple[Sequence[int], Callable[[int], int]]] = []
+        self._known = array("Q")
+        self._rest: Iterator[int] = iter(())
+        if layout.order == "given":
+            numbers = layout.indexes() if not self._anchors else list(_without_anchors(layout))
+            self._add(cast("Sequence[int]", numbers), lambda position: position)
+        elif layout.order == "random" and not layout.sequences:
+            segments = _segments(layout, _unanchored(layout))
+            for at in shuffled(len(segments), layout.seed, "segments", layout.order_version):
+                name, segment = segments[at]
+                self._add(segment, permutation(len(segment), layout.seed, name, layout.order_version))
+        else:
+            self._rest = _without_anchors(layout)
+
+    def _add(self, numbers: Sequence[int], order: Callable[[int], int]) -> None:
+        last = self._starts[-1] + len(self._parts[-1][0]) if self._parts else 0
+        self._starts.append(last)
+        self._parts.append((numbers, order))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def at(self, position: int) -> int:
+        """The index of the trial at a position of the run order."""
+        if not 0 <= position < self._size:
+            raise IndexError(f"there is no position {position}: the plan has {self._size} trials")
+        before = bisect_left(self._places, position)
+        if before < len(self._places) and self._places[before] == position:
+            return self._anchors[before]
+        return self._unspread(position - before)
+
+    def _unspread(self, position: int) -> int:
+        """The index at a position of the order without anchors."""
+        if self._parts:
+            part = bisect_right(self._starts, position) - 1
+            numbers, order = self._parts[part]
+            return numbers[order(position - self._starts[part])]
+        while len(self._known) <= position:
+            self._known.append(next(self._rest))
+        return self._known[position]
+
+
+def _anchor_positions(anchors: int, rest: int) -> list[int]:
+    """The positions of anchors, as `_spread` distributes them among the others."""
+    step = rest / max(1, anchors - 1)
+    found = []
+    for at in range(anchors):
+        before = min(rest, math.ceil(at * step))
+        found.append(before + at)
+    return found
+
+
+def _unanchored(layout: Layout) -> Sequence[int]:
+    """The indices of the selected trials that are not anchors."""
+    if layout.chosen is None:
+        return range(layout.anchored)
+    return [index for index in layout.chosen if index < layout.anchored]
 
 
 def _segments(layout: Layout, numbers: Sequence[int]) -> list[tuple[str, Sequence[int]]]:

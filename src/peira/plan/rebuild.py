@@ -139,9 +139,11 @@ def _unchanged(path: Path, blob: str) -> bool:
 
 
 def _write_source(path: Path, data: bytes) -> str:
-    """Write a restored file; returns its path."""
+    """Write a restored file, which other processes may be reading; returns its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_bytes(data)
+    draft.replace(path)
     return str(path.resolve())
 
 

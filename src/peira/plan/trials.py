@@ -25,7 +25,7 @@ from peira.core.context import SeenCase
 from peira.core.ids import Json, canonical, compose, composer, digest
 from peira.plan.conditions import Condition as Condition
 from peira.plan.conditions import Crossed
-from peira.plan.order import ORDER_VERSION, Sequences, in_order
+from peira.plan.order import ORDER_VERSION, RunOrder, Sequences, in_order
 from peira.spec.factors import Factor
 
 MOST_COMPOSERS = 20_000
@@ -179,6 +179,14 @@ class Layout:
     def in_run_order(self) -> Iterator[int]:
         """The indices of the planned trials in run order."""
         return in_order(self)
+
+    def at(self, position: int) -> int:
+        """The index of the planned trial at a position of the run order, without those before it."""
+        return self._run_order.at(position)
+
+    @cached_property
+    def _run_order(self) -> RunOrder:
+        return RunOrder(self)
 
 
 # Reuse at baseline levels

@@ -26,9 +26,10 @@ from peira.core.contracts import (
 )
 from peira.core.ids import digest_bytes, short
 from peira.core.registry import nearest, registry
-from peira.engine.recovery import recover
+from peira.engine.recovery import interrupt_owned_runs, recover, release_gone
 from peira.errors import Invalid, StoreInUse, Unknown
 from peira.spec.project import Project
+from peira.stores.sharing import SharedStore, SharingScheme
 
 AnyStore = OpenStore
 StoreLike = str | os.PathLike[str] | AnyStore | None
@@ -148,6 +149,30 @@ def beside_streams(
             return
     with owned(store, project, wait, compression) as opened:
         yield opened
+
+
+@contextmanager
+def shared(
+    store: StoreLike, project: Project, lease: float, wait: float | None = 0.0, compression: str = "zstd"
+) -> Iterator[SharedStore]:
+    """The store, written together with other processes; what members that are gone had is released.
+
+    Invalid if stores of this kind have one owner at a time.
+    """
+    where = locate(store, project)
+    scheme = scheme_of(where) if isinstance(where, (Path, str)) else None
+    if not isinstance(scheme, SharingScheme):
+        raise Invalid(
+            f"workers: one process at a time writes the store {display_path(where)}; several share one in a "
+            "database (--store postgresql://..., see `peira db`)"
+        )
+    opened = scheme.share(str(where), lease, wait, compression)
+    try:
+        release_gone(opened, ())
+        interrupt_owned_runs(opened)
+        yield opened
+    finally:
+        opened.close()
 
 
 @contextmanager

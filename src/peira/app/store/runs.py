@@ -16,6 +16,7 @@ from peira.core.registry import nearest
 from peira.engine.kinds import BATCH, EVALUATE, GENERATE, TRANSFORM
 from peira.engine.progress import KEPT, KEPT_EXHAUSTED, LEFT, REUSED, SPARED
 from peira.errors import Invalid, Unknown
+from peira.stores.sharing import ListsSharedRuns
 
 MOST_RUNS = 10_000
 RUN_ID = re.compile(r"[0-9a-f]{4,64}(@[\w.-]+)?")
@@ -103,12 +104,19 @@ UNDER_WAY = (Status.planned, *sorted(state.UNDER_WAY))
 
 
 def with_current_status(run: Run, store: AnyStore) -> Run:
-    """The run with the status to show: `interrupted` (or `cancelled`) if its process is gone."""
+    """The run with the status to show: `interrupted` (or `cancelled`) if its process is gone.
+
+    A shared run is interrupted while nobody works on it; one that was submitted waits for workers.
+    """
     if run.status not in UNDER_WAY:
         return run
-    alive = (store.owner() or {}).get("incarnation") == run.incarnation if store.readonly else True
-    if alive:
+    if not store.readonly or (store.owner() or {}).get("incarnation") == run.incarnation:
         return run
+    if isinstance(store, ListsSharedRuns) and (shared := store.shared_runs(run.id)):
+        # Other processes may still begin to work on it, or go on with it.
+        if run.status is Status.planned or shared[0].members:
+            return run
+        return replace(run, status=Status.interrupted)
     gone = Status.cancelled if run.status is Status.cancelling else Status.interrupted
     return replace(run, status=gone)
 

@@ -12,10 +12,11 @@ import typer
 
 import peira.app as app
 from peira.app.batches import open_batches
-from peira.app.run import OnBegin, RunOptions, RunOutcome, execute
+from peira.app.run import BegunRun, OnBegin, RunOptions, RunOutcome, execute
 from peira.app.session import Session
 from peira.app.studies import StudyLike, judged_by
 from peira.cli import background_run, errors, run_summary
+from peira.cli.commands.control.worker import submitted
 from peira.cli.options import (
     Fresh,
     From,
@@ -48,7 +49,6 @@ from peira.core.ids import short
 from peira.core.log.events import Status
 from peira.core.registry import nearest
 from peira.core.text.words import counted
-from peira.engine.execution import Execution
 from peira.engine.run import RunEnd
 from peira.engine.stages import EVALUATE, STAGES, TRANSFORM
 from peira.errors import Invalid, OverBudget, Unknown
@@ -99,6 +99,14 @@ def run(
         bool,
         typer.Option("--wait-for-people", help="Stay while trials wait for people, and go on with answers."),
     ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            help="Execute it with N processes here; more may join from anywhere. 0: only submit it.",
+        ),
+    ] = None,
     unconfined: Unconfined = False,
     wait: Wait = False,
     log: Log = None,
@@ -124,6 +132,7 @@ def run(
       peira run gsm8k --model openai:gpt-5-mini --limit 20
       peira run capitals.py --agent-command "claude -p {input}"
       peira run 3f2a91 --no-retry-failed
+      peira run capitals.py --workers 4 --store postgresql://me@host/db
     """
     out = CommandOutput(as_json)
     overrides: dict[str, Any] = {
@@ -148,10 +157,13 @@ def run(
         name=name,
         tags=tuple(tag or ()),
         wait_for_people=wait_for_people,
+        workers=workers,
     )
     with Session.find(store, study) as session:
         store = session.store_option(store)
         study_or_id = with_agent_command(study_argument(study, session, asked), agent_command)
+        if workers == 0:
+            return submitted(study_or_id, options, session, store, out)
         if detached:
             return background_run.start(ctx.obj, store, out)
         begun = background_run.announced(announce) if announce is not None else _announce(progress)
@@ -228,9 +240,9 @@ def _announce(progress: bool | None) -> OnBegin | None:
     if progress is False:
         return None
 
-    def begun(run: str, execution: Execution) -> None:
-        trials = execution.source.size
-        note(f"run {short(run)}" + (f", {counted(trials, 'trial')}" if trials is not None else ""))
+    def begun(run: BegunRun) -> None:
+        trials = f", {counted(run.trials, 'trial')}" if run.trials is not None else ""
+        note(f"run {short(run.run)}{trials}")
 
     return begun
 

@@ -298,9 +298,13 @@ class TasksReleased(Event, frozen=True, tag="tasks.released", gc=False):
 
 
 class TasksInterrupted(Event, frozen=True, tag="tasks.interrupted", gc=False):
-    """Tasks were claimed by an owner that is gone; they are queued again."""
+    """Tasks were claimed by an owner that is gone; they are queued again.
+
+    Where several processes may say so, `epochs` are those of the claims that are meant.
+    """
 
     tasks: tuple[str, ...]
+    epochs: tuple[int, ...] = ()
 
 
 class TaskRetried(Event, frozen=True, tag="task.retried", gc=False):

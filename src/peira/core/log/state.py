@@ -365,6 +365,8 @@ def _(event: ev.TasksReleased, view: View, record: Record) -> None:
 
 @_means(ev.TasksInterrupted)
 def _(event: ev.TasksInterrupted, view: View, record: Record) -> None:
+    for task, epoch in zip(event.tasks, event.epochs, strict=False):
+        _held(view, task, epoch)
     _each_running(
         view,
         event.tasks,

@@ -26,7 +26,7 @@ from peira.core.log.events import (
     TasksReleased,
     TasksWoken,
 )
-from peira.core.log.state import CLAIMABLE, Task
+from peira.core.log.state import CLAIMABLE, RUNNING, Task
 from peira.engine.context import RunContext
 from peira.engine.inbox import cancelling_op, open_waits
 from peira.engine.progress import LEFT, TaskCounts, shared
@@ -36,11 +36,11 @@ from peira.errors import StoreDamaged
 
 class Claims:
     def __init__(self, context: RunContext) -> None:
-        self._run, self._owner = context.run, context.owner
+        self._run, self._owner, self._shared = context.run, context.owner, context.shared
         self._journal, self._policy = context.journal, context.policy
 
-    def claim(self, entries: Sequence[TaskEntry]) -> list[Attempt]:
-        """An attempt at each, durable when it returns."""
+    def claim(self, entries: Sequence[TaskEntry]) -> tuple[list[Attempt], list[TaskEntry]]:
+        """An attempt at each, durable when it returns; and those that another process of a shared run has."""
         groups: dict[tuple[str, str], list[TaskEntry]] = {}
         for entry in entries:
             entry.epoch += 1
@@ -48,11 +48,26 @@ class Claims:
             entry.attempts += 1
             groups.setdefault((entry.spec.kind, entry.spec.cls), []).append(entry)
         ops = [Op(self._run, (self._claimed(*key, group),)) for key, group in groups.items()]
-        for refusal in self._journal.write(ops):
-            if refusal:
+        lost: list[TaskEntry] = []
+        for refusal, group in zip(self._journal.write(ops), groups.values(), strict=True):
+            if refusal and not self._shared:
                 raise StoreDamaged(f"a task of this run was claimed elsewhere: {refusal}")
+            if refusal:
+                lost += self._claim_singly(group)
         reach("engine.after_claim")
-        return [Attempt(entry.spec, entry.epoch, entry.offer.work, self._draw(entry)) for entry in entries]
+        gone = {entry.spec.id for entry in lost}
+        attempts = [
+            Attempt(entry.spec, entry.epoch, entry.offer.work, self._draw(entry))
+            for entry in entries
+            if entry.spec.id not in gone
+        ]
+        return attempts, lost
+
+    def _claim_singly(self, entries: Sequence[TaskEntry]) -> list[TaskEntry]:
+        """Claim tasks one by one; those that another process has."""
+        ops = [Op(self._run, (self._claimed(one.spec.kind, one.spec.cls, [one]),)) for one in entries]
+        outcomes = self._journal.write(ops)
+        return [entry for entry, refusal in zip(entries, outcomes, strict=True) if refusal]
 
     def claim_direct(self, entries: Iterable[TaskEntry]) -> list[Op]:
         """The ops that claim direct tasks which are under way and unclaimed; to be queued before others of
@@ -62,6 +77,12 @@ class Claims:
             entry.claimed = True
             groups.setdefault((entry.spec.kind, entry.spec.cls), []).append(entry)
         return [Op(self._run, (self._claimed(*key, group),)) for key, group in groups.items()]
+
+    def claiming(self, entry: TaskEntry, op: Op) -> Op:
+        """The op of a direct task that is unclaimed, with its claim: in a shared run another process may have
+        claimed it with the same epoch, and then both are refused."""
+        entry.claimed = True
+        return Op(op.run, (self._claimed(entry.spec.kind, entry.spec.cls, [entry]), *op.events), op.blobs)
 
     def _draw(self, entry: TaskEntry) -> int:
         """How many draws failed before; a crash is no failure, and replays what it has."""
@@ -85,6 +106,8 @@ class Claims:
                 entry.epoch, entry.claimed = 0, True
 
 
+LOOK_AGAIN = 0.25
+"""Seconds after which a task that another process had is looked at again."""
 CHUNK = 1000
 MOST_AT_HAND, LOW, ENOUGH = 4000, 2000, 500
 
@@ -111,6 +134,9 @@ class Admission:
         """Keys of questions that tasks wait for which were admitted lately."""
         self.empty = False
         """The source had nothing when it was last asked, and has not grown since."""
+        self._shared = context.shared
+        self.elsewhere: deque[tuple[float, Offer]] = deque()
+        """Tasks that other processes of a shared run have, each with the time of the next look at it."""
         self._growing = isinstance(source, OpenSource)
         self._final = () if context.policy.retry_failed else (State.failed, State.exhausted)
 
@@ -142,12 +168,14 @@ class Admission:
 
     @property
     def busy(self) -> bool:
-        return self._asking or bool(self.offers) or any(self.direct.values())
+        return self._asking or bool(self.offers or self.elsewhere) or any(self.direct.values())
 
     def feed(self, lock: threading.Condition) -> bool:
         """Admit a chunk of what is offered; False if there is none, or somebody else is at it."""
         if self._asking:
             return False
+        while self.elsewhere and self.elsewhere[0][0] <= self._clock.monotonic():
+            self.offers.append(self.elsewhere.popleft()[1])
         offers, self.offers = self.offers[:CHUNK], self.offers[CHUNK:]
         if not offers and self._at_hand < MOST_AT_HAND and not self.dry:
             self.empty = self._growing  # set before it is asked: it may grow meanwhile
@@ -156,6 +184,16 @@ class Admission:
         if offers:
             self._admit(offers, lock)
         return bool(offers)
+
+    def look_again(self, entries: Iterable[TaskEntry]) -> None:
+        """Other processes have these tasks, which were started here: they are looked up again later."""
+        for entry in entries:
+            self._scheduler.withdraw(entry)
+            for offer in (entry.offer, *entry.others):
+                self._look_again(offer)
+
+    def _look_again(self, offer: Offer) -> None:
+        self.elsewhere.append((self._clock.monotonic() + LOOK_AGAIN, offer))
 
     def ended(self, offer: Offer, ended: Ended) -> None:
         """A task has ended, here or before: what follows from it is offered."""
@@ -279,6 +317,8 @@ class Admission:
             self._tally.add(offer.spec.kind, LEFT)
         elif row is None:
             self._scheduler.offer(TaskEntry(offer), needs)
+        elif self._shared and row.state in RUNNING and row.owner != self._owner:
+            self._look_again(offer)
         elif row.state is State.paused:
             self._tally.add(offer.spec.kind, LEFT)
         elif row.state is State.waiting:

@@ -11,8 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from peira.core.contracts import Attempt
+from peira.engine.attempts.admission import LOOK_AGAIN
 from peira.engine.run_state import RunState
 from peira.engine.scheduler import TaskEntry
+from peira.errors import Parked
 
 
 class Dispatch:
@@ -42,7 +44,13 @@ class Dispatch:
                     ahead = self._ahead[cls]
                     return [ahead.popleft() for _ in range(min(sizes[cls], len(ahead)))]
             if entries:
-                return self._keep_ahead(cls, self._claims.claim(entries), sizes[cls])
+                attempts, lost = self._claims.claim(entries)
+                if lost:
+                    with changed:
+                        self._admission.look_again(lost)
+                if attempts:
+                    return self._keep_ahead(cls, attempts, sizes[cls])
+                continue
             if attempts := self._admission.admit_direct(direct, changed):
                 return attempts
             with changed:  # all of them were recorded: some are ready to be tried again, perhaps
@@ -122,12 +130,19 @@ class Dispatch:
             self.call_workers()
 
     def claim_direct(self, task: str) -> None:
-        """Claim a direct task that is under way, durably, unless that was done."""
-        with self._state.changed:
+        """Claim a direct task that is under way, durably, unless that was done.
+
+        In a shared run another process may have it: then it is looked at again later.
+        """
+        state, claim = self._state, None
+        with state.changed:
             entry = self._scheduler.started.get(task)
             if entry is not None and not entry.claimed:
-                self._state.journal.queue(self._claims.claim_direct([entry]))
-        self._state.journal.drain()
+                claim = state.journal.send(self._claims.claim_direct([entry]))
+        if state.context.shared and entry is not None and claim is not None and claim.result()[-1]:
+            entry.claimed = False
+            raise Parked(LOOK_AGAIN, "another process has it")
+        state.journal.drain()
 
     def call_workers(self) -> None:
         """Wake an idle worker wherever there is something to take. With the lock held."""

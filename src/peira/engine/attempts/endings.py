@@ -176,7 +176,7 @@ class Settlement:
         self._run, self._journal, self._policy = context.run, context.journal, context.policy
         self._clock, self._hooks = context.clock, context.hooks
         self._scheduler, self._admission, self._tally = scheduler, admission, tally
-        self._claims = claims
+        self._claims, self._shared = claims, context.shared
         self._ends: deque[ActiveAttempt] = deque()
         self._chaining = admission.source if isinstance(admission.source, ChainingSource) else None
 
@@ -199,14 +199,15 @@ class Settlement:
             entry = started[one.attempt.spec.id]
             if self._hooks.listening:
                 self._hooks.attempt_ended(one.attempt, one.ended.state)
-            if not entry.claimed:
+            again = one.retry and not stopping and self._may_try_again(entry, one.ended)
+            op = self._again(entry, one) if again else self._final(entry, one)
+            if not entry.claimed and self._shared:
+                op = self._claims.claiming(entry, op)
+            elif not entry.claimed:
                 unclaimed.append(entry)
-            if one.retry and not stopping and self._may_try_again(entry, one.ended):
-                ops.append(self._again(entry, one))
-            else:
-                ops.append(self._final(entry, one))
-                if entry.offer.direct:
-                    direct.append(one)
+            ops.append(op)
+            if entry.offer.direct and not again:
+                direct.append(one)
         if ops:
             self._journal.queue([*self._claims.claim_direct(unclaimed), *ops])
             self._admission.remember({one.attempt.spec.id: one.ended for one in direct})

@@ -129,6 +129,16 @@ class Waits:
             self._scheduler.arrive(keys)
             self._note_arrived()
 
+    def look(self) -> None:
+        """Look whether other processes have closed questions, or ended tasks, that tasks here wait for."""
+        with self._state.changed:
+            keys = {key for entry in self._scheduler.waiting.values() for key in entry.awaits}
+            closed = self._store.find("call", list(keys))
+            ended = self._store.find("task", [key for key in keys if key not in closed])
+            self._scheduler.arrive([key for key, row in closed.items() if row.state != ASKED])
+            self._scheduler.arrive([task for task, row in ended.items() if row.state in TERMINAL])
+            self._note_arrived()
+
     def close_question(self, event: AnyEvent, note: AnyEvent | None = None) -> Fenced | None:
         """Record how a question was closed, durably, and let the task go on; the refusal if it was closed
         before. `note` is recorded with it."""

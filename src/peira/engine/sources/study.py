@@ -85,7 +85,11 @@ class StudySource:
         """The next `n` trials as offers."""
         indexes = list(islice(self._order, n))
         self.closed = len(indexes) < n
-        return [self._generate(self._plan.layout.place(index)) for index in indexes]
+        return [self.offer(index) for index in indexes]
+
+    def offer(self, index: int) -> Offer:
+        """The offer of the trial with this index in the plan."""
+        return self._generate(self._plan.layout.place(index))
 
     def place(self, trial: str) -> Place:
         """The place of a trial that was offered and has not ended."""

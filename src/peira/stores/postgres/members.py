@@ -65,20 +65,24 @@ def in_use(address: Address, row: tuple[Any, ...] | None) -> str:
     return f"the store {address} is in use by {who}: wait for it (--wait), watch it, or use another --store"
 
 
-def join(db: Connection, shared: bool) -> int:
+def join(db: Connection, lease: float | None) -> int:
     """Add this process to the members, and return its number, which no other process has had.
 
-    Who holds the lock alone declares all others dead: they have lost it, and may write no more.
+    Who holds the lock alone (no `lease`) declares all others dead: they have lost it, and may write no more.
+    Who shares it, for a `lease` of so many seconds at first, knows this of those who held it alone.
     """
     with db.transaction():
         db.execute("LOCK TABLE member IN SHARE ROW EXCLUSIVE MODE")
-        if not shared:
-            db.execute("UPDATE member SET state = 'dead' WHERE state = 'alive'")
+        alone = "" if lease is None else " AND until IS NULL"
+        db.execute(f"UPDATE member SET state = 'dead' WHERE state = 'alive'{alone}")
+        if lease is None:
+            db.execute("UPDATE member SET released = true WHERE NOT released")
         row = db.execute(
-            "INSERT INTO member (n, host, pid, backend, state, joined) "
+            "INSERT INTO member (n, host, pid, backend, state, joined, until, lease) "
             "SELECT coalesce(max(n), 0) + 1, %s, %s, pg_backend_pid(), 'alive', "
-            "extract(epoch FROM clock_timestamp()) FROM member RETURNING n",
-            (this_host(), os.getpid()),
+            "extract(epoch FROM clock_timestamp()), extract(epoch FROM clock_timestamp()) + %s, %s "
+            "FROM member RETURNING n",
+            (this_host(), os.getpid(), lease, lease),
         ).fetchone()
     assert row is not None
     return int(row[0])

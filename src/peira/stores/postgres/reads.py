@@ -26,6 +26,7 @@ from peira.stores.event_ranges import GAP, EventRange, merged
 from peira.stores.postgres import arrays
 from peira.stores.postgres.address import Address
 from peira.stores.postgres.connection import PAUSE, Connection, Row, connect, is_broken, translated
+from peira.stores.postgres.sharing import shared_runs
 from peira.stores.rows import (
     CALL,
     CODES,
@@ -39,6 +40,7 @@ from peira.stores.rows import (
     unreadable_run,
     unreadable_task,
 )
+from peira.stores.sharing import SharedRun
 
 Found = TypeVar("Found")
 TASK = (
@@ -495,6 +497,10 @@ class StoreReader:
             (self._address.lock_key,),
         )
         return rows[0] if rows else None
+
+    def shared_runs(self, run: str = "") -> list[SharedRun]:
+        """The shared runs that have not ended, oldest first; or only this one, ended or not."""
+        return shared_runs(self._rows, run)
 
     def command_queued(self, id: str) -> bool:
         return bool(self._rows("SELECT 1 FROM command WHERE id = %s", (id,)))

@@ -28,6 +28,9 @@ WORKER = {
     "call": "INSERT, UPDATE",
     "event": "INSERT",
     "blob": "INSERT",
+    "shared_run": "INSERT, UPDATE",
+    "leased_range": "INSERT, UPDATE",
+    "duty": "INSERT, UPDATE",
 }
 """What a worker may do with each table, beyond reading it."""
 

@@ -132,7 +132,57 @@ def put_function(db: Connection) -> None:
     db.execute(Path(__file__).with_name("put.sql").read_text(encoding="utf-8"))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (first_tables,)
+def shared_runs(db: Connection) -> None:
+    """Version 2: members have leases, and share runs by ranges of positions."""
+    db.execute(
+        """
+        ALTER TABLE member
+            ADD COLUMN until      double precision,  -- when its lease runs out; NULL: it owns the store alone
+            ADD COLUMN lease      double precision,  -- for how long it is renewed
+            ADD COLUMN shared_run text,              -- the run that it works on
+            ADD COLUMN failures   integer NOT NULL DEFAULT 0,  -- that it has counted in that run
+            ADD COLUMN released   boolean NOT NULL DEFAULT false;  -- what it had was given to others
+        CREATE INDEX member_lease ON member (until) WHERE state = 'alive';
+        CREATE INDEX member_gone ON member (n) WHERE state <> 'alive' AND NOT released;
+        CREATE INDEX member_run ON member (shared_run) WHERE shared_run IS NOT NULL;
+
+        CREATE TABLE shared_run (
+            n       integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            id      text NOT NULL UNIQUE,
+            next    bigint NOT NULL DEFAULT 0,       -- the first position that was not handed out
+            trials  bigint NOT NULL,
+            options bytea NOT NULL,                  -- how it is executed
+            stop    bytea NOT NULL DEFAULT ''        -- why all are to stop
+        ) WITH (fillfactor = 10);
+
+        CREATE TABLE leased_range (
+            shared integer NOT NULL,
+            first  bigint NOT NULL,
+            size   integer NOT NULL,
+            state  text NOT NULL,                    -- taken, free, done
+            member bigint NOT NULL,                  -- the last one that had it
+            lost   integer NOT NULL DEFAULT 0,       -- how many of its holders died
+            counts jsonb NOT NULL DEFAULT '{}',      -- tasks that ended, by kind
+            PRIMARY KEY (shared, first)
+        ) WITH (fillfactor = 50);
+        CREATE INDEX leased_range_open ON leased_range (shared, state, first) WHERE state <> 'done';
+
+        CREATE TABLE duty (                          -- what one member does for all
+            name   text PRIMARY KEY,
+            member bigint NOT NULL,
+            until  double precision NOT NULL
+        ) WITH (fillfactor = 10);
+        """
+    )
+    sharing_functions(db)
+
+
+def sharing_functions(db: Connection) -> None:
+    """Create the functions of members; a migration that changes `sharing.sql` calls this again."""
+    db.execute(Path(__file__).with_name("sharing.sql").read_text(encoding="utf-8"))
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (first_tables, shared_runs)
 
 
 def version(db: Connection, schema: str) -> int | None:

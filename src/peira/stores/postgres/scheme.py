@@ -48,5 +48,12 @@ class PostgresScheme:
     def own(self, address: str, wait: float | None, compression: str) -> OpenStore:
         return PostgresStore(address, wait=wait, compression=compression)
 
+    def share(self, address: str, lease: float, wait: float | None, compression: str) -> PostgresStore:
+        return PostgresStore(address, shared=True, lease=lease, wait=wait, compression=compression)
+
+    def environment(self, address: str) -> dict[str, str]:
+        password = Address.parse(address).password
+        return {} if password is None else {"PGPASSWORD": password}
+
     def read(self, address: str) -> OpenStore:
         return PostgresStore(address, readonly=True)

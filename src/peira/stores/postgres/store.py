@@ -29,9 +29,11 @@ from peira.stores.postgres.address import Address
 from peira.stores.postgres.connection import Connection, connect, translated
 from peira.stores.postgres.reads import StoreReader
 from peira.stores.postgres.roles import copy_grants
+from peira.stores.postgres.sharing import LEASE, PostgresSharing
 from peira.stores.postgres.spool import AnswerSpool, left_behind
 from peira.stores.postgres.writer import PostgresWriter
 from peira.stores.retention import RecordedClock, copy_retained
+from peira.stores.sharing import SharedRun
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import blobs_of, verify
 
@@ -48,6 +50,7 @@ class PostgresStore:
         *,
         readonly: bool = False,
         shared: bool = False,
+        lease: float = LEASE,
         wait: float | None = 0.0,
         compression: str = "zstd",
         clock: Clock | None = None,
@@ -56,7 +59,8 @@ class PostgresStore:
     ) -> None:
         """Open, and create unless `readonly`. StoreInUse if another process owns it for longer than `wait`.
 
-        With `shared`, any number of processes write it at the same time. `clock` replaces the database's.
+        With `shared`, any number of processes write it at the same time, each as a member that must renew
+        its `lease` (`sharing`) before so many seconds are over. `clock` replaces the database's.
         `on_commit` is told the records of each commit once they are durable, before anybody waiting is.
         `large` is where large blobs are, instead of what the address or the store itself says.
         """
@@ -68,6 +72,7 @@ class PostgresStore:
         self._closed = False
         self._control: Connection | None = None
         self._files = large
+        self._sharing: PostgresSharing | None = None
         if readonly:
             self._open_tables()
             return
@@ -85,7 +90,7 @@ class PostgresStore:
         try:
             with translated(self._where):
                 members.lock(db, self._where, wait, shared, self._reader.owner_row)
-                self.incarnation = members.join(db, shared)
+                self.incarnation = members.join(db, lease if shared else None)
         except BaseException:
             self._reader.close()
             db.close()
@@ -100,6 +105,8 @@ class PostgresStore:
             on_commit,
             AnswerSpool(self.folder("answers"), self.incarnation),
         )
+        if shared:
+            self._sharing = PostgresSharing(self._where, self.incarnation, lease)
         self._take_in_answers()
         if self._files is not None and not shared:
             self._files.sweep()
@@ -112,6 +119,16 @@ class PostgresStore:
         for path, answers in left_behind(self.folder("answers")):
             self._submit(WriteRequest([answer.op() for answer in answers])).result()
             path.unlink()
+
+    @property
+    def sharing(self) -> PostgresSharing:
+        """How this process shares runs with others; only of a store that was opened so."""
+        if self._sharing is None:
+            raise StoreFault("the store was not opened to be shared")
+        return self._sharing
+
+    def shared_runs(self, run: str = "") -> list[SharedRun]:
+        return self._reader.shared_runs(run)
 
     def _open_tables(self) -> None:
         """Open a store for reading; Unknown if there is none. Older tables are brought up to date."""
@@ -380,6 +397,8 @@ class PostgresStore:
         self._closed = True
         if self._control is not None:
             self._control.close()
+        if self._sharing is not None:
+            self._sharing.close()
         if not self.readonly:
             self._writer.close()
             db = self._writer.db

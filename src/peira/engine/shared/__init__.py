@@ -1,0 +1,1 @@
+"""Runs that several processes execute together: ranges of the plan, leases, and who closes the run."""

@@ -1,0 +1,122 @@
+"""This process as a member of a shared store: it renews its lease, hears what is wanted of the run, and
+releases what members had that are gone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import msgspec
+
+from peira.core.codec import encode
+from peira.core.log.events import Status
+from peira.core.log.state import UNDER_WAY
+from peira.engine.control import StopRequest
+from peira.engine.execution import Execution
+from peira.engine.recovery import release_gone
+from peira.stores.sharing import Beat, SharedStore
+
+BEAT = 1.0
+"""Seconds between two renewals of the lease; a request to stop or to pause is heard within this time."""
+
+
+class StopNotice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why all members are to stop; with `starved` only no more trials begin."""
+
+    status: Status
+    reason: str
+    now: bool = False
+    exit_code: int = 1
+    starved: bool = False
+
+    @staticmethod
+    def of(execution: Execution) -> StopNotice | None:
+        """What an execution has to tell the others; None if it goes on, or only this process leaves."""
+        starved = execution.state.stop is None
+        stop = execution.state.starved if starved else execution.state.stop
+        if stop is None or stop.status is Status.interrupted:
+            return None
+        return StopNotice(stop.status, stop.reason, stop.now, stop.exit_code, starved)
+
+    def apply(self, execution: Execution) -> None:
+        """Let an execution of another process stop, too."""
+        if self.starved:
+            execution.starve(self.reason)
+        else:
+            execution.request(StopRequest(self.status, self.reason, self.now, self.exit_code))
+
+
+read_notice = msgspec.json.Decoder(StopNotice).decode
+
+
+class Membership:
+    """The lease of this process while it works on a run, renewed by a thread of its own ("peira-lease")."""
+
+    def __init__(
+        self, store: SharedStore, execution: Execution, on_lost: Callable[[BaseException], None]
+    ) -> None:
+        self._store, self._execution, self._on_lost = store, execution, on_lost
+        self._ending, self._beating = threading.Event(), threading.Lock()
+        self._published: StopNotice | None = None
+        self._limits: tuple[int, dict[str, float]] = (0, {})
+        self.last = self._beat()
+        """How the run stood when the lease was last renewed."""
+        self._thread = threading.Thread(target=self._serve, name="peira-lease", daemon=True)
+
+    def start(self) -> None:
+        """Begin to renew the lease."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Renew it no more."""
+        self._ending.set()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        try:
+            while not self._ending.wait(BEAT):
+                self.beat()
+        except BaseException as problem:
+            self._on_lost(problem)
+
+    def _beat(self) -> Beat:
+        sharing, execution = self._store.sharing, self._execution
+        return sharing.beat(execution.run, execution.tally.failures)
+
+    def beat(self) -> Beat:
+        """Renew the lease, and do what is wanted; returns how the run stands."""
+        with self._beating:
+            before, beat = self.last, self._beat()
+            self.last = beat
+            self._obey(beat, before)
+        return beat
+
+    def _obey(self, beat: Beat, before: Beat) -> None:
+        execution = self._execution
+        if beat.stop and beat.stop != before.stop:
+            read_notice(beat.stop).apply(execution)
+        execution.note_failures_elsewhere(beat.failures)
+        if execution.state.paused != (beat.status is Status.paused) and beat.status in UNDER_WAY:
+            execution.pause(beat.status is Status.paused)
+        if beat.version != before.version:
+            self._adjust()
+        if execution.waiting:
+            execution.look_at_waits()
+        if beat.gone:
+            release_gone(self._store, beat.gone)
+
+    def _adjust(self) -> None:
+        """Take over limits of the run that were raised."""
+        run = self._store.find("run", [self._execution.run])[self._execution.run]
+        limits = run.parallel, run.budget
+        if limits != self._limits:
+            parallel = run.parallel if run.parallel != self._limits[0] else 0
+            self._limits = limits
+            self._execution.adjust(parallel, run.budget)
+
+    def publish(self) -> None:
+        """Tell the other members if this process was asked to stop the run, or has reached a limit of it."""
+        notice = StopNotice.of(self._execution)
+        if notice is not None and notice != self._published:
+            self._published = notice
+            self._store.sharing.stop(self._execution.run, encode(notice))

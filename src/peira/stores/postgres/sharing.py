@@ -1,0 +1,160 @@
+"""How the processes that share a store do so: leases, ranges, duties; see `stores/sharing.py`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from peira.core.log.events import Status
+from peira.errors import Fenced, StoreFault
+from peira.stores.postgres.address import Address
+from peira.stores.postgres.connection import (
+    FENCED,
+    PAUSE,
+    Connection,
+    connect,
+    is_broken,
+    translated,
+)
+from peira.stores.rows import STATES
+from peira.stores.sharing import Beat, LeasedRange, SharedRun
+
+LEASE = 30.0
+"""Seconds after which a process that did not renew its lease is dead."""
+LOST_LEASE = "the lease of this process has run out: others go on with what it had"
+
+
+class PostgresSharing:
+    """One member of a store, on a connection of its own that is opened again when it is lost.
+
+    What it commits need not be durable at once: a range that was taken or done, and is not known to be after
+    a crash of the server, is looked at once more.
+    """
+
+    def __init__(self, address: Address, me: int, lease: float) -> None:
+        self._address, self._me, self.lease = address, me, lease
+        self._lock = threading.Lock()
+        self._db: Connection | None = None
+
+    def beat(self, run: str, failures: int = 0) -> Beat:
+        [row] = self._rows("SELECT * FROM beat(%s, %s, %s)", (self._me, run, failures))
+        status, version, stop, failed, left, opened, taken, members, gone = row
+        return Beat(
+            Status(status or Status.deleted),
+            version or 0,
+            bytes(stop or b""),
+            int(failed),
+            left or 0,
+            opened,
+            taken,
+            max(1, members),
+            tuple(gone),
+        )
+
+    def living(self) -> frozenset[str]:
+        return frozenset(str(n) for (n,) in self._rows("SELECT n FROM member WHERE state = 'alive'"))
+
+    def released(self, members: Collection[int]) -> None:
+        self._rows("SELECT release_members(%s)", (sorted(members),))
+
+    def share(self, run: str, trials: int, options: bytes) -> None:
+        self._rows(
+            "INSERT INTO shared_run (id, trials, options) VALUES (%s, %s, %s) RETURNING n",
+            (run, trials, options),
+        )
+
+    def runs(self) -> list[SharedRun]:
+        return shared_runs(lambda query, values: self._rows(query, values))
+
+    def take(self, run: str, size: int, members: int) -> LeasedRange | None:
+        [row] = self._rows("SELECT * FROM take_range(%s, %s, %s, %s)", (self._me, run, size, members))
+        return None if row[0] is None else LeasedRange(*row)
+
+    def done(self, run: str, leased: LeasedRange, counts: Mapping[str, int]) -> None:
+        self._mark(run, leased, counts, "done")
+
+    def free(self, run: str, leased: LeasedRange, counts: Mapping[str, int]) -> None:
+        self._mark(run, leased, counts, "free")
+
+    def _mark(self, run: str, leased: LeasedRange, counts: Mapping[str, int], state: str) -> None:
+        self._rows(
+            "UPDATE leased_range SET state = %s, counts = %s "
+            "WHERE shared = (SELECT n FROM shared_run WHERE id = %s) AND first = %s AND member = %s "
+            "AND state = 'taken' RETURNING first",
+            (state, Jsonb(dict(counts)), run, leased.first, self._me),
+        )
+
+    def stop(self, run: str, why: bytes) -> None:
+        self._rows(
+            "UPDATE shared_run SET stop = %s WHERE id = %s AND stop = '' RETURNING n", (why, run), sync=True
+        )
+
+    def hold(self, duty: str, seconds: float) -> bool:
+        [(ours,)] = self._rows("SELECT hold_duty(%s, %s, %s::double precision)", (self._me, duty, seconds))
+        return bool(ours)
+
+    def counts(self, run: str) -> tuple[dict[str, int], dict[str, int]]:
+        tasks = self._rows(
+            "SELECT kind, state, count(*) FROM task WHERE run = (SELECT n FROM run WHERE id = %s) "
+            "AND reused_from IS NULL GROUP BY kind, state",
+            (run,),
+        )
+        kinds = self._rows(
+            "SELECT key, sum(value::bigint)::bigint FROM leased_range, jsonb_each_text(counts) "
+            "WHERE shared = (SELECT n FROM shared_run WHERE id = %s) GROUP BY key",
+            (run,),
+        )
+        return {f"{kind}.{STATES[state]}": n for kind, state, n in tasks}, dict(kinds)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._db is not None:
+                self._db.close()
+
+    def _rows(self, query: str, parameters: Sequence[Any] = (), sync: bool = False) -> list[tuple[Any, ...]]:
+        """The rows that a statement gives; a lost connection is opened again, and the statement repeated."""
+        deadline = time.monotonic() + self._address.reconnect
+        while True:
+            try:
+                with self._lock, translated(self._address):
+                    return self._execute(query, parameters, sync)
+            except StoreFault as fault:
+                cause = fault.__cause__
+                if isinstance(cause, psycopg.Error) and cause.sqlstate == FENCED:
+                    raise Fenced(LOST_LEASE) from None
+                lost = cause is None or self._db is None or is_broken(self._db, cause)
+                if not lost or time.monotonic() > deadline:
+                    raise
+                if self._db is not None:
+                    self._db.close()
+                time.sleep(PAUSE)
+
+    def _execute(self, query: str, parameters: Sequence[Any], sync: bool) -> list[tuple[Any, ...]]:
+        if self._db is None or self._db.closed:
+            self._db = connect(self._address)
+            self._db.execute("SET synchronous_commit = off")
+        if not sync:
+            return self._db.execute(query, parameters).fetchall()
+        with self._db.transaction():
+            self._db.execute("SET LOCAL synchronous_commit = on")
+            return self._db.execute(query, parameters).fetchall()
+
+
+def shared_runs(rows: Callable[[str, Sequence[Any]], list[Any]], run: str = "") -> list[SharedRun]:
+    """The shared runs that have not ended, oldest first, or only this one; `rows` executes a query."""
+    which = "r.id = %s" if run else "r.status IN ('planned', 'running', 'paused', 'cancelling')"
+    found = rows(
+        "SELECT s.id, r.status, s.options, (SELECT count(*) FROM member WHERE shared_run = s.id "
+        "AND state = 'alive' AND until > extract(epoch FROM clock_timestamp())), s.stop "
+        f"FROM shared_run AS s JOIN run AS r ON r.id = s.id WHERE {which} ORDER BY s.n",
+        (run,) if run else (),
+    )
+    return [
+        SharedRun(id, Status(status), bytes(options), members, bytes(stop))
+        for id, status, options, members, stop in found
+    ]

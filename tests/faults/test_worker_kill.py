@@ -1,0 +1,180 @@
+"""kill -9 and SIGSTOP of workers that share a run: one end per task, the same table, a sound store."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import peira
+from peira.app.run import RunOptions
+from peira.app.session import Session
+from peira.app.workers import submit_shared
+from peira.core.log.events import Record, RunFinished, Status, TaskFinished, TasksClaimed
+
+from .conftest import Bench, Reference, outputs
+from .test_postgres_kill import PostgresBench
+
+WORKER = """
+import sys
+from peira.app.session import Session
+from peira.app.workers import WorkerOptions, work
+
+if __name__ == "__main__":
+    ended = work(Session.find(sys.argv[1]), WorkerOptions(parallel=4, lease=float(sys.argv[2])))
+    print(ended and ended.status)
+"""
+LEASE = 2.0
+PLACES = {
+    "shared.after_take": 1,
+    "shared.before_done": 1,
+    "shared.before_close": 1,
+    "store.before_commit": 5,
+    "store.after_commit": 4,
+    "store.after_acknowledge": 3,
+    "engine.after_claim": 3,
+    "engine.before_end": 7,
+    "step.before_record": 5,
+    "step.after_record": 6,
+}
+"""The failpoints that a worker passes, and which time it is killed there."""
+SAMPLED = ("shared.before_done", "engine.after_claim", "shared.before_close")
+
+
+@dataclass
+class Workers(PostgresBench):
+    """A store that workers share."""
+
+    @property
+    def worker(self) -> Path:
+        return self.folder / "worker.py"
+
+    def submit(self) -> str:
+        self.worker.write_text(WORKER)
+        options = RunOptions(policy={"interruptions": self.interruptions}, workers=0)
+        return submit_shared(str(self.script), options, Session.find(self.store))
+
+    def join(self, failpoint: str = "") -> Any:
+        env = {**os.environ, "OUTSIDE": str(self.folder), "PEIRA_FAILPOINT": failpoint}
+        command = [sys.executable, str(self.worker), str(self.store), str(LEASE)]
+        return self.begin(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def check(self, reference: Reference, run: str, twice: int) -> None:
+        """The run is complete and equals an undisturbed one; at most so many trials were executed twice."""
+        results = peira.open(self.store).results(run)
+        assert results.status == "completed", results.failures
+        assert str(results.table("style")) == reference.table
+        assert outputs(results) == reference.outputs
+        records = list(self.recorded().values())
+        check_ends(records)
+        [finished] = [record.event for record in records if isinstance(record.event, RunFinished)]
+        assert finished.counts["planned"] == finished.counts["generate.succeeded"] == len(reference.outputs)
+        executed = Counter(trial for _, trial in self.executed("trials"))
+        assert set(executed) == set(reference.outputs)
+        assert executed.total() - len(executed) <= twice
+        self.check_sound()
+
+
+def check_ends(records: list[Record]) -> None:
+    """Each task ends once, and each claim raises its epoch by one (S1)."""
+    ends: Counter[str] = Counter()
+    epochs: dict[str, int] = {}
+    for event in (record.event for record in records):
+        if isinstance(event, TaskFinished):
+            ends[event.task] += 1
+            assert event.epoch == epochs[event.task]
+        elif isinstance(event, TasksClaimed):
+            for task, epoch in zip(event.tasks, event.epochs or (1,) * len(event.tasks), strict=True):
+                assert epoch == epochs.get(task, 0) + 1
+                epochs[task] = epoch
+    assert set(ends.values()) == {1}
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: Any, postgres_url: str) -> Workers:
+    bench = Workers(tmp_path / "bench", warm.start, address=postgres_url)
+    monkeypatch.setenv("OUTSIDE", str(bench.folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return bench
+
+
+def finish(bench: Bench, *processes: Any) -> list[int]:
+    return [bench.finish(process) for process in processes]
+
+
+def killed_at(bench: Workers, place: str, reference: Reference) -> None:
+    run = bench.submit()
+    first = bench.join(f"{place}:{PLACES[place]}")
+    while first.poll() is None and not bench.lines("trials"):  # it has begun
+        time.sleep(0.002)
+    others = [bench.join(), bench.join()]
+    codes = finish(bench, first, *others)
+    assert codes[1:] == [0, 0]
+    if place != "shared.before_close":  # another may be the last
+        assert codes[0] == -9
+    bench.check(reference, run, twice=8)
+
+
+@pytest.mark.parametrize("place", SAMPLED)
+def test_one_of_three_is_killed_at_a_named_place(place, bench, reference) -> None:
+    killed_at(bench, place, reference)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("place", sorted(PLACES.keys() - set(SAMPLED)))
+def test_one_of_three_is_killed_at_every_named_place(place, bench, reference) -> None:
+    killed_at(bench, place, reference)
+
+
+def wait_for_trials(bench: Bench, n: int) -> None:
+    until = time.monotonic() + 30
+    while len(bench.lines("trials")) < n:
+        assert time.monotonic() < until
+        time.sleep(0.002)
+
+
+@pytest.mark.torture
+def test_two_of_four_are_killed(bench, reference) -> None:
+    run = bench.submit()
+    workers = [bench.join() for _ in range(4)]
+    for victim, at in zip(workers[:2], (10, 25), strict=True):
+        wait_for_trials(bench, at)
+        os.kill(victim.pid, signal.SIGKILL)
+    assert finish(bench, *workers) == [-9, -9, 0, 0]
+    bench.check(reference, run, twice=16)
+
+
+def test_one_that_was_stopped_past_its_lease_is_fenced(bench, reference) -> None:
+    run = bench.submit()
+    stopped = bench.join()
+    wait_for_trials(bench, 4)
+    os.kill(stopped.pid, signal.SIGSTOP)
+    other = bench.join()
+    assert bench.finish(other) == 0
+    os.kill(stopped.pid, signal.SIGCONT)
+    _, said = stopped.communicate(timeout=50)
+    assert stopped.returncode == 1
+    assert b"the lease of this process has run out" in said, said.decode()
+    bench.check(reference, run, twice=8)
+
+
+def test_all_are_killed_and_others_go_on(bench, reference) -> None:
+    run = bench.submit()
+    workers = [bench.join(), bench.join()]
+    wait_for_trials(bench, 12)
+    for victim in workers:
+        os.kill(victim.pid, signal.SIGKILL)
+    finish(bench, *workers)
+    time.sleep(LEASE + 0.2)
+    assert peira.open(bench.store).run(run).status is Status.interrupted, "nobody works on it"
+    assert bench.finish(bench.join()) == 0
+    bench.check(reference, run, twice=16)

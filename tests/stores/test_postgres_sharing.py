@@ -1,0 +1,213 @@
+"""Members of a shared store: leases, reaping with epochs, ranges of positions, duties."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+from peira.core.contracts import Op
+from peira.core.ids import digest
+from peira.core.log import events as ev
+from peira.core.log.events import State, Status
+from peira.engine.recovery import release_gone
+from peira.errors import Fenced, StoreFault
+from peira.stores.postgres.store import PostgresStore
+from peira.stores.sharing import LeasedRange
+from peira.stores.verify import verify
+
+RUN = digest("run")
+LEASE = 0.4
+
+
+@pytest.fixture
+def opened(postgres_url: str) -> Iterator[list[PostgresStore]]:
+    """Three members, the last two with a short lease, and a run of 100 trials that they share."""
+    with ExitStack() as stack:
+        stores = []
+        for lease in (60.0, LEASE, LEASE):
+            store = PostgresStore(postgres_url, shared=True, lease=lease)
+            stack.callback(store.close)
+            stores.append(store)
+        first = stores[0]
+        first.sharing.share(RUN, 100, b"{}")
+        planned = ev.RunPlanned("", "study", 100)
+        first.commit([Op(RUN, (planned,)), Op(RUN, (ev.RunStarted("1", 1),))]).result()
+        yield stores
+
+
+def claim(store: PostgresStore, *names: str, epoch: int = 1) -> None:
+    ids = tuple(map(digest, names))
+    event = ev.TasksClaimed("generate", "generate", str(store.incarnation), ids, (epoch,) * len(ids))
+    assert store.commit([Op(RUN, (event,))]).result() == [None]
+
+
+def task(store: PostgresStore, name: str):
+    return store.find("task", [digest(name)])[digest(name)]
+
+
+def let_die(store: PostgresStore) -> None:
+    """Wait until the lease of the short-lived members has run out."""
+    time.sleep(LEASE + 0.1)
+
+
+def test_ranges_are_disjoint_and_cover_the_plan(opened):
+    def take(store: PostgresStore) -> list[LeasedRange]:
+        found = []
+        while (leased := store.sharing.take(RUN, 8, 3)) is not None:
+            found.append(leased)
+        return found
+
+    for store in opened:
+        store.sharing.beat(RUN)
+    with ThreadPoolExecutor(3) as pool:
+        ranges = [leased for taken in pool.map(take, opened) for leased in taken]
+    positions = [at for one in ranges for at in range(one.first, one.first + one.size)]
+    assert sorted(positions) == list(range(100))
+    by_position = sorted(ranges, key=lambda one: one.first)
+    assert by_position[0].size == 8
+    assert by_position[-1].size == 1, "the last ones are small, so that all members have something to do"
+
+
+def test_a_range_is_open_until_it_is_done(opened):
+    sharing = opened[0].sharing
+    ranges = [sharing.take(RUN, 50, 1), sharing.take(RUN, 50, 1)]
+    while ranges[-1] is not None:
+        ranges.append(sharing.take(RUN, 50, 1))
+    del ranges[-1]
+    for leased in ranges[:-1]:
+        sharing.done(RUN, leased, {"generate.succeeded": leased.size})
+    beat = sharing.beat(RUN)
+    assert (beat.left, beat.open, beat.taken) == (0, 1, 1)
+    sharing.free(RUN, ranges[-1], {})
+    beat = sharing.beat(RUN)
+    assert (beat.left, beat.open, beat.taken) == (0, 1, 0)
+    assert sharing.take(RUN, 1, 1) == ranges[-1]
+    sharing.done(RUN, ranges[-1], {"generate.succeeded": ranges[-1].size})
+    beat = sharing.beat(RUN)
+    assert (beat.left, beat.open, beat.taken) == (0, 0, 0)
+    assert sharing.counts(RUN) == ({}, {"generate.succeeded": 100})
+
+
+def test_who_lets_its_lease_run_out_is_dead_and_may_write_no_more(opened):
+    alive, late, _ = opened
+    late.sharing.beat(RUN)
+    claim(late, "a")
+    let_die(late)
+    assert set(alive.sharing.beat(RUN).gone) == {store.incarnation for store in opened[1:]}
+    with pytest.raises(Fenced, match="lease"):
+        late.sharing.beat(RUN)
+    with pytest.raises(Fenced, match="lease"):
+        late.sharing.take(RUN, 1, 1)
+    end = ev.TaskFinished(digest("a"), 1, State.succeeded)
+    with pytest.raises((Fenced, StoreFault)):
+        late.commit([Op(RUN, (end,))]).result()
+    assert task(alive, "a").state is State.running
+
+
+def test_who_renews_its_lease_stays_alive(opened):
+    alive, beating, _ = opened
+    until = time.monotonic() + 3 * LEASE
+    while time.monotonic() < until:
+        beating.sharing.beat(RUN)
+        time.sleep(0.05)
+    assert beating.incarnation not in alive.sharing.beat(RUN).gone
+    beating.sharing.beat(RUN)
+
+
+def test_the_tasks_and_ranges_of_the_dead_are_free_again(opened):
+    alive, late, _ = opened
+    leased = late.sharing.take(RUN, 4, 1)
+    claim(late, "a", "b")
+    claim(alive, "c")
+    let_die(late)
+    beat = alive.sharing.beat(RUN)
+    assert release_gone(alive, beat.gone) == 2
+    assert alive.sharing.beat(RUN).gone == ()
+    assert [task(alive, name).state for name in "abc"] == [State.queued, State.queued, State.running]
+    assert [task(alive, name).interruptions for name in "abc"] == [1, 1, 0]
+    again = alive.sharing.take(RUN, 4, 1)
+    assert again == LeasedRange(leased.first, leased.size, lost=1)
+    assert list(verify(alive)) == []
+
+
+def test_two_reapers_never_interrupt_a_living_attempt(opened):
+    """The second one read the task before the first interrupted it, and a third member claimed it again."""
+    first, late, _ = opened
+    claim(late, "a")
+    let_die(late)
+    first.sharing.beat(RUN)
+    release_gone(first, (late.incarnation,))
+    claim(first, "a", epoch=2)
+    stale = ev.TasksInterrupted((digest("a"),), (1,))
+    [refusal] = first.commit([Op(RUN, (stale,))]).result()
+    assert isinstance(refusal, Fenced)
+    assert (task(first, "a").state, task(first, "a").epoch) == (State.running, 2)
+
+
+def test_many_reapers_at_once_interrupt_each_task_once(opened, postgres_url):
+    alive, late, _ = opened
+    names = [f"t{n}" for n in range(40)]
+    claim(late, *names)
+    let_die(late)
+    gone = alive.sharing.beat(RUN).gone
+    others = [PostgresStore(postgres_url, shared=True) for _ in range(2)]
+    barrier = threading.Barrier(3)
+
+    def reap(store: PostgresStore) -> None:
+        barrier.wait()
+        release_gone(store, gone)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(reap, [alive, *others]))
+    for store in others:
+        store.close()
+    rows = alive.find("task", [digest(name) for name in names]).values()
+    assert {(row.state, row.interruptions) for row in rows} == {(State.queued, 1)}
+    assert list(verify(alive)) == []
+
+
+def test_who_left_counts_as_gone_without_a_lost_range(opened):
+    alive, leaving, _ = opened
+    leased = leaving.sharing.take(RUN, 4, 1)
+    leaving.close()
+    gone = alive.sharing.beat(RUN).gone
+    assert leaving.incarnation in gone
+    release_gone(alive, gone)
+    assert alive.sharing.take(RUN, 4, 1) == leased
+
+
+def test_a_duty_is_one_members_at_a_time(opened):
+    first, second, third = (store.sharing for store in opened)
+    assert first.hold("commands", 60)
+    assert first.hold("commands", 0.2)
+    assert not second.hold("commands", 60)
+    time.sleep(0.25)
+    assert second.hold("commands", 60), "it was not kept"
+    assert not third.hold("commands", 60)
+    assert third.hold("looks", 60), "each duty by itself"
+    let_die(opened[1])
+    first.beat(RUN)
+    assert first.hold("commands", 60), "its member is dead"
+
+
+def test_the_first_reason_to_stop_stays(opened):
+    sharing = opened[0].sharing
+    sharing.stop(RUN, b"first")
+    opened[1].sharing.stop(RUN, b"second")
+    assert opened[2].sharing.beat(RUN).stop == b"first"
+
+
+def test_failures_of_others_and_the_status_are_heard(opened):
+    first, second, _ = opened
+    first.sharing.beat(RUN, failures=3)
+    beat = second.sharing.beat(RUN, failures=2)
+    assert (beat.failures, beat.status, beat.members) == (3, Status.running, 2)
+    first.commit([Op(RUN, (ev.RunPaused("ann"),))]).result()
+    changed = second.sharing.beat(RUN)
+    assert changed.status is Status.paused
+    assert changed.version != beat.version
