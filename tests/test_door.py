@@ -74,6 +74,7 @@ PUBLIC = [
     "run_async",
     "script",
     "serve",
+    "session",
     "shell",
     "simulated",
     "step",

@@ -45,6 +45,7 @@ with lazy_imports(__name__):
     from peira.core.people.questions import ask_person as ask_person
     from peira.core.steps import step as step
     from peira.core.verdicts import NoVerdict as NoVerdict
+    from peira.engine.streams.sessions import session as session
     from peira.errors import PeiraError as PeiraError
     from peira.evaluators import exact as exact
     from peira.evaluators import includes as includes

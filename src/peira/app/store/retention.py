@@ -17,6 +17,7 @@ from peira.app.store.runs import UNDER_WAY, find_run, with_current_status
 from peira.core.contracts import Deletes, Retained, RunQuery
 from peira.core.ids import short
 from peira.core.log.events import Status
+from peira.core.log.rows import SESSION
 from peira.core.log.state import Call, Run, touched
 from peira.engine.kinds import BATCH, STAGES
 from peira.engine.sources.study import class_of
@@ -164,7 +165,9 @@ def _retained(store: AnyStore, doomed: dict[str, Run]) -> Retained:
         todo = found - tasks
         tasks |= found
     calls = {
-        row.key for row in store.rows() if isinstance(row, Call) and (row.task in tasks or row.key in used)
+        row.key
+        for row in store.rows()
+        if isinstance(row, Call) and (row.task in tasks or row.key in used or row.name == SESSION)
     }
     return Retained(doomed, tasks, calls)
 

@@ -468,6 +468,20 @@ class StepRecorded(Event, frozen=True, tag="step.recorded", gc=False):
     blob: str = ""
 
 
+class SessionWritten(Event, frozen=True, tag="session.written", gc=False):
+    """A job wrote the state of its session, as canonical JSON or as the blob that contains it.
+
+    `version` follows the one that the job had read. The commit also has the `StepRecorded` of the write,
+    which is fenced: so a write is made once, by an attempt that holds its task.
+    """
+
+    task: str
+    key: str
+    version: int
+    value: msgspec.Raw = NOTHING
+    blob: str = ""
+
+
 class CallIntended(Event, frozen=True, tag="call.intended", gc=False):
     """A request is about to be sent to a model; durable before the send.
 
@@ -643,6 +657,7 @@ AnyEvent = (
     | RunAdjusted
     | TaskReused
     | StepRecorded
+    | SessionWritten
     | CallIntended
     | CallAnswered
     | CallRead

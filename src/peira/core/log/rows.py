@@ -86,11 +86,12 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
-    """A recorded step, a question to people, or a call of a model, as projected.
+    """A recorded step, a question to people, the state of a session, or a call of a model, as projected.
 
-    States: `recorded` (a step); `asked`, `closed` (a question, whose `value` is a `QuestionRow`); `intended`,
-    `answered`, `lost` (not billed, or allowed to be sent again), `in_doubt`, `void` (a call). Tokens and cost
-    are -1 where they are unknown; `run` is the last run that asked.
+    States: `recorded` (a step); `kept` (a session, whose `value` is a `SessionRow`); `asked`, `closed` (a
+    question, whose `value` is a `QuestionRow`); `intended`, `answered`, `lost` (not billed, or allowed to be
+    sent again), `in_doubt`, `void` (a call). Tokens and cost are -1 where they are unknown; `run` is the last
+    run that asked.
     """
 
     key: str
@@ -147,6 +148,25 @@ _question_row = msgspec.json.Decoder(QuestionRow).decode
 def question_row(call: Call) -> QuestionRow:
     """What the row of a question says."""
     return _question_row(call.value)
+
+
+SESSION, KEPT = "session", "kept"
+"""The name and the state of the row of a session's state."""
+
+
+class SessionRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The value of a session's row: the number of its version, and the state if it is not in the blob."""
+
+    version: int
+    value: msgspec.Raw = NOTHING
+
+
+_session_row = msgspec.json.Decoder(SessionRow).decode
+
+
+def session_row(call: Call) -> SessionRow:
+    """What the row of a session says."""
+    return _session_row(call.value)
 
 
 class RunQuery(msgspec.Struct, frozen=True):

@@ -15,7 +15,17 @@ import msgspec
 
 from peira.core.log import events as ev
 from peira.core.log.events import TERMINAL, Record, Spent, State, Status
-from peira.core.log.rows import ASKED, CLOSED, QUESTION, QuestionRow, question_row
+from peira.core.log.rows import (
+    ASKED,
+    CLOSED,
+    KEPT,
+    QUESTION,
+    SESSION,
+    QuestionRow,
+    SessionRow,
+    question_row,
+    session_row,
+)
 from peira.core.log.rows import NO_RESULT as NO_RESULT
 from peira.core.log.rows import Call as Call
 from peira.core.log.rows import Run as Run
@@ -55,6 +65,7 @@ _TOUCHES: dict[type, Callable[[Any], tuple[str, ...]]] = {
     ev.TaskReused: attrgetter("task", "source"),
     ev.RowsKept: lambda event: tuple(event.tasks),
     ev.CallSettled: lambda event: (event.task, *event.others),
+    ev.SessionWritten: _no_task,
     ev.CallAnswered: _no_task,
     ev.CallRead: _no_task,
     ev.CallLost: _no_task,
@@ -62,6 +73,7 @@ _TOUCHES: dict[type, Callable[[Any], tuple[str, ...]]] = {
 _QUESTION_EVENTS = frozenset({ev.QuestionAsked, ev.QuestionAnswered, ev.QuestionClosed})
 _CALL_EVENTS = _QUESTION_EVENTS | {
     ev.StepRecorded,
+    ev.SessionWritten,
     ev.CallIntended,
     ev.CallAnswered,
     ev.CallRead,
@@ -550,6 +562,16 @@ def _(event: ev.StepRecorded, view: View, record: Record) -> None:
     if row is not None and row.state != "void":  # a merge of stores voids what both have recorded
         raise Fenced(f"step {event.name} is recorded already")
     view.calls[event.key] = Call(event.key, event.task, event.name, "recorded", event.value, event.blob)
+
+
+@_means(ev.SessionWritten)
+def _(event: ev.SessionWritten, view: View, record: Record) -> None:
+    row = view.calls.get(event.key)
+    version = session_row(row).version if row is not None and row.state == KEPT else 0
+    if event.version != version + 1:
+        raise Fenced(f"session {event.key} is at version {version}: {event.version} cannot follow")
+    value = msgspec.Raw(msgspec.json.encode(SessionRow(event.version, event.value)))
+    view.calls[event.key] = Call(event.key, event.task, SESSION, KEPT, value, event.blob)
 
 
 @_means(ev.CallIntended)

@@ -19,8 +19,17 @@ import peira.models as models
 from peira.core.codec import decode
 from peira.core.contracts import AskingWork, Attempt, Op, Outcome
 from peira.core.ids import Json, canonical, digest, digest_bytes, normalise, short
-from peira.core.log.events import TERMINAL, AnyEvent, Artifact, Attached, Observed, Reported, StepRecorded
-from peira.core.log.rows import ASKED
+from peira.core.log.events import (
+    TERMINAL,
+    AnyEvent,
+    Artifact,
+    Attached,
+    Observed,
+    Reported,
+    SessionWritten,
+    StepRecorded,
+)
+from peira.core.log.rows import ASKED, KEPT, session_row
 from peira.core.models import Reply, Request
 from peira.core.people.questions import PersonAnswer, PersonQuestion
 from peira.core.transcript import TrailEntry
@@ -115,6 +124,40 @@ class AttemptChannel:
         self._note("step", key)
         written.add_done_callback(lambda outcome: _pass_on(outcome, done))
         return done
+
+    def _session_key(self) -> str:
+        """The key of the session of the job; Invalid if it has none that it shares."""
+        key = str(getattr(self._attempt.work, "session_key", ""))
+        if not key:
+            raise Invalid(
+                'session(): this is no job of a session; write session="input.NAME" and isolation="shared" '
+                'or "synchronized" for the stream'
+            )
+        return key
+
+    def read_session(self) -> tuple[int, bytes]:
+        self._check()
+        key = self._session_key()
+        row = self._context.store.find("call", [key]).get(key)
+        if row is None or row.state != KEPT:
+            return 0, b""
+        found = session_row(row)
+        return found.version, self._context.store.get(row.blob) if row.blob else bytes(found.value)
+
+    def write_session(self, version: int, state: bytes, key: str, name: str) -> bool:
+        self._check_claimed()
+        inline, blob, blobs = payload(state, self._context.inline)
+        events = (
+            StepRecorded(*self._attempt.key, key, name, inline, blob),
+            SessionWritten(self._attempt.spec.id, self._session_key(), version, inline, blob),
+        )
+        outcome = self._context.journal.write([Op(self._context.run, events, blobs)])[-1]
+        if outcome is None:
+            self._note("step", key)
+            return True
+        if self.read_session()[0] != version - 1:
+            return False
+        raise Abandoned(str(outcome))
 
     def call(self, model: str, request: Request, key: str, account: str = "") -> Future[Reply]:
         self._check_claimed()

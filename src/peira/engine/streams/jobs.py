@@ -72,6 +72,11 @@ def job_id(stream: str, key: str, arm: int = 0) -> str:
     return compose(JOB, digest([stream, key]), *([arm] if arm else []))
 
 
+def session_key(sessions: str, session: str) -> str:
+    """The key of the state of a session; `sessions` is the name of the sessions of one or more streams."""
+    return compose("session", digest([sessions, session]))
+
+
 class Submittable(Protocol):
     """A stream, as far as submissions need it."""
 

@@ -20,7 +20,7 @@ from peira.core.log.events import TaskSpec
 from peira.core.log.rows import Task
 from peira.engine.sources.study import StudySource
 from peira.engine.stages import GenerateWork
-from peira.engine.streams.jobs import JOB, SHADOW, Job, case_of, job_of, task_of
+from peira.engine.streams.jobs import JOB, SHADOW, Job, case_of, job_of, session_key, task_of
 from peira.errors import Invalid
 from peira.plan.expansion import Plan
 from peira.plan.trials import Place
@@ -44,8 +44,19 @@ class ShadowChannel:
         """Refuse: people answer for what is used, not for shadows."""
         raise Invalid("a shadow asks no people")
 
+    def write_session(self, version: int, state: bytes, key: str, name: str) -> bool:
+        """Record what it would write, and change nothing: a session belongs to the jobs that answer."""
+        self._channel.record(key, name, state).result()
+        return True
 
-class ShadowWork(GenerateWork):
+
+class JobWork(GenerateWork):
+    """The work of a job; `session_key` is that of the session that it shares, "" if it shares none."""
+
+    session_key = ""
+
+
+class ShadowWork(JobWork):
     """The work of a shadow: the same input under another condition, without people."""
 
     def perform(self, channel: Channel, epoch: int) -> Any:
@@ -141,8 +152,10 @@ class StreamSource(StudySource):
         self._at_hand[spec.id] = Place(0, condition, case, 0)
         self._jobs[spec.id] = job
         agent = self._plan.agents[condition.agent]
-        make = ShadowWork if job.shadow_of else GenerateWork
+        make = ShadowWork if job.shadow_of else JobWork
         work = make(agent, spec.id, case.as_seen(), condition.factors, 0, self._resources)
+        if job.session and self._stream.isolation != "isolated":
+            work.session_key = session_key(self._stream.sessions or job.stream, job.session)
         return Offer(spec, work)
 
     def follow(self, offer: Offer, ended: Ended) -> list[Offer]:

@@ -30,15 +30,18 @@ class Stream(Value, Decorated):
     """A study whose cases arrive, with how its jobs are made, ordered, assigned and kept.
 
     `session` is an expression over the input ("input.customer") that says which session a job belongs to.
-    With `isolation` "synchronized" the jobs of a session are done one at a time, in the order of their
-    arrival. `assign` says which of the study's conditions a job gets: the first ("one"), one drawn from the
-    job's seed ("random"), or all of them, of which the first answers and the others are shadows ("all").
+    With `isolation` "shared" the jobs of a session share a state (`peira.session`); with "synchronized" they
+    are also done one at a time, in the order of their arrival. Streams with the same `sessions` share the
+    states of their sessions; without it, each has its own. `assign` says which of the study's conditions a
+    job gets: the first ("one"), one drawn from the job's seed ("random"), or all of them, of which the first
+    answers and the others are shadows ("all").
     """
 
     study: SkipValidation[Study]
     parallel: int = Field(default=PARALLEL, ge=1, le=MAX_PARALLEL)
     session: str = ""
-    isolation: Literal["isolated", "synchronized"] = "isolated"
+    isolation: Literal["isolated", "shared", "synchronized"] = "isolated"
+    sessions: str = ""
     triggers: SkipValidation[tuple[Trigger, ...]] = ()
     assign: Literal["one", "random", "all"] = "one"
 
@@ -126,6 +129,8 @@ def _broken(stream: Stream) -> Iterator[str]:
                 yield f"session: {stream.session!r} is not a place in the input; write input.NAME"
     elif stream.isolation != "isolated":
         yield f'isolation: "{stream.isolation}" needs a session, as session = "input.customer"'
+    if stream.sessions and stream.isolation == "isolated":
+        yield 'sessions: has no effect with isolation "isolated"; write "shared" or "synchronized"'
     for label, n in Counter(map(label_of, stream.triggers)).items():
         if n > 1:
             yield f"triggers: there are {n} of the name {label!r}; give them names"
