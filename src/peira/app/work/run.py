@@ -12,13 +12,13 @@ from typing import Any
 import peira.app as app
 from peira.app.models import by_model, models_of, problems_of
 from peira.app.session import Session, SessionLike
-from peira.app.store.access import AnyStore, label, store_folder
+from peira.app.store.access import AnyStore, run_label, store_folder
 from peira.app.work.base import BaseFiles, read_base
 from peira.app.work.view import TAG, UnitView, WorkView
 from peira.core.clock import SystemClock
 from peira.core.codec import encode
-from peira.core.contracts import Op, Runner
-from peira.core.ids import Json, compose
+from peira.core.contracts import Op, Runner, RunQuery
+from peira.core.ids import Json, compose, short
 from peira.core.log.events import RunFinished, RunNoted, Status
 from peira.engine.commands import service_of
 from peira.engine.context import CallSettings, RunContext
@@ -105,14 +105,13 @@ def execute_plan(
         if problems:
             raise _refusal(plan.name, problems)
     except RefusedPlan as refused:
-        with session.owned(options.wait) as store:
+        with session.beside_streams(options.wait) as store:
             _record_refusal(refused, store)
         raise
-    with session.owned(options.wait) as store:
-        root = store_folder(store, "work")
-        shutil.rmtree(root, ignore_errors=True)
+    with session.beside_streams(options.wait) as store:
+        folder = store_folder(store, "work") / f"objects-{uuid.uuid4().hex[:12]}"
         try:
-            objects = ObjectFolder(root / "objects", store.get)
+            objects = ObjectFolder(folder, store.get)
             try:
                 base = read_base(plan, objects, _left_out(plan, session))
             except Invalid as error:
@@ -121,10 +120,7 @@ def execute_plan(
                 raise without_base from None
             return _executed(plan, base, objects, session, store, options, on_end)
         finally:
-            ours = label(store, store.incarnation)
-            if members(ours):
-                end(ours, grace=GRACE)  # of attempts that were abandoned a moment ago
-            shutil.rmtree(root, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _refusal(name: str, problems: Any) -> RefusedPlan:
@@ -172,6 +168,7 @@ def _executed(
     if options.only:
         plan = plan.model_copy(update={"units": tuple(u for u in plan.units if u.name in options.only)})
     clock, number = SystemClock(), store.incarnation
+    first = not store.runs(RunQuery(tag=TAG, limit=1))
     nothing = _nothing_planned(plan.name)
     declared = {
         **plan.written(),
@@ -191,7 +188,7 @@ def _executed(
         stream=store.put(encode(declared)),
     )
     monitor = WorkMonitor()
-    source = WorkSource(plan, WorkBase(base.files, base.digest, objects), store, run, monitor)
+    source = WorkSource(plan, WorkBase(base.files, base.digest, objects), store, run, monitor, first=first)
     policy = Policy(retries=plan.retries, fail_fast=plan.fail_fast, retry_failed=False)
     context = RunContext(
         run,
@@ -199,20 +196,25 @@ def _executed(
         store,
         policy,
         clock,
-        work_root=store_folder(store, "work"),
-        label=label(store, number),
+        work_root=store_folder(store, "work") / short(run),
+        label=run_label(store, run),
     )
     budget = by_model(session.project, Budget(money=plan.money))
     execution = Execution(context, source, CallSettings(models=models_of(session.project), budget=budget))
-    with work_display(plan.name, monitor, options.progress) as show:
-        driver = RunDriver(
-            execution,
-            _runners(plan),
-            commands=service_of(store, lambda: app.serve_commands),
-            on_progress=show,
-            on_notice=show.notice,
-        )
-        ended = driver.conduct()
+    try:
+        with work_display(plan.name, monitor, options.progress) as show:
+            driver = RunDriver(
+                execution,
+                _runners(plan),
+                commands=service_of(store, lambda: app.serve_commands),
+                on_progress=show,
+                on_notice=show.notice,
+            )
+            ended = driver.conduct()
+    finally:
+        if members(context.label):
+            end(context.label, grace=GRACE)  # of attempts that were abandoned a moment ago
+        shutil.rmtree(context.work_root, ignore_errors=True)
     view = WorkView(store, store.find("run", [run])[run])
     if on_end is not None:
         on_end(view, base, objects)

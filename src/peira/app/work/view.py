@@ -157,7 +157,7 @@ class WorkView:
             return found
         row = self.store.find("task", [unit.task]).get(unit.task) if unit.task else None
         if row is not None and row.state not in TERMINAL:
-            path = log_file(self.store, unit.task, row.epoch)
+            path = log_file(self.store, self.run.id, unit.task, row.epoch)
             return path.read_bytes() if path.exists() else b""
         return b""
 
@@ -171,9 +171,9 @@ class WorkView:
         }
 
 
-def log_file(store: AnyStore, task: str, epoch: int) -> Path:
+def log_file(store: AnyStore, run: str, task: str, epoch: int) -> Path:
     """Where the output of an attempt that is under way is written."""
-    return store_folder(store, "work") / f"{short(task)}-{epoch}" / LOG
+    return store_folder(store, "work") / short(run) / f"{short(task)}-{epoch}" / LOG
 
 
 def _expanded(needs: Iterator[str] | Any, children: Mapping[str, list[str]]) -> Iterator[str]:

@@ -159,6 +159,13 @@ class AttemptChannel:
             return False
         raise Abandoned(str(outcome))
 
+    def keep(self, key: str, name: str, value: bytes) -> None:
+        """Record a step's value as `record` does, and wait for nothing: it is durable before the attempt's
+        end is."""
+        inline, blob, blobs = payload(value, self.inline)
+        self._add(StepRecorded(*self._attempt.key, key, name, inline, blob), blobs)
+        self._note("step", key)
+
     def call(self, model: str, request: Request, key: str, account: str = "") -> Future[Reply]:
         self._check_claimed()
         asked_so_far = self._asked if self._asked is not None else self._first()

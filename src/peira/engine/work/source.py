@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from peira.core.codec import decode
-from peira.core.context import Channel
 from peira.core.contracts import Ended, Offer, Store
 from peira.core.ids import Json, canonical, compose, digest, normalise
 from peira.core.log.events import State, TaskSpec
@@ -57,7 +57,7 @@ class UnitWork(LocalWork):
         """A copy for hooks."""
         return UnitWork(self._source, self.unit, self.trial, self._depth)
 
-    def perform(self, channel: Channel, epoch: int) -> Json:
+    def perform(self, channel: Any, epoch: int) -> Json:
         """What the unit made, as JSON."""
         inputs = self._source.inputs(self.unit)
         self._key = inputs.key
@@ -75,7 +75,7 @@ class UnitWork(LocalWork):
             made, artifacts = attempt.run(), attempt.artifacts
         output = made.document()
         record = canonical(normalise({"output": output, "artifacts": artifacts}))
-        channel.record(inputs.key, f"unit {self.unit.name}", record)
+        channel.keep(inputs.key, f"unit {self.unit.name}", record)
         return output
 
 
@@ -83,17 +83,21 @@ def _called(unit: WorkUnit, inputs: UnitInputs) -> UnitResult:
     """Call the function of a unit with what its parameters name."""
     function = unit.function
     assert function is not None
-    wanted = wants(function)
+    wanted = _wanted(function)
     values: dict[str, Json] = {name: result.value for name, result in inputs.needs.items()}
     given: dict[str, Any] = {"needs": values, "task": unit.task, "unit": unit.name}
     named = {name: value for name, value in {**given, **values}.items() if name in wanted.names}
     return UnitResult(normalise(function(**named), "value"))
 
 
+_wanted = lru_cache(maxsize=1024)(wants)
+
+
 class WorkSource:
     """The units of a plan in one execution, whose tasks belong to `scope`.
 
-    `salt` separates the recorded results of executions that must not share any.
+    `salt` separates the recorded results of executions that must not share any. With `first` nothing was
+    recorded of any plan in this store.
     """
 
     unit = UNIT
@@ -106,10 +110,11 @@ class WorkSource:
         scope: str,
         monitor: WorkMonitor | None = None,
         salt: str = "",
+        first: bool = False,
     ) -> None:
         self.plan, self.base, self.store, self.scope = plan, base, store, scope
         self.monitor = monitor or WorkMonitor()
-        self._salt = salt
+        self._salt, self._first = salt, first
         self._units: dict[str, WorkUnit] = {}
         self._depths: dict[str, int] = {}
         self._children: dict[str, list[str]] = {}  # of units that have ended
@@ -222,6 +227,8 @@ class WorkSource:
 
     def recorded(self, key: str) -> dict[str, Any] | None:
         """What was recorded of a unit with this content; None if it never succeeded."""
+        if self._first:
+            return None
         call = self.store.find("call", [key]).get(key)
         if call is None or call.state != "recorded":
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -108,7 +108,7 @@ class WorkUnit(Value):
 
         The needs do not count by name only: what they made enters the identity apart.
         """
-        code = fingerprint(self.run).digest if callable(self.run) else list(self.run)
+        code = _code_digest(self.run) if callable(self.run) else list(self.run)
         return digest(
             [
                 self.name,
@@ -134,6 +134,12 @@ class WorkUnit(Value):
         if callable(self.run):
             said["run"] = f"{self.run.__module__}:{getattr(self.run, '__qualname__', self.run)}"
         return {key: list(value) if isinstance(value, tuple) else value for key, value in said.items()}
+
+
+@lru_cache(maxsize=1024)
+def _code_digest(function: Callable[..., Any]) -> str:
+    """The digest of a function's code, computed once for all units that share it."""
+    return fingerprint(function).digest
 
 
 class WorkPlan(Value):
