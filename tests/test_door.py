@@ -56,6 +56,7 @@ PUBLIC = [
     "exact",
     "files",
     "generate",
+    "goal",
     "graph",
     "import_outputs",
     "includes",

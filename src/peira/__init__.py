@@ -70,6 +70,7 @@ with lazy_imports(__name__):
     from peira.spec.limits import Budget as Budget
     from peira.spec.limits import Policy as Policy
     from peira.spec.limits import Storage as Storage
+    from peira.spec.streams.goals import goal as goal
     from peira.spec.streams.stream import Stream as Stream
     from peira.spec.streams.stream import stream as stream
     from peira.spec.streams.triggers import after as after

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,16 +19,17 @@ from peira.app.models import by_model, models_of
 from peira.app.run import following_runners, local_runner
 from peira.app.session import Session, SessionLike
 from peira.app.store.access import hosted, run_label, store_folder
+from peira.app.streams.goals import GoalLook, GoalWatch
 from peira.app.streams.view import JobView, StreamView
 from peira.core.clock import SystemClock
-from peira.core.contracts import Commands, Consequences, Ended, OpenStore, Outcome, Runner
+from peira.core.contracts import Commands, Consequences, Ended, Op, OpenStore, Outcome, Runner
 from peira.core.ids import Json, short
-from peira.core.log.events import State, Status
+from peira.core.log.events import GoalLooked, State, Status
 from peira.core.log.rows import Task
 from peira.core.registry import nearest
 from peira.engine.commands import CommandService, service_of
 from peira.engine.context import CallSettings, RunContext
-from peira.engine.control import StopRequest
+from peira.engine.control import PAUSE, Command, StopRequest
 from peira.engine.execution import Execution
 from peira.engine.places import SharedPlaces
 from peira.engine.run import RunDriver
@@ -54,6 +55,7 @@ from peira.errors import Invalid, Unknown
 from peira.plan.expansion import expand
 from peira.plan.manifest import keep
 from peira.spec.modules import refuse_while_loading
+from peira.spec.streams.goals import OF_JOBS
 from peira.spec.streams.stream import Stream, chain_problems
 from peira.spec.streams.triggers import After, label_of
 from peira.spec.values import MAX_PARALLEL
@@ -109,6 +111,9 @@ class Host:
         ] = deque()
         self._stopping = threading.Event()
         self.session.project.load_plugins()
+        self._plans = {stream.name: expand(stream.study) for stream in streams}
+        if problems := [line for stream in streams for line in self._goal_problems(stream)]:
+            raise Invalid(problems)
         self._models = models_of(self.session.project)
         self.store: OpenStore = self._open.enter_context(self.session.owned(wait))
         self._own_session = Session(self.session.project, self.store)
@@ -127,18 +132,28 @@ class Host:
             register_host(self._service, self)
             for served in self._served.values():
                 self._start(served)
+            self._watch = self._goal_watch()
             self._dispatcher = threading.Thread(target=self._dispatch, name="peira-host", daemon=True)
             self._dispatcher.start()
         except BaseException:
             self._open.close()
             raise
 
+    def _goal_problems(self, stream: Stream) -> Iterator[str]:
+        """What is wrong with the goals of a stream, given its scores."""
+        names = [one.name for one in self._plans[stream.name].evaluators.values()]
+        known = (*dict.fromkeys(names), *OF_JOBS)
+        for goal in stream.goals:
+            if goal.score not in known:
+                there = f"there is no score {goal.score!r}; there are {', '.join(known)}"
+                yield f"streams.{stream.name}.goals: {there}"
+
     # Opening
 
     def _opened(self, stream: Stream) -> ServedStream:
         """Record an opening of the stream, and make what serves it."""
         project, store, clock = self.session.project, self.store, self._clock
-        plan = expand(stream.study)
+        plan = self._plans[stream.name]
         conditions = tuple(plan.layout.conditions)
         manifest = keep(plan, store.put, {})
         number = store.incarnation
@@ -203,6 +218,31 @@ class Host:
                 served.over.set()
 
         threading.Thread(target=drive, name=f"peira-stream-{served.stream.name}", daemon=True).start()
+
+    def _goal_watch(self) -> GoalWatch | None:
+        """What looks at the goals of the streams, if there are any."""
+        streams = [name for name, served in self._served.items() if served.stream.goals]
+        if not streams:
+            return None
+        return GoalWatch(lambda: self.open_session, streams, self._goal_changed, self._note, self._fail)
+
+    def _goal_changed(self, name: str, look: GoalLook, event: GoalLooked) -> None:
+        """Record a new verdict on a goal; one that was missed may pause the stream."""
+        served = self._served[name]
+        if served.over.is_set():
+            return
+        served.execution.journal.write([Op(served.run, (event,))])
+        served.execution.say(f"goal {event.goal}: {event.verdict}, mean {event.mean:.3g} of {event.n} jobs")
+        if event.verdict == "missed" and look.goal.on_missed == "pause":
+            served.execution.obey(Command(PAUSE, served.run, f"goal {event.goal}"))
+
+    def _note(self, name: str, text: str) -> None:
+        self._served[name].execution.say(text)
+
+    def _fail(self, problem: BaseException) -> None:
+        """The host itself cannot go on: every stream ends, and `stop` raises it."""
+        for served in self._served.values():
+            served.execution.fail(problem)
 
     # Submissions
 
@@ -336,8 +376,7 @@ class Host:
                 if due := [job for job in timers.due() if self.serves(job.stream)]:
                     self.accept(due)
         except Exception as problem:
-            for served in self._served.values():
-                served.execution.fail(problem)
+            self._fail(problem)
 
     def _rest(self) -> bool:
         """Rest until the next look, and let streams have places that others gave back; whether to stop."""
@@ -404,6 +443,8 @@ class Host:
 
     def stop(self, now: bool = False) -> None:
         """End the host: what runs is finished (or, with `now`, interrupted); queued jobs stay queued."""
+        if self._watch is not None:
+            self._watch.stop()
         for served in self._served.values():
             served.execution.request(StopRequest(Status.interrupted, "its host was stopped", now, 0))
         for served in self._served.values():

@@ -11,6 +11,7 @@ import peira.app as app
 from peira.app.control import deliver
 from peira.app.session import Session
 from peira.app.streams.events import EventFilter, StreamEvents, Subscription
+from peira.app.streams.goals import goal_statuses
 from peira.app.streams.stats import WINDOW, stream_stats
 from peira.core.clock import seconds
 from peira.core.context import DECISION
@@ -251,6 +252,10 @@ class StreamView:
             for event in self.events(job, kinds="step.recorded")
             if event["name"].startswith(DECISION)
         ]
+
+    def goals(self) -> list[dict[str, Any]]:
+        """How its goals stand: met, missed or undecided, valid however often one looks."""
+        return [look.document() for look in goal_statuses(self.session, self.name)]
 
     def pause(self) -> None:
         """Begin no more jobs until it is resumed; what runs may finish, and jobs may be submitted."""

@@ -250,6 +250,21 @@ class RunDecided(Event, frozen=True, tag="run.decided", gc=False):
     look: Look
 
 
+class GoalLooked(Event, frozen=True, tag="goal.looked", gc=False):
+    """The verdict on a goal of a stream has changed: "met", "missed" or "undecided".
+
+    The mean of `n` jobs since the beginning of its window, with the ends of the confidence sequence.
+    """
+
+    goal: str
+    verdict: str
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+    since: float
+
+
 class RunReopened(Event, frozen=True, tag="run.reopened", gc=False):
     """Work that this run counted as done must be done again: an answer it used was voided."""
 
@@ -633,6 +648,7 @@ AnyEvent = (
     | RunNoted
     | RunLooked
     | RunDecided
+    | GoalLooked
     | RunReopened
     | RunInterrupted
     | CommandTaken

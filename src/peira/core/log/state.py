@@ -288,8 +288,10 @@ def _(event: ev.RunLooked | ev.RunDecided, view: View, record: Record) -> None:
     view.runs[record.run] = replace(view.runs[record.run], look=event.look)
 
 
-@_means(ev.CommandTaken, ev.RunNoted, ev.Unreadable)
-def _(event: ev.CommandTaken | ev.RunNoted | ev.Unreadable, view: View, record: Record) -> None:
+@_means(ev.CommandTaken, ev.RunNoted, ev.GoalLooked, ev.Unreadable)
+def _(
+    event: ev.CommandTaken | ev.RunNoted | ev.GoalLooked | ev.Unreadable, view: View, record: Record
+) -> None:
     """Kept in the log only."""
 
 

@@ -38,6 +38,7 @@ class Declaration(msgspec.Struct, frozen=True, omit_defaults=True):
     triggers: tuple[str, ...] = ()
     hooks: dict[str, str] = {}
     places: int | None = None
+    goals: tuple[dict[str, Any], ...] = ()
 
 
 _decode = msgspec.json.Decoder(Declaration).decode
@@ -57,8 +58,14 @@ def declared(stream: Stream, conditions: tuple[Condition, ...], places: int | No
             triggers=tuple(map(label_of, stream.triggers)),
             hooks={one.name: one.webhook for one in stream.triggers if isinstance(one, Webhook)},
             places=places,
+            goals=tuple(one.model_dump(mode="json", exclude_defaults=True) for one in stream.goals),
         )
     )
+
+
+def declaration_of(store: OpenStore, opening: Run) -> Declaration:
+    """The declaration of a stream in one of its openings."""
+    return _decode(store.get(opening.stream))
 
 
 def last_opening(store: OpenStore, name: str) -> tuple[Run, Declaration]:
@@ -68,7 +75,7 @@ def last_opening(store: OpenStore, name: str) -> tuple[Run, Declaration]:
         known = stream_names(store)
         there = f"; there are {', '.join(known)}" if known else "; serve it first: peira serve FILE.py"
         raise Unknown(f"no stream {name!r} in this store{nearest(name, known) if known else there}")
-    return found[0], _decode(store.get(found[0].stream))
+    return found[0], declaration_of(store, found[0])
 
 
 def stream_names(store: OpenStore) -> list[str]:

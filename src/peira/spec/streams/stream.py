@@ -16,6 +16,7 @@ from peira.errors import ExpressionError, Invalid
 from peira.spec.fields import keys_of
 from peira.spec.modules import Decorated, caller
 from peira.spec.rules import broken_rules
+from peira.spec.streams.goals import Goal, read_goal
 from peira.spec.streams.triggers import After, Trigger, label_of, looked_up, read_trigger
 from peira.spec.study import Study
 from peira.spec.values import MAX_PARALLEL, Value, join
@@ -43,6 +44,7 @@ class Stream(Value, Decorated):
     isolation: Literal["isolated", "shared", "synchronized"] = "isolated"
     sessions: str = ""
     triggers: SkipValidation[tuple[Trigger, ...]] = ()
+    goals: SkipValidation[tuple[Goal, ...]] = ()
     assign: Literal["one", "random", "all"] = "one"
 
     @property
@@ -88,6 +90,7 @@ def assemble(raw: Mapping[str, Any], folders: Sequence[Path], module: str = "") 
     except Invalid as error:
         problems += error.problems
     fields["triggers"] = tuple(_each("triggers", fields.get("triggers", ()), read_trigger, problems))
+    fields["goals"] = tuple(_each("goals", fields.get("goals", ()), read_goal, problems))
     made: Stream | None = None
     try:
         made = Stream(**{"study": study, **fields})
@@ -193,6 +196,10 @@ def chain_problems(streams: Sequence[Stream]) -> Iterator[str]:
     yield from (f"streams: there are {n} of the name {name!r}" for name, n in Counter(names).items() if n > 1)
     follows: dict[str, list[str]] = {}
     for one in streams:
+        for goal in one.goals:
+            for other in goal.streams:
+                if other not in names:
+                    yield f"streams.{one.name}.goals: there is no stream {other!r}{nearest(other, names)}"
         for trigger in one.triggers:
             if isinstance(trigger, After):
                 if trigger.after not in names:

@@ -35,6 +35,7 @@ class StreamAction(StrEnum):
     stats = "stats"
     events = "events"
     decisions = "decisions"
+    goals = "goals"
     results = "results"
 
 
@@ -102,8 +103,8 @@ def stream(
 
     From any process, beside the host that serves the stream or without one: what is submitted is durable when
     this returns, and is done once a host is there. The actions are list, submit, wait, show and cancel for
-    jobs, and pause, resume, drain, stats, events, decisions and results for the stream. `wait` exits with 0
-    if the job succeeded, 1 if it ended otherwise, 3 if it has not ended within the time.
+    jobs, and pause, resume, drain, stats, events, decisions, goals and results for the stream. `wait` exits
+    with 0 if the job succeeded, 1 if it ended otherwise, 3 if it has not ended within the time.
 
     \b
     Examples:
@@ -160,6 +161,10 @@ def stream(
             decided = view.decisions(job)
             out.document({"decisions": decided})
             out.text(_decisions(decided))
+        elif action is StreamAction.goals:
+            goals = view.goals()
+            out.document({"goals": goals})
+            out.text(_goals(goals))
         else:
             {"pause": view.pause, "resume": view.resume, "drain": view.drain}[action.value]()
             out.document({"stream": name, "done": action.value})
@@ -205,6 +210,20 @@ def _lines(path: str) -> list[dict[str, Any]]:
     if problems:
         raise Invalid(problems)
     return found
+
+
+def _goals(goals: list[dict[str, Any]]) -> str:
+    if not goals:
+        return "no goals"
+    rows = [[one["goal"], one["verdict"], _interval(one), f"{one['n']:,}"] for one in goals]
+    return grid(["goal", "verdict", "mean [valid at every look]", "jobs"], rows)
+
+
+def _interval(one: dict[str, Any]) -> str:
+    if one["mean"] is None:
+        return "-"
+    low, high = ("?" if end is None else f"{end:.2f}" for end in (one["low"], one["high"]))
+    return f"{one['mean']:.2f} [{low}, {high}]"
 
 
 def _decisions(decided: list[dict[str, Any]]) -> str:
