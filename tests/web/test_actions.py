@@ -94,6 +94,93 @@ def test_outputs_are_scored_again(folder: Path, project: Path) -> None:
         post(server, "/calls/abcdef/discard", 400)
 
 
+CALLING = """
+import time
+from peira import ask, exact, study
+
+@study(cases=[(f"q{n}", f"q{n}") for n in range(600)], evaluators=[exact()])
+def calling(case):
+    said = ask("scripted:", case.input).text
+    time.sleep(0.1)
+    return said
+"""
+
+
+@pytest.mark.timeout(180)
+def test_everything_is_done_from_pages(folder: Path, tab: Callable[..., Tab]) -> None:
+    (folder / "calling.py").write_text(CALLING)
+    _, run = begin(folder, study="calling.py")
+    with serving(folder, "--store", "s.db") as server:
+
+        def commands() -> list[str]:
+            found = server.api(f"/runs/{run}/events?limit=1000&kinds=run.command")["events"]
+            assert all("(web)" in one["by"] for one in found[:-1])
+            return [one["command"] for one in found]
+
+        seen = tab(of=server)
+        seen.page.on("dialog", lambda dialog: dialog.accept())
+        seen.go(f"/runs/{run}")
+        seen.page.click("button:has-text('Pause')")
+        seen.page.click("button:has-text('Resume')", timeout=60_000)
+        seen.page.wait_for_selector("button:has-text('Pause')", timeout=60_000)
+        seen.page.click("summary:has-text('At once')")
+        seen.page.fill("input[name=parallel]", "2")
+        seen.page.click("button:has-text('Change')")
+        until(lambda: commands() == ["pause", "resume", "adjust"])
+        last = server.api(f"/runs/{run}/trials?state=not%20begun&limit=1")["trials"][0]
+        seen.go(f"/runs/{run}/trials/{last['id']}?number={last['number']}")
+        seen.page.click("text=Cancel this trial")
+        until(lambda: server.api(f"/trials/{last['id']}?run={run}")["state"] == "cancelled")
+        seen.go(f"/runs/{run}")
+        seen.page.click("button:has-text('Cancel')")
+        until(lambda: server.api(f"/runs/{run}")["run"]["status"] == "cancelled")
+        assert commands() == ["pause", "resume", "adjust", "cancel", "cancel"]
+        seen.go(f"/runs/{run}")
+        seen.page.click("summary:has-text('Score again')")
+        seen.page.fill("input[name=evaluators]", "includes")
+        seen.page.fill("input[name=name]", "lenient")
+        seen.page.click("button:has-text('Score')")
+        until(lambda: "lenient" in [one["evaluation"] for one in server.api("/runs")["runs"]])
+        call = server.api(f"/calls?run={run}&state=answered&limit=1")["calls"][0]["key"]
+        seen.go(f"/calls/{call}")
+        seen.page.click("text=Discard the answer")
+        until(lambda: server.api(f"/calls/{call}")["call"]["state"] == "void")
+        assert seen.said == []
+
+
+@pytest.mark.timeout(180)
+def test_two_answers_are_compared_by_arrows(folder: Path, tab: Callable[..., Tab]) -> None:
+    (folder / "duels.py").write_text(DUELS)
+    with serving(folder, "--store", "s.db") as server:
+        post(server, "/runs", 201, study="duels.py")
+        until(lambda: len(server.api("/inbox")["questions"]) == 4)
+        seen = tab(of=server)
+        seen.go("/inbox?me=ann")
+        assert seen.page.locator(".duel .given").count() == 2
+        assert seen.see("window.pwned") is None
+        for left in (3, 2):
+            seen.page.keyboard.press("ArrowLeft")
+            until(lambda left=left: len(server.api("/inbox")["questions"]) == left)
+            seen.page.wait_for_timeout(800)
+        seen.page.wait_for_selector("text=You have rated all that is open", timeout=30_000)
+        assert server.api("/inbox?me=ann")["questions"] == []
+        seen.go("/inbox?me=bob")
+        seen.page.locator(".duel").wait_for()
+        seen.page.keyboard.press("ArrowDown")
+        until(lambda: len(server.api("/inbox")["questions"]) == 1)
+        assert seen.said == []
+
+
+DUELS = """
+from peira import Case, person, study
+
+@study(cases=[Case(f"letter {n}", expected=f"Dear {n} <script>window.pwned=1</script>") for n in range(2)],
+       evaluators=[person("Which is kinder?", against="expected", raters=2)])
+def duels(case):
+    return f"Hello **{case.input}**"
+"""
+
+
 @pytest.mark.timeout(180)
 def test_questions_are_answered_by_keyboard(folder: Path, tab: Callable[..., Tab]) -> None:
     with serving(folder, "--store", "s.db") as server:

@@ -35,6 +35,7 @@ def paths(server: Server, run: str) -> dict[str, str]:
         "choose": "/compare",
         "calls": "/calls",
         "plan": "/plan",
+        "streams": "/streams",
         "error": "/nothing",
     }
     for number, trial in enumerate(trials):
@@ -140,7 +141,7 @@ def living(project: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def begin(folder: Path, *options: str) -> tuple[int, str]:
+def begin(folder: Path, *options: str, study: str = "live.py") -> tuple[int, str]:
     """A run that goes on for a while: its process and its id."""
     words = [
         sys.executable,
@@ -148,7 +149,7 @@ def begin(folder: Path, *options: str) -> tuple[int, str]:
         "-m",
         "peira.cli",
         "run",
-        "live.py",
+        study,
         "-p",
         "4",
         "--detach",

@@ -6,6 +6,8 @@ import http.client
 import json
 import random
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -20,8 +22,9 @@ CLIENTS = 20
 class Listener:
     """A client that reads events, and is cut off again and again."""
 
-    def __init__(self, server: Server, run: str, seed: int, cuts: bool = True) -> None:
+    def __init__(self, server: Server, run: str, seed: int, cuts: bool = True, most: int = 400) -> None:
         self._server, self._run, self._random, self._cuts = server, run, random.Random(seed), cuts
+        self._most = most
         self.seen: list[int] = []
         self.kinds: list[str] = []
         self.connections = 0
@@ -29,7 +32,7 @@ class Listener:
     def listen(self) -> None:
         over = False
         while not over:
-            over = self._once(self._random.randint(20, 400) if self._cuts else 1 << 30)
+            over = self._once(self._random.randint(20, self._most) if self._cuts else 1 << 30)
 
     def _once(self, most: int) -> bool:
         """Read so many events, and be gone; says whether the stream had ended."""
@@ -62,12 +65,12 @@ class Listener:
             connection.close()
 
 
-def heard(listeners: list[Listener]) -> None:
+def heard(listeners: list[Listener], patience: float = 50.0) -> None:
     threads = [threading.Thread(target=one.listen) for one in listeners]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(50)
+        thread.join(patience)
         assert not thread.is_alive()
 
 
@@ -78,6 +81,42 @@ def test_every_client_gets_every_event_once_and_in_order(server: Server, run: st
     for one in listeners:
         assert one.seen == list(range(1, last + 1))
     assert max(one.connections for one in listeners) > 1
+
+
+MANY = """
+from peira import exact, study
+
+@study(cases=[(f"q{n}", "a") for n in range(10_000)], evaluators=[exact()])
+def many(case):
+    return "a"
+"""
+
+
+@pytest.mark.torture
+def test_twenty_clients_get_forty_thousand_events_each(tmp_path: Path) -> None:
+    (tmp_path / "many.py").write_text(MANY)
+    with serving(tmp_path, "--store", "s.db") as server:
+        words = [
+            sys.executable,
+            "-P",
+            "-m",
+            "peira.cli",
+            "run",
+            "many.py",
+            "--store",
+            "s.db",
+            "--detach",
+            "--json",
+        ]
+        began = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+        run = json.loads(began.stdout)["run"]
+        listeners = [Listener(server, run, seed, most=8_000) for seed in range(CLIENTS)]
+        heard(listeners, 1_000)
+        for one in listeners:
+            assert one.seen == list(range(1, len(one.seen) + 1))
+            assert len(one.seen) >= 40_000
+            assert one.kinds[-1] == "run.finished"
+        assert min(one.connections for one in listeners) > 2
 
 
 @pytest.mark.timeout(180)

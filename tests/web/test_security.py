@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import shutil
@@ -9,13 +10,16 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
 from peira.errors import Invalid
+from peira.web.connections import ConnectionGuard, allow_many_connections
 from peira.web.security import AccessCheck, Credentials, credentials_from
 from peira.web.server import ServerOptions
 
@@ -147,20 +151,63 @@ def test_attached_files_are_downloads(server: Server, run: str) -> None:
     assert server.ask(f"/runs/{run}/trials/{trial}/files/{'0' * 64}").status == 404
 
 
-def test_many_slow_clients_harm_nobody(server: Server) -> None:
+def test_a_thousand_slow_clients_harm_nobody(server: Server, run: str) -> None:
+    """Half of them never end their request, the others never read the events they asked for."""
+    allow_many_connections()
     host, port = server.host.rsplit(":", 1)
+    events = f"GET /api/v1/runs/{run}/events HTTP/1.1\r\nHost: {server.host}\r\n"
+    deaf = f"{events}Accept: text/event-stream\r\nAuthorization: Bearer {server.token}\r\n\r\n".encode()
     slow = []
-    for _ in range(200):
-        one = socket.create_connection((host, int(port)))
-        one.sendall(b"GET /runs HTTP/1.1\r\nHost: ")
-        slow.append(one)
     try:
+        for number in range(1000):
+            one = socket.create_connection((host, int(port)), timeout=30)
+            one.sendall(deaf if number % 2 else b"GET /runs HTTP/1.1\r\nHost: ")
+            slow.append(one)
         assert server.ask("/api/v1/runs").status == 200
+        assert server.ask(f"/runs/{run}", Accept="text/html").status == 200
         large = server.ask("/api/v1/runs", "POST", b"x" * (2 << 20))
         assert large.status in (404, 405, 413)
     finally:
         for one in slow:
             one.close()
+    assert server.ask("/api/v1/runs").status == 200
+
+
+def test_a_connection_that_asks_nothing_is_closed() -> None:
+    asyncio.run(_ask_nothing())
+
+
+async def _ask_nothing() -> None:
+    guard = ConnectionGuard(patience=0.3)
+
+    async def hello(request: web.Request) -> web.Response:
+        guard.saw(request)
+        return web.Response(text="hello")
+
+    app = web.Application()
+    app.router.add_get("/", hello)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    listening = await asyncio.get_running_loop().create_server(
+        guard.connection(runner.server), "127.0.0.1", 0
+    )
+    try:
+        port = listening.sockets[0].getsockname()[1]
+        kept, gone = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        kept[1].write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        gone[1].write(b"GET / HTTP/1.1\r\nHost:")
+        assert await kept[0].readline() == b"HTTP/1.1 200 OK\r\n"
+        with suppress(ConnectionResetError):
+            assert await gone[0].read() == b""
+        kept[1].write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"hello" in await kept[0].readuntil(b"hello")
+        for _, writer in (kept, gone):
+            writer.close()
+            with suppress(ConnectionResetError):
+                await writer.wait_closed()
+    finally:
+        listening.close()
+        await runner.cleanup()
 
 
 def digests(folder: Path) -> dict[str, str]:

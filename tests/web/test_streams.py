@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from peira.web.streams import FRESH, MOST_HOOK, signature
+from peira.web.rest.streams import FRESH, MOST_HOOK, signature
 from tests.web.conftest import Answer, Server, serving
 
 SECRET = "a-secret-of-this-test"

@@ -28,7 +28,8 @@ log = logging.getLogger("peira")
 def event_values(record: Record) -> dict[str, Any]:
     """An event as plain values: sequence number, time, kind, then its fields.
 
-    An answer that contains a key is not shown. The body of any other is text, if it is UTF-8.
+    An answer that contains a key is not shown. The body of any other is text, if it is UTF-8. A moment that
+    the event itself has is `moment`, so that `at` is the time of the event in all of them.
     """
     body = msgspec.json.decode(encode(record.event))
     answer = body.get("answer") if isinstance(record.event, CallAnswered) else None
@@ -37,6 +38,8 @@ def event_values(record: Record) -> dict[str, Any]:
     result = body.get("result")
     if isinstance(result, dict) and result.get("exposed"):
         result["output"] = HIDDEN
+    if isinstance(moment := body.pop("at", None), int | float):
+        body["moment"] = stamp(moment)
     return {"seq": record.seq, "at": stamp(record.at), **body}
 
 

@@ -10,11 +10,12 @@ import msgspec
 from aiohttp import web
 
 from peira.errors import ExpressionError, Invalid, PeiraError, StoreInUse, Unknown
-from peira.web import actions, api, streams
-from peira.web.documents import ErrorDocument
+from peira.web.connections import ConnectionGuard
 from peira.web.pages.index import PAGES, error_page, page_handler
-from peira.web.responses import json_response
-from peira.web.routes import PREFIX, ApiRoute, openapi, read_body, read_query
+from peira.web.rest import actions, reading, streams
+from peira.web.rest.documents import ErrorDocument
+from peira.web.rest.responses import json_response
+from peira.web.rest.routes import PREFIX, ApiRoute, openapi, read_body, read_query
 from peira.web.security import HOOKS, AccessCheck, Handler, with_headers
 from peira.web.site import SITE, Site
 
@@ -27,16 +28,17 @@ STATIC = {
     ".LICENSE": "text/plain",
 }
 """Kinds of static files that are served."""
-ROUTES = [*api.ROUTES, *actions.ROUTES, *streams.ROUTES]
+ROUTES = [*reading.ROUTES, *actions.ROUTES, *streams.ROUTES]
 """Every route of the REST interface."""
 log = logging.getLogger("peira")
 
 
-def make_application(site: Site, access: AccessCheck) -> web.Application:
-    """The application of a site."""
+def make_application(site: Site, access: AccessCheck, guard: ConnectionGuard) -> web.Application:
+    """The application of a site; `guard` is told of every request."""
 
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        guard.saw(request)
         try:
             made = await access.check(request, handler)
         except web.HTTPException as problem:

@@ -22,9 +22,9 @@ from peira.core.text.grid import cell
 from peira.errors import Invalid
 from peira.plan.conditions import LevelLabels
 from peira.results.trials import TrialResult, is_correct
-from peira.web.documents import TrialRow
 from peira.web.reader import PlannedRun
 from peira.web.rendering import shown
+from peira.web.rest.documents import TrialRow
 from peira.web.trial_search import BUDGET, TrialSearch, trial_row
 
 CHUNK, TEXT, MOST = 50, 2_000, 100

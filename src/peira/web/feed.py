@@ -1,14 +1,15 @@
 """Server-sent events: the events of a run as they are committed, each once and in order, with resume.
 
 The store is polled once for all clients. Each client has a cursor, the sequence number of the last event that
-it was sent: what is recent is taken from a buffer that all share, and who lags reads the store. Nobody waits
-for anybody, and a client that reconnects with `Last-Event-ID` goes on where it was.
+it was sent: what is recent is taken from a buffer that all share, and for who lags the store is read, in
+chunks that are shared as well. Nobody waits for anybody, and a client that reconnects with `Last-Event-ID`
+goes on where it was.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
@@ -25,6 +26,8 @@ POLL = 0.1
 """Seconds between two looks at the store, however many clients there are."""
 RECENT, CHUNK = 2_000, 500
 """Events that are kept for all clients of a run, and read at a time."""
+MOST_CHUNKS = 64
+"""Chunks of events that are kept for those who lag."""
 BEAT = 15.0
 """Seconds after which something is sent, so that a client that is gone is noticed."""
 
@@ -70,6 +73,7 @@ class EventFeed:
         self._channels: dict[str, _Channel] = {}
         self._task: asyncio.Task[None] | None = None
         self._changed: asyncio.Event = asyncio.Event()
+        self._chunks: OrderedDict[tuple[str, int], asyncio.Future[list[SentEvent]]] = OrderedDict()
         self.version: object = None
         self.number = 0
         """Raised whenever something was committed."""
@@ -126,6 +130,25 @@ class EventFeed:
 
         return await self._reader.short(read)
 
+    async def _chunk(self, run: str, after: int) -> list[SentEvent]:
+        """What comes after a sequence number, at most to the end of its chunk; read once for all who lag."""
+        number = after // CHUNK
+        key, loop = (run, number), asyncio.get_running_loop()
+        if key not in self._chunks:
+            self._chunks[key] = loop.create_task(self._read(run, number * CHUNK))
+            while len(self._chunks) > MOST_CHUNKS:
+                self._chunks.popitem(last=False)
+        reading = self._chunks[key]
+        self._chunks.move_to_end(key)
+        try:
+            found = await asyncio.shield(reading)
+        except BaseException:
+            self._chunks.pop(key, None)
+            raise
+        if len(found) < CHUNK:  # its end is still being written
+            self._chunks.pop(key, None)
+        return [one for one in found if one.seq > after]
+
     async def follow(self, run: str, after: int, kinds: Callable[[bytes], bool]) -> AsyncIterator[bytes]:
         """The messages of a run after a sequence number, until it has ended; `kinds` says which to send."""
         channel = self._channels.get(run)
@@ -147,7 +170,7 @@ class EventFeed:
             changed = channel.changed
             found = channel.since(after)
             if found is None:
-                found = await self._read(channel.run, after)
+                found = await self._chunk(channel.run, after)
             for one in found:
                 yield one.message
                 after = one.seq

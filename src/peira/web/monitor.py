@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections import OrderedDict, deque
 
 import peira.engine as engine
@@ -17,7 +16,7 @@ from peira.core.text.words import HIDDEN
 from peira.engine.kinds import EVALUATE, GENERATE, TRANSFORM
 from peira.engine.progress import Progress
 from peira.models.secrets import without_keys
-from peira.web.documents import FailureGroup
+from peira.web.rest.documents import FailureGroup
 
 MOST_GROUPS, MOST_SAMPLES, MOST_LOOKS = 50, 600, 400
 _VARYING = re.compile(r"\b[0-9a-f]{8,}\b|\d+")
@@ -29,9 +28,10 @@ class RunMonitor(Follower):
     def __init__(self, store: Session, run: str) -> None:
         self._groups: OrderedDict[tuple[str, ...], FailureGroup] = OrderedDict()
         self._lock = threading.Lock()
-        self.samples: deque[tuple[float, int, int, float]] = deque(maxlen=MOST_SAMPLES)
-        """Of moments at which it was looked at: seconds since 1970, trials done, failed, dollars spent."""
+        self.samples: list[tuple[float, int, int]] = []
+        """Moments of the run: seconds since 1970, trials done, trials that failed."""
         self.looks: deque[Look] = deque(maxlen=MOST_LOOKS)
+        self._every = 0.2
         self.other = 0
         """Failures of further reasons than `MOST_GROUPS`."""
         super().__init__(store, run)
@@ -43,9 +43,6 @@ class RunMonitor(Follower):
         with self._lock:
             self.progress = self.look()
             self.bill = self._bill()
-            now, failed = self.run.finished or time.time(), self.progress.failed
-            if not self.samples or self.samples[-1][1:3] != (self.progress.done, failed):
-                self.samples.append((now, self.progress.done, failed, self.bill.money))
 
     @property
     def failures(self) -> list[FailureGroup]:
@@ -66,6 +63,19 @@ class RunMonitor(Follower):
         elif isinstance(event, RunLooked):
             self.looks.append(event.look)
         super()._fold(record)
+        if isinstance(event, TaskFinished):
+            self._sample(record.at)
+
+    def _sample(self, at: float) -> None:
+        """Keep how far the run was at this moment; of a long run, every second moment, every fourth, ..."""
+        done = self._trials() + (self._reused or 0)
+        failed = self._trials() - self._trials(State.succeeded, State.exhausted, State.cancelled)
+        if self.samples and at - self.samples[-1][0] < self._every:
+            return
+        self.samples.append((at, done, failed))
+        if len(self.samples) > MOST_SAMPLES:
+            self.samples = self.samples[::2]
+            self._every *= 2
 
     def _add(self, event: TaskFinished, kind: str) -> None:
         """Count a task that did not succeed."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 import peira.app as app
 from peira.analysis.cost import Bill
+from peira.app.inbox import inbox as open_questions
 from peira.app.store.runs import UNDER_WAY, find_run
 from peira.app.store.spending import account_of
 from peira.core.contracts import CallQuery, RunQuery
@@ -22,7 +25,8 @@ from peira.plan.manifest import Manifest
 from peira.plan.provenance import read_provenance
 from peira.results.reasons import failure_reasons
 from peira.results.trials import failures as failures_of
-from peira.web.documents import (
+from peira.web.reader import ComputedTable, SiteReader
+from peira.web.rest.documents import (
     CallDocument,
     CallList,
     CallRow,
@@ -35,9 +39,9 @@ from peira.web.documents import (
     ScoreSummary,
     TableDocument,
     TrialList,
+    WaitingFor,
     run_summary,
 )
-from peira.web.reader import ComputedTable, SiteReader
 from peira.web.site import Site
 from peira.web.trial_search import TrialQuery, TrialSearch
 
@@ -122,6 +126,15 @@ async def run_score(site: Site, prefix: str) -> ScoreSummary | None:
     return score_summary(await site.reader.table(run, (), **OVERALL))
 
 
+async def with_scores(site: Site, found: RunList) -> RunList:
+    """The same runs, each with its first score; computed where it must be, so that it may take a while."""
+    runs = [
+        run if run.score is not None else replace(run, score=await run_score(site, run.id))
+        for run in found.runs
+    ]
+    return RunList(runs, found.next)
+
+
 async def run_details(site: Site, prefix: str) -> RunDetails:
     """A run, its progress, its spending, and its failures by reason."""
     reader = site.reader
@@ -131,11 +144,17 @@ async def run_details(site: Site, prefix: str) -> RunDetails:
         if run.counts and run.status not in UNDER_WAY:
             return _ended(reader, run)
         seen = reader.monitor(run)
-        bill = _spending(seen.bill, reader, run)
         progress = _progress(seen.progress, seen.over)
-        return RunDetails(run_summary(seen.run), progress, bill, seen.failures)
+        bill = _spending(seen.bill, reader, run, progress)
+        return RunDetails(run_summary(seen.run), progress, bill, seen.failures, waiting_for(reader, run))
 
     return await reader.long(read)
+
+
+def waiting_for(reader: SiteReader, run: Run) -> list[WaitingFor]:
+    """The open questions of a run, by those who are asked."""
+    to = Counter(one.question.to for one in open_questions(reader.slow_session, run.id))
+    return [WaitingFor(*found) for found in to.most_common()]
 
 
 def _progress(progress: Any, over: bool) -> RunProgress:
@@ -166,7 +185,8 @@ def _ended(reader: SiteReader, run: Run) -> RunDetails:
         left=None,
     )
     bill = _spending(account_of(reader.slow_session, run.id).spent, reader, run)
-    return RunDetails(run_summary(run), progress, bill, _failures(reader, run))
+    waiting = waiting_for(reader, run) if run.status is Status.waiting else []
+    return RunDetails(run_summary(run), progress, bill, _failures(reader, run), waiting)
 
 
 def _failures(reader: SiteReader, run: Run) -> list[FailureGroup]:
@@ -188,8 +208,8 @@ def _failures(reader: SiteReader, run: Run) -> list[FailureGroup]:
 BAD = frozenset(state.value for state in State) - {"succeeded", "queued", "running"}
 
 
-def _spending(bill: Bill, reader: SiteReader, run: Run) -> RunSpending:
-    """What a run has spent, beside its budget and its estimate."""
+def _spending(bill: Bill, reader: SiteReader, run: Run, progress: RunProgress | None = None) -> RunSpending:
+    """What a run has spent, beside its budget, its estimate and, while it goes on, its forecast."""
     manifest = reader.planned(run.id).manifest
     estimate = account_estimate(reader, run)
     return RunSpending(
@@ -201,7 +221,16 @@ def _spending(bill: Bill, reader: SiteReader, run: Run) -> RunSpending:
         bill.doubtful,
         budget_of(manifest),
         estimate,
+        None if progress is None else _forecast(bill.money, progress),
     )
+
+
+def _forecast(spent: float, progress: RunProgress) -> float | None:
+    """What all trials would cost at the mean of those done here; None before the first one."""
+    done = progress.done - progress.reused
+    if not progress.total or done <= 0 or not spent:
+        return None
+    return spent * (progress.total - progress.reused) / done
 
 
 def budget_of(manifest: Manifest) -> float | None:

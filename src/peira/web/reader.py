@@ -24,6 +24,7 @@ from peira.app.store.runs import UNDER_WAY, find_run, with_current_status
 from peira.core.contracts import ChangeCounter, RunQuery
 from peira.core.log.events import Status
 from peira.core.log.state import Run
+from peira.core.text.grid import cell
 from peira.errors import Unknown
 from peira.plan.manifest import Manifest, layout_of
 from peira.plan.trials import Layout
@@ -37,6 +38,10 @@ SHORT, LONG = 4, 2
 FRESH, PATIENCE = 2.0, 10.0
 """A table of a run under way is computed again after `FRESH` seconds, or `PATIENCE` times what it took."""
 MOST_TABLES, MOST_LAYOUTS, MOST_MONITORS = 256, 8, 32
+MOST_HISTORIES, MOST_STATES = 32, 200
+"""Runs whose intervals are kept as they tighten, and of how many tables."""
+History = list[tuple[int, dict[str, tuple[float, float, float]]]]
+"""Of tables of a run under way: trials in it, and mean, low and high of each condition."""
 
 
 class Kept(OrderedDict[Hashable, Any]):
@@ -93,6 +98,7 @@ class SiteReader:
         self._layouts: Kept = Kept(MOST_LAYOUTS)
         self._rows: Kept = Kept(MOST_LAYOUTS)
         self._monitors: OrderedDict[str, RunMonitor] = OrderedDict()
+        self._histories: Kept = Kept(MOST_HISTORIES)
 
     def __enter__(self) -> SiteReader:
         self.session.__enter__()
@@ -200,9 +206,30 @@ class SiteReader:
                 if found.events == run.next_seq or age < max(FRESH, PATIENCE * found.took):
                     return found
             made = self._tables[key] = await self.long(self._tabulate, run.id, by, options)
+            if run.status in UNDER_WAY and not by and not options:
+                self._remember(run.id, made.table)
             while len(self._tables) > MOST_TABLES:
                 self._making.pop(self._tables.popitem(last=False)[0], None)
             return made
+
+    def history(self, run: str) -> History:
+        """How the intervals of a run tightened while somebody looked, for its first score."""
+        found: History = self._histories.of(run, list)
+        return found
+
+    def _remember(self, run: str, table: Table) -> None:
+        found, score = self.history(run), next((row.score for row in table.body if row.score), None)
+        rows = [row for row in table.body if row.score == score and row.n]
+        known = {
+            ", ".join(map(cell, row.labels)) or str(score): (row.mean, row.low, row.high)
+            for row in rows
+            if row.mean is not None and row.low is not None and row.high is not None
+        }
+        trials = sum(row.n for row in rows)
+        if known and (not found or found[-1][0] < trials):
+            found.append((trials, known))
+        if len(found) > MOST_STATES:
+            del found[1::2]
 
     def computed(self, run: Run, by: tuple[str, ...], **options: Any) -> ComputedTable | None:
         """The table of a run if it was computed before and is still true; None otherwise."""

@@ -7,6 +7,7 @@ text direction are made visible, Markdown is rendered without HTML, images and l
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
@@ -29,6 +30,10 @@ from peira.report.writers.html import visible
 
 LONGEST, MOST_MARKED = 20_000, 6_000
 """Characters of a text on a page, and of texts whose differences are marked."""
+UNNAMED = re.compile(r"[0-9a-f]{16}")
+"""The id of a case that was given none."""
+DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
+"""An id in full: lists show its beginning."""
 WIDTH, HEIGHT, EDGE = 180, 16, 6
 """The size of the picture of an interval."""
 
@@ -53,6 +58,7 @@ def environment() -> Environment:
         level=grid.cell,
         shown=shown,
         brief=brief,
+        digests=lambda text: DIGEST.sub(r"\1…", text),
         markdown=markdown,
         words=_words,
         count=lambda n: f"{n:,}",
@@ -60,7 +66,13 @@ def environment() -> Environment:
         part=lambda text: quote(str(text), safe=""),
     )
     made.globals.update(
-        counted=counted, interval=grid.interval, bar=interval_bar, longest=LONGEST, marked=marked, tree=tree
+        case_title=case_title,
+        counted=counted,
+        interval=grid.interval,
+        bar=interval_bar,
+        longest=LONGEST,
+        marked=marked,
+        tree=tree,
     )
     return made
 
@@ -115,6 +127,11 @@ def brief(value: Json, most: int = 120) -> str:
     """The beginning of a value as one line."""
     line = " ".join(shown(value)[: 4 * most].split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def case_title(case: str, input: Json) -> str:
+    """What to call a case: its name, or the beginning of its input if it has no name of its own."""
+    return brief(input, 90) if UNNAMED.fullmatch(case) and input not in (None, "") else case
 
 
 # Intervals as pictures

@@ -16,6 +16,7 @@ from aiohttp import web
 from peira.app.session import Session
 from peira.errors import Invalid, PeiraError
 from peira.web.application import make_application
+from peira.web.connections import ConnectionGuard, allow_many_connections
 from peira.web.feed import EventFeed
 from peira.web.reader import SiteReader
 from peira.web.security import AccessCheck, credentials_from
@@ -71,6 +72,7 @@ async def _serve(
     announce: Callable[[str], None],
 ) -> None:
     logging.getLogger("aiohttp.server").setLevel(logging.ERROR)
+    allow_many_connections()
     listening = _listen(host, port)
     port = listening.getsockname()[1]
     credentials, feed = credentials_from(os.environ), EventFeed(reader)
@@ -78,17 +80,18 @@ async def _serve(
     hosts = {f"{name}:{port}" for name in names}
     hosts |= {name if ":" in name else f"{name}:{port}" for name in options.hosts} | set(options.hosts)
     site = Site(reader, feed, credentials, options.read_only, store or str(reader.session.store))
-    app = make_application(site, AccessCheck(credentials, hosts, options.read_only))
+    guard = ConnectionGuard()
+    app = make_application(site, AccessCheck(credentials, hosts, options.read_only), guard)
     runner = web.AppRunner(
         app, access_log=None, handle_signals=False, keepalive_timeout=KEEP, shutdown_timeout=LAST_WAIT
     )
     await runner.setup()
-    ended = asyncio.Event()
+    ended, accepting = asyncio.Event(), None
     loop = asyncio.get_running_loop()
     for one in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(one, ended.set)
     try:
-        await web.SockSite(runner, listening, backlog=512).start()
+        accepting = await loop.create_server(guard.connection(runner.server), sock=listening, backlog=1024)
         feed.start()
         shown = f"[{host}]" if ":" in host else host
         url = f"http://{shown}:{port}/?token={credentials.token}"
@@ -97,6 +100,8 @@ async def _serve(
             await asyncio.to_thread(webbrowser.open, url)
         await ended.wait()
     finally:
+        if accepting is not None:
+            accepting.close()
         await feed.stop()
         await runner.cleanup()
 

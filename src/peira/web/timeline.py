@@ -8,9 +8,7 @@ import msgspec
 
 from peira.core.ids import Json
 from peira.core.log.events import (
-    CallAnswered,
     CallIntended,
-    CallLost,
     Observed,
     Record,
     StepRecorded,
@@ -35,8 +33,11 @@ class TimelineBar(msgspec.Struct, frozen=True):
     well: bool = True
 
 
-def timeline(records: Sequence[Record], task: str) -> list[TimelineBar]:
-    """What a trial spent its time on: attempts, calls, steps and observations, by their start."""
+def timeline(records: Sequence[Record], task: str, took: Mapping[str, float]) -> list[TimelineBar]:
+    """What a trial spent its time on: attempts, calls, steps and observations, by their start.
+
+    `took` are the seconds of calls that were answered, by their keys.
+    """
     if not records:
         return []
     first = records[0].at
@@ -54,13 +55,11 @@ def timeline(records: Sequence[Record], task: str) -> list[TimelineBar]:
             bars.append(TimelineBar("attempt", f"attempt {event.epoch}", start, at, well))
         elif isinstance(event, CallIntended):
             sent[event.key] = at, event.model
-        elif isinstance(event, CallAnswered | CallLost) and event.key in sent:
-            start, model = sent.pop(event.key)
-            bars.append(TimelineBar("call", model, start, at, isinstance(event, CallAnswered)))
         elif isinstance(event, StepRecorded | Observed):
             kind = "step" if isinstance(event, StepRecorded) else "log"
             bars.append(TimelineBar(kind, event.name, at, at))
-    bars += [TimelineBar("call", model, start, start, False) for start, model in sent.values()]
+    for key, (start, model) in sent.items():
+        bars.append(TimelineBar("call", model, start, start + took.get(key, 0.0), key in took))
     return sorted(bars, key=lambda bar: (bar.start, -bar.end))[:MOST_BARS]
 
 

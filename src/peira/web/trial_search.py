@@ -24,7 +24,7 @@ from peira.plan.manifest import Manifest
 from peira.plan.trials import Layout
 from peira.results.reader import ResultReader
 from peira.results.trials import FAILED, TrialResult, end_word, is_correct, named, numbers
-from peira.web.documents import TrialList, TrialRow
+from peira.web.rest.documents import TrialList, TrialRow
 
 BUDGET = 0.15
 """Seconds for which trials are read for one page."""

@@ -123,9 +123,9 @@ def _draw_sensitivity(figure: Any, curves: tuple[Sensitivity, ...], score: str) 
 
 
 def convergence(report: Report) -> Plot | None:
-    """The convergence plot; None without data."""
+    """The convergence plot; None without data, or with so little that there is no line."""
     found, main = report.convergence, report.main
-    if found is None or main is None:
+    if found is None or main is None or len(found.steps) < 2:
         return None
     last = found.steps[-1]
     title = (

@@ -139,8 +139,8 @@ def _draw_half_normal(figure: Any, ordered: list[Effect], score: str) -> None:
 # Interaction plots
 
 
-def interaction(report: Report) -> Plot | None:
-    """The interaction plots; None without interactions."""
+def interaction(report: Report, narrow: bool = False) -> Plot | None:
+    """The interaction plots; None without interactions. `narrow` puts them below each other."""
     main = report.main
     if main is None or not main.interactions:
         return None
@@ -149,6 +149,16 @@ def interaction(report: Report) -> Plot | None:
     cells = "; ".join(_interaction_caption(one) for one in found)
     title = f"Interactions in {main.name}"
     alt = f"Interaction plots of {names}, with {100 * report.level:g}% intervals. {cells}."
+    if narrow and len(found) > 1:
+        height = 2.6 * len(found)
+        return Plot(
+            "interaction",
+            title,
+            alt,
+            height,
+            lambda figure: _draw_interaction(figure, found, main.name, below=True),
+            3.9,
+        )
     width = 7.6 if len(found) > 1 else 4.6
     return Plot(
         "interaction", title, alt, 3.1, lambda figure: _draw_interaction(figure, found, main.name), width
@@ -161,12 +171,14 @@ def _interaction_caption(one: Interaction) -> str:
     return ", ".join(f"{cell.label}: {cell.mean:.3g}" for cell in known)
 
 
-def _draw_interaction(figure: Any, found: tuple[Interaction, ...], score: str) -> None:
-    """Draw one panel per interaction."""
-    grid = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
+def _draw_interaction(figure: Any, found: tuple[Interaction, ...], score: str, below: bool = False) -> None:
+    """Draw one panel per interaction, beside or below each other."""
+    rows, columns = (len(found), 1) if below else (1, len(found))
+    grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
     for axes, one in zip(grid, found, strict=True):
-        _lines(axes, one, 2 if len(found) == 1 else 1)
-    grid[0].set_ylabel(f"mean {score}")
+        _lines(axes, one, 2 if below or len(found) == 1 else 1)
+    for axes in grid if below else grid[:1]:
+        axes.set_ylabel(f"mean {score}")
 
 
 def _lines(axes: Any, one: Interaction, ncol: int) -> None:

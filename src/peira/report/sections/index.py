@@ -104,7 +104,7 @@ def effects(report: Report) -> Blocks:
     if main is None or main.effects is None or not main.effects.effects:
         return
     yield Heading("Effects and interactions")
-    yield FigureBlock("interaction", interaction(report))
+    yield FigureBlock("interaction", interaction(report), small=interaction(report, narrow=True))
     yield _effects(main)
     about = "Effects that no hypothesis is about are exploratory; these"
     about = about if report.declared else "All of this is exploratory. These"

@@ -18,6 +18,7 @@ from unicodedata import category
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from peira.core.text.words import counted
 from peira.core.transcript import as_text
 from peira.report.blocks import FigureBlock, opening
 from peira.report.plots.canvas import WIDTH, Plot, available, inline
@@ -66,7 +67,7 @@ def _environment() -> Environment:
     environment.filters["unbroken"] = unbroken
     environment.filters["as_text"] = as_text
     environment.filters["entry_kind"] = lambda entry: type(entry).__struct_config__.tag
-    environment.globals.update(brief=BRIEF, longest=LONGEST, drawn=_drawn, full_width=WIDTH)
+    environment.globals.update(brief=BRIEF, counted=counted, longest=LONGEST, drawn=_drawn, full_width=WIDTH)
     return environment
 
 

@@ -8,7 +8,7 @@ from peira.core.log.rows import CALL_STATES
 from peira.web import queries
 from peira.web.pages.page import Page, PageRequest
 from peira.web.queries import CallListQuery
-from peira.web.routes import NoQuery, read_query
+from peira.web.rest.routes import NoQuery, read_query
 
 
 async def calls(asked: PageRequest) -> Page:

@@ -13,7 +13,7 @@ from peira.web.comparison_rows import ComparedSides, CompareQuery, PairList, lev
 from peira.web.pages.page import Page, PageRequest
 from peira.web.reader import SiteReader
 from peira.web.rendering import axis_of
-from peira.web.routes import read_query
+from peira.web.rest.routes import read_query
 from peira.web.site import Site
 
 CHOICES = 100
@@ -82,13 +82,21 @@ async def compare(asked: PageRequest) -> Page:
         "names": sides.one.names,
         "ids": sides.runs,
     }
+    if asked.form == "file":
+        more |= await _difference(asked.site, query)
     return Page("compare.html.j2", "Compare", about, found, more, tab="compare")
 
 
 async def difference(asked: PageRequest) -> Page:
     """The difference of both sides, for the top of the page."""
     query = read_query(asked.request, CompareQuery)
-    found = await comparison(asked.site, query)
+    more = await _difference(asked.site, query)
+    return Page("difference.html.j2", "Difference", "The paired difference.", more["found"].document(), more)
+
+
+async def _difference(site: Site, query: CompareQuery) -> dict[str, Any]:
+    """What the template of a difference needs."""
+    found = await comparison(site, query)
     rows = [
         (one.difference.mean, one.difference.low, one.difference.high)
         for one in found.contrasts
@@ -96,5 +104,4 @@ async def difference(asked: PageRequest) -> Page:
     ]
     ends = [abs(value) for row in rows for value in row if value is not None]
     reach = max(ends, default=1.0) or 1.0
-    more = {"found": found, "least": -reach * 1.05, "most": reach * 1.05, "axis": axis_of(rows)}
-    return Page("difference.html.j2", "Difference", "The paired difference.", found.document(), more)
+    return {"found": found, "least": -reach * 1.05, "most": reach * 1.05, "axis": axis_of(rows)}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from peira.web.documents import ErrorDocument
-from peira.web.pages import calls, compare, inbox, plan, runs, trials
+from peira.web.pages import calls, compare, inbox, plan, runs, streams, trials
 from peira.web.pages.page import Page, PageRoute, rendered
 from peira.web.pages.page import page_handler as page_handler
+from peira.web.rest.documents import ErrorDocument
 
 PAGES = [
     PageRoute("/", runs.runs),
@@ -26,6 +26,10 @@ PAGES = [
     PageRoute("/compare/difference", compare.difference),
     PageRoute("/plan", plan.plan),
     PageRoute("/inbox", inbox.inbox),
+    PageRoute("/inbox/agreement", inbox.agreement),
+    PageRoute("/streams", streams.streams),
+    PageRoute("/streams/{stream}/jobs/{job}", streams.job),
+    PageRoute("/streams/{stream}", streams.stream),
     PageRoute("/calls", calls.calls),
     PageRoute("/calls/{key}", calls.call),
 ]

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from peira.models.secrets import without_keys
 from peira.web.rendering import environment, static_text
-from peira.web.responses import json_response
+from peira.web.rest.responses import json_response
 from peira.web.site import Site, site_of
 
 SUFFIXES = {".json": "json", ".html": "file"}
@@ -91,6 +91,7 @@ def rendered(request: web.Request, page: Page, form: str = "html", status: int =
             **page.more,
             site=site,
             path=request.path,
+            query_string=request.query_string,
             standalone=standalone,
             style=Markup(static_text("peira.css")) if standalone else "",
             csrf=site.credentials.csrf,

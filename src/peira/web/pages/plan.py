@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from peira.web.pages.page import Page, PageRequest
-from peira.web.routes import NoQuery, read_query
+from peira.web.rest.routes import NoQuery, read_query
 from peira.web.studies import study_files
 
 

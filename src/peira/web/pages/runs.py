@@ -12,16 +12,18 @@ from aiohttp import web
 from peira.analysis.table.value import TableRow
 from peira.app.store.runs import UNDER_WAY
 from peira.core.log.events import Status
+from peira.core.registry import registry
 from peira.core.text.grid import cell
 from peira.report.builder import build
 from peira.report.writers.html import html
 from peira.stats.values import remark_of
 from peira.web import queries
+from peira.web.charts import looks_charts, progress_chart, tightening_charts
 from peira.web.pages.page import Page, PageRequest
 from peira.web.queries import EventQuery, RunListQuery, TableParameters
 from peira.web.reader import ComputedTable
 from peira.web.rendering import axis_of
-from peira.web.routes import NoQuery, read_query
+from peira.web.rest.routes import NoQuery, read_query
 
 LEAST = 0.5
 """Seconds between two messages of the stream of changes."""
@@ -35,6 +37,8 @@ async def runs(asked: PageRequest) -> Page:
     """The list of runs."""
     query = read_query(asked.request, RunListQuery)
     found = await queries.list_runs(asked.site, query)
+    if asked.form == "file":
+        found = await queries.with_scores(asked.site, found)
     empty = not found.runs and query == RunListQuery()
     more = {"query": msgspec.structs.asdict(query), "statuses": [status.value for status in Status]}
     return Page(
@@ -59,7 +63,7 @@ async def run(asked: PageRequest) -> Page:
     found = await queries.run_details(asked.site, asked.parts["run"])
     planned = await reader.short(reader.planned, found.run.id)
     live = found.run.status in {status.value for status in UNDER_WAY}
-    samples: list[Any] = []
+    samples: list[tuple[float, int, int]] = []
     looks: list[Any] = []
     if live or planned.run.look is not None:
         seen = await reader.long(reader.monitor, planned.run)
@@ -70,10 +74,14 @@ async def run(asked: PageRequest) -> Page:
         "title": str(snapshot.get("title") or found.run.study),
         "description": str(snapshot.get("description") or "").partition("\n\n")[0],
         "samples": samples,
-        "looks": looks,
+        "progress": progress_chart(samples) if len(samples) > 2 else "",
+        "looks": looks_charts(looks),
+        "evaluators": registry.names("evaluator"),
         "notes": list(planned.manifest.notes),
         "look": planned.run.look,
     }
+    if asked.form == "file":
+        more |= await _conditions(asked, TableParameters())
     about = "How far this run is, what it costs, and what fails, as it happens."
     about = about if live else "What became of this run: trials, cost, failures."
     return Page("run.html.j2", f"Run {found.run.id[:12]}", about, found, more)
@@ -82,21 +90,32 @@ async def run(asked: PageRequest) -> Page:
 async def conditions(asked: PageRequest) -> Page:
     """The table of a run with its intervals, as `results.table` has it."""
     query = read_query(asked.request, TableParameters)
-    found, computed, rests = await queries.table(asked.site, asked.parts["run"], query)
+    shown = await _conditions(asked, query)
+    found = shown["run"]
     _, search = await asked.site.reader.short(queries.search_of, asked.site.reader, found.id)
     document = await queries.table_document(asked.site, asked.parts["run"], query)
     more = {
-        "run": found,
+        **shown,
         "live": found.status in UNDER_WAY,
-        "groups": table_groups(computed),
-        "by": list(computed.table.by),
         "names": list(search.factors()),
         "query": msgspec.structs.asdict(query),
-        "rests": rests,
-        "level": f"{100 * computed.table.level:g}",
     }
     about = "Means with their intervals for every condition: failures are in no mean, and stand beside it."
     return Page("conditions.html.j2", f"Conditions of {found.id[:12]}", about, document, more)
+
+
+async def _conditions(asked: PageRequest, query: TableParameters) -> dict[str, Any]:
+    """What the template of a table needs."""
+    found, computed, rests = await queries.table(asked.site, asked.parts["run"], query)
+    return {
+        "run": found,
+        "groups": table_groups(computed),
+        "by": list(computed.table.by),
+        "rests": rests,
+        "tightening": tightening_charts(asked.site.reader.history(found.id)) if not query.by else [],
+        "level": f"{100 * computed.table.level:g}",
+        "table_notes": list(computed.table.notes),
+    }
 
 
 def table_groups(computed: ComputedTable) -> list[dict[str, Any]]:

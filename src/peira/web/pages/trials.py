@@ -9,11 +9,13 @@ from aiohttp import web
 
 from peira.app.store.runs import UNDER_WAY
 from peira.core.log.state import Run
+from peira.core.transcript import TranscriptMessage
 from peira.errors import Unknown
 from peira.results.trials import end_word, is_correct
 from peira.web import queries
 from peira.web.pages.page import Page, PageRequest
-from peira.web.routes import read_query
+from peira.web.rendering import case_title
+from peira.web.rest.routes import read_query
 from peira.web.timeline import images, timeline
 from peira.web.trial_record import TrialParameters, find_trial, trial_document
 from peira.web.trial_search import TrialQuery, TrialSearch
@@ -75,7 +77,10 @@ async def trial(asked: PageRequest) -> Page:
     reader, prefix = asked.site.reader, asked.parts["trial"]
     run = await reader.short(reader.run, asked.parts["run"])
     found, number = await find_trial(asked.site, prefix, TrialParameters(run.id, query.number))
-    result, bars = found.result, timeline(found.records, found.result.id)
+    result = found.result
+    said = (one for one in found.transcript.entries if isinstance(one, TranscriptMessage))
+    took = {one.call: one.seconds for one in said if one.call and one.seconds is not None}
+    bars = timeline(found.records, result.id, took)
     filters = {
         name: value
         for name, value in msgspec.structs.asdict(query).items()
@@ -86,6 +91,7 @@ async def trial(asked: PageRequest) -> Page:
         "live": run.status in UNDER_WAY,
         "found": found,
         "result": result,
+        "named": case_title(result.case_id, result.input),
         "number": number,
         "state": end_word(result.state),
         "correct": is_correct(result),

@@ -5,6 +5,12 @@
     event.detail.headers["X-Peira-CSRF"] = meta("csrf");
   });
 
+  // On a small screen the filters are folded, unless one is set.
+  const folds = matchMedia("(max-width: 46rem)");
+  const fold = () => document.querySelectorAll(".filters:not([data-active])").forEach((one) => { one.open = !folds.matches; });
+  fold();
+  folds.addEventListener("change", fold);
+
   // What is committed to the store arrives as one message; parts of the page that listen are asked for again.
   const lost = document.getElementById("lost");
   const say = (text) => {
@@ -84,7 +90,8 @@
       document.getElementById("preview").hidden = false;
       return undefined;
     }
-    tell(answer.said ?? "done", answer.done === false);
+    tell(answer.said ?? elt.dataset.said ?? "done", answer.done === false);
+    if (elt.matches("[data-clear]")) elt.reset();
     if (elt.matches("[data-answer]")) {
       htmx.trigger(document.body, "peira:answered");
       return undefined;
@@ -104,7 +111,19 @@
     const me = document.getElementById("me");
     if (me && !me.value) me.value = localStorage.getItem("peira-name") ?? "";
   };
+  // Who answers is part of the address: what this person has rated already is not shown again.
+  const named = () => {
+    const name = document.getElementById("me")?.value.trim() ?? "";
+    const here = new URL(location.href);
+    if (!document.getElementById("me") || (here.searchParams.get("me") ?? "") === name) return;
+    localStorage.setItem("peira-name", name);
+    if (name) here.searchParams.set("me", name);
+    else here.searchParams.delete("me");
+    location.replace(here);
+  };
+  document.addEventListener("change", (event) => event.target.id === "me" && named());
   question();
+  named();
   document.addEventListener("htmx:afterSwap", question);
   document.body.addEventListener("peira:change", async () => {
     if (!shownKey) return;
@@ -127,26 +146,12 @@
     const points = JSON.parse(where.dataset.points);
     const size = { width: Math.max(260, where.clientWidth), height: 220 };
     where.textContent = "";
-    if (where.dataset.plot === "progress") {
-      const columns = [0, 1, 2].map((at) => points.map((row) => row[at]));
-      new uPlot({
-        ...size,
-        axes: axes(),
-        series: [{}, { label: "done", stroke: css("--accent"), width: 2, fill: css("--accent-back") }, { label: "failed", stroke: css("--bad"), width: 2, dash: [6, 4] }],
-      }, columns, where);
-      return;
-    }
-    const first = points.at(-1)?.standings?.[0];
-    if (!first) return;
-    const rows = points.map((look) => [look.number, (look.standings ?? []).find((one) => one.first === first.first && one.second === first.second)]).filter((row) => row[1]);
+    const columns = [0, 1, 2].map((at) => points.map((row) => row[at]));
     new uPlot({
       ...size,
-      title: `${first.first} - ${first.second}`,
-      scales: { x: { time: false } },
       axes: axes(),
-      bands: [{ series: [3, 2], fill: css("--accent-back") }],
-      series: [{ label: "look" }, { label: "difference", stroke: css("--point"), width: 2 }, { label: "low", stroke: css("--accent") }, { label: "high", stroke: css("--accent") }],
-    }, [rows.map((row) => row[0]), rows.map((row) => row[1].mean ?? null), rows.map((row) => row[1].low), rows.map((row) => row[1].high)], where);
+      series: [{}, { label: "done", stroke: css("--accent"), width: 2, fill: css("--accent-back"), points: { show: false } }, { label: "failed", stroke: css("--bad"), width: 2, dash: [6, 4], points: { show: false } }],
+    }, columns, where);
   };
   const drawAll = (root) => root.querySelectorAll("[data-plot]").forEach(draw);
   // What scrolls can be reached by keyboard.
@@ -175,9 +180,13 @@
         link.click();
       }
     };
-    const answer = /^[1-9s]$/.test(event.key) && document.querySelector(`[data-key="${event.key}"]`);
-    if (answer) answer.click();
-    else if (event.key === "j") follow('a[rel="next"]');
+    const answer = /^[1-9s]$/.test(event.key)
+      ? document.querySelector(`[data-key="${event.key}"]`)
+      : /^Arrow/.test(event.key) && document.querySelector(`[data-arrow="${event.key}"]`);
+    if (answer) {
+      event.preventDefault();
+      answer.click();
+    } else if (event.key === "j") follow('a[rel="next"]');
     else if (event.key === "k") follow('a[rel="prev"]');
     else if (event.key === "/") {
       event.preventDefault();

@@ -24,7 +24,7 @@ from peira.engine.control import ADJUST, CANCEL, PAUSE, RESUME, Command, request
 from peira.errors import Invalid
 from peira.spec.project import parallel_problem
 from peira.web import studies
-from peira.web.routes import ApiRoute
+from peira.web.rest.routes import ApiRoute
 from peira.web.site import Site, site_of
 from peira.web.studies import StartedRun, StudyPreview
 from peira.web.trial_record import place_of
@@ -94,7 +94,7 @@ def _folder(site: Site) -> Path:
     return site.reader.session.project.folder
 
 
-def _session(site: Site) -> Session:
+def separate_session(site: Site) -> Session:
     """A session of its own: what is written is not written on the connection that pages read."""
     shared = site.reader.session
     return Session(shared.project, shared.store)
@@ -137,7 +137,7 @@ async def cancel(request: web.Request, body: NothingMore) -> Done:
     """Stop a run now, wherever it is running."""
     site = site_of(request)
     run = await site.reader.short(site.reader.run, request.match_info["run"])
-    found = await site.reader.act(cancel_run, run.id, _session(site))
+    found = await site.reader.act(cancel_run, run.id, separate_session(site))
     said = f"run {run.id[:12]} is cancelled" if found.done else f"run {run.id[:12]} had ended before"
     return Done(said, found.done)
 
@@ -177,7 +177,7 @@ async def _deliver(
     if run.status not in (*UNDER_WAY, Status.waiting):
         raise Invalid(f"run {run.id[:12]} has ended: {run.status}")
     sent = Command(command, run.id, who(), tasks=tasks, body=body)
-    await site.reader.act(deliver, _session(site), sent)
+    await site.reader.act(deliver, separate_session(site), sent)
     return Done(f"{said} {run.id[:12]}")
 
 
@@ -202,7 +202,7 @@ async def cancel_trial(request: web.Request, body: NothingMore) -> Done:
 async def answer(request: web.Request, body: AnswerRequest) -> Done:
     """Answer a question: with a value, with one of its options (by number, from 0), or with a text."""
     site, key = site_of(request), request.match_info["key"]
-    session, by = _session(site), body.by or who()
+    session, by = separate_session(site), body.by or who()
 
     def close() -> AnswerOutcome:
         asked = inbox.question(key, session)
@@ -221,7 +221,7 @@ async def answer(request: web.Request, body: AnswerRequest) -> Done:
 async def skip(request: web.Request, body: SkipRequest) -> Done:
     """Leave a question without an answer."""
     site = site_of(request)
-    args = (request.match_info["key"], _session(site))
+    args = (request.match_info["key"], separate_session(site))
     return _closed(await site.reader.act(inbox.skip, *args, by=body.by or who()), "skipped")
 
 
@@ -235,7 +235,7 @@ def _closed(outcome: AnswerOutcome, verb: str) -> Done:
 def _settle(how: str, said: str) -> Any:
     async def settle(request: web.Request, body: NothingMore) -> Done:
         site, key = site_of(request), request.match_info["key"]
-        found = await site.reader.act(app.settle, how, (key,), by=who(), store=_session(site))
+        found = await site.reader.act(app.settle, how, (key,), by=who(), store=separate_session(site))
         return Done(f"{said}; the next run asks it again", bool(found.calls))
 
     settle.__doc__ = {

@@ -19,13 +19,13 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from peira.app.session import Session
 from peira.app.streams.view import JobView, StreamView, streams_of
 from peira.core.ids import digest_bytes
 from peira.errors import Invalid, Unknown
-from peira.web.responses import json_response
-from peira.web.routes import ApiRoute, NoQuery
-from peira.web.site import Site, site_of
+from peira.web.rest.actions import separate_session
+from peira.web.rest.responses import json_response
+from peira.web.rest.routes import ApiRoute, NoQuery
+from peira.web.site import site_of
 
 MOST_WAIT = 30.0
 """Seconds that a request may wait for the end of a job."""
@@ -56,9 +56,10 @@ class JobList(msgspec.Struct, frozen=True):
 
 
 class JobSubmission(msgspec.Struct, frozen=True):
-    """A job to submit; the same key is the same job."""
+    """A job to submit; the same key is the same job. `text` is an input as people type it: JSON, or text."""
 
     input: Any = None
+    text: str = ""
     key: str | None = None
     priority: int = 0
     group: str = ""
@@ -107,18 +108,14 @@ class StreamChanged(msgspec.Struct, frozen=True):
     state: str | None = None
 
 
-def _session(site: Site) -> Session:
-    return Session(site.reader.session.project, site.reader.session.store)
-
-
 def _view(request: web.Request) -> StreamView:
-    return StreamView(_session(site_of(request)), request.match_info["stream"])
+    return StreamView(separate_session(site_of(request)), request.match_info["stream"])
 
 
 async def list_streams(request: web.Request, query: NoQuery) -> StreamList:
     """List the streams of the store, with their statistics."""
     site = site_of(request)
-    return StreamList(await site.reader.short(streams_of, _session(site)))
+    return StreamList(await site.reader.short(streams_of, separate_session(site)))
 
 
 async def get_stream(request: web.Request, query: NoQuery) -> dict[str, Any]:
@@ -135,11 +132,22 @@ async def list_jobs(request: web.Request, query: JobListQuery) -> JobList:
 async def submit(request: web.Request, body: JobSubmission) -> SubmittedJob:
     """Submit a job; it is durable when this answers."""
 
+    given = msgspec.structs.asdict(body)
+    if typed := given.pop("text"):
+        given["input"] = _typed(typed)
+
     def act() -> SubmittedJob:
-        made = _view(request).submit(**msgspec.structs.asdict(body))
+        made = _view(request).submit(**given)
         return SubmittedJob(made.id, made.state)
 
     return await site_of(request).reader.act(act)
+
+
+def _typed(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
 
 
 async def get_job(request: web.Request, query: JobWaitQuery) -> dict[str, Any]:

@@ -9,7 +9,11 @@ from aiohttp import web
 
 from peira.web import queries
 from peira.web.comparison_rows import CompareDocument, CompareQuery
-from peira.web.documents import (
+from peira.web.feed import EventFeed
+from peira.web.pages import compare
+from peira.web.pages.inbox import InboxQuery, questions
+from peira.web.queries import CallListQuery, EventQuery, RunListQuery, TableParameters
+from peira.web.rest.documents import (
     CallDocument,
     CallList,
     EventList,
@@ -19,11 +23,7 @@ from peira.web.documents import (
     TableDocument,
     TrialList,
 )
-from peira.web.feed import EventFeed
-from peira.web.pages import compare
-from peira.web.pages.inbox import InboxQuery, questions
-from peira.web.queries import CallListQuery, EventQuery, RunListQuery, TableParameters
-from peira.web.routes import ApiRoute, NoQuery
+from peira.web.rest.routes import ApiRoute, NoQuery
 from peira.web.site import site_of
 from peira.web.trial_record import TrialParameters, find_trial, trial_document
 from peira.web.trial_search import TrialQuery

@@ -11,7 +11,7 @@ import msgspec
 from aiohttp import web
 
 from peira.errors import Invalid
-from peira.web.documents import ErrorDocument
+from peira.web.rest.documents import ErrorDocument
 
 PREFIX = "/api/v1"
 

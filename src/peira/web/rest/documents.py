@@ -78,7 +78,8 @@ class FailureGroup(msgspec.Struct, frozen=True):
 class RunSpending(msgspec.Struct, frozen=True):
     """What a run has spent: calls, tokens and US dollars; `unpriced` calls have no known price.
 
-    `budget` is the money that the study may spend, `expected` what it was estimated to cost; null if unknown.
+    `budget` is the money that the study may spend, `expected` what it was estimated to cost, `forecast` what
+    all its trials would cost at the mean of those that are done; null if unknown.
     """
 
     calls: int = 0
@@ -89,6 +90,14 @@ class RunSpending(msgspec.Struct, frozen=True):
     doubtful: int = 0
     budget: float | None = None
     expected: float | None = None
+    forecast: float | None = None
+
+
+class WaitingFor(msgspec.Struct, frozen=True):
+    """How many questions of a run are open, and to whom; empty if to nobody in particular."""
+
+    to: str
+    questions: int
 
 
 class RunDetails(msgspec.Struct, frozen=True):
@@ -98,6 +107,7 @@ class RunDetails(msgspec.Struct, frozen=True):
     progress: RunProgress
     spending: RunSpending
     failures: list[FailureGroup]
+    waiting: list[WaitingFor] = []
 
 
 class TableDocument(msgspec.Struct, frozen=True):
