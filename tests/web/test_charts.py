@@ -15,8 +15,9 @@ numbers = st.floats(-1e6, 1e6, allow_nan=False)
 @given(st.lists(numbers, min_size=1, max_size=30))
 def test_an_axis_covers_its_values_with_round_ticks(values: list[float]) -> None:
     axis = axis_over(values)
-    assert axis.least <= min(values) + 1e-6 * abs(min(values))
-    assert axis.most >= max(values) - 1e-6 * abs(max(values))
+    close = 1e-6 * (axis.most - axis.least)
+    assert axis.least <= min(values) + close
+    assert axis.most >= max(values) - close
     assert axis.least < axis.most
     assert 2 <= len(axis.ticks) <= 12
     assert all(0 <= axis.percent(value) <= 100 for value in values)

@@ -23,7 +23,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Axis:
+class ChartAxis:
     """The range of an axis, and the values at which it has a tick."""
 
     least: float
@@ -36,7 +36,7 @@ class Axis:
         return 100 * min(1.0, max(0.0, share))
 
 
-def axis_over(values: Iterable[float], *more: float) -> Axis:
+def axis_over(values: Iterable[float], *more: float) -> ChartAxis:
     """An axis that covers these values, with round ticks."""
     known = [value for value in (*values, *more) if math.isfinite(value)] or [0.0, 1.0]
     least, most = min(known), max(known)
@@ -46,10 +46,12 @@ def axis_over(values: Iterable[float], *more: float) -> Axis:
     step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= raw)
     low, high = math.floor(least / step + 1e-9), math.ceil(most / step - 1e-9)
     high = max(high, low + 1)
-    return Axis(low * step, high * step, tuple(round(n * step, 12) for n in range(low, high + 1)))
+    return ChartAxis(low * step, high * step, tuple(round(n * step, 12) for n in range(low, high + 1)))
 
 
-def chart(label: str, x: Axis, y: Axis, shapes: Iterable[Markup], x_name: str = "", kind: str = "") -> Markup:
+def chart(
+    label: str, x: ChartAxis, y: ChartAxis, shapes: Iterable[Markup], x_name: str = "", kind: str = ""
+) -> Markup:
     """A chart of shapes in percent of its plane, with both axes."""
     grid = Markup("").join(_ticks(x, y))
     named = Markup('<text class="name" x="100%" y="100%" dy="30" text-anchor="end">{}</text>').format(x_name)
@@ -59,7 +61,7 @@ def chart(label: str, x: Axis, y: Axis, shapes: Iterable[Markup], x_name: str = 
     ).format(kind, visible(label), grid, Markup("").join(shapes), named if x_name else "")
 
 
-def _ticks(x: Axis, y: Axis) -> Iterator[Markup]:
+def _ticks(x: ChartAxis, y: ChartAxis) -> Iterator[Markup]:
     for value in y.ticks:
         at = f"{100 - y.percent(value):.2f}%"
         yield Markup(
@@ -77,7 +79,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) and abs(value) < 1e7 else f"{value:.3g}"
 
 
-def line(points: Sequence[Point], x: Axis, y: Axis, kind: str) -> Markup:
+def line(points: Sequence[Point], x: ChartAxis, y: ChartAxis, kind: str) -> Markup:
     """A line through points."""
     places = " ".join(f"{a:.2f},{b:.2f}" for a, b in _places(points, x, y))
     return Markup('<polyline class="{}" points="{}" vector-effect="non-scaling-stroke"/>').format(
@@ -85,7 +87,7 @@ def line(points: Sequence[Point], x: Axis, y: Axis, kind: str) -> Markup:
     )
 
 
-def band(low: Sequence[Point], high: Sequence[Point], x: Axis, y: Axis, kind: str) -> Markup:
+def band(low: Sequence[Point], high: Sequence[Point], x: ChartAxis, y: ChartAxis, kind: str) -> Markup:
     """The area between two lines."""
     places = [*_places(low, x, y), *reversed(list(_places(high, x, y)))]
     return Markup('<polygon class="{}" points="{}"/>').format(
@@ -93,12 +95,12 @@ def band(low: Sequence[Point], high: Sequence[Point], x: Axis, y: Axis, kind: st
     )
 
 
-def level(value: float, x: Axis, y: Axis, kind: str) -> Markup:
+def level(value: float, x: ChartAxis, y: ChartAxis, kind: str) -> Markup:
     """A horizontal line."""
     return line([(x.least, value), (x.most, value)], x, y, kind)
 
 
-def _places(points: Sequence[Point], x: Axis, y: Axis) -> Iterator[Point]:
+def _places(points: Sequence[Point], x: ChartAxis, y: ChartAxis) -> Iterator[Point]:
     every = max(1, len(points) // MOST_POINTS)
     for number, (a, b) in enumerate(points):
         if number % every == 0 or number == len(points) - 1:
