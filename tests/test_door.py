@@ -50,6 +50,7 @@ PUBLIC = [
     "cron",
     "current_trial",
     "diff",
+    "entry_streams",
     "estimate",
     "evaluate",
     "every",

@@ -72,6 +72,7 @@ with lazy_imports(__name__):
     from peira.spec.limits import Storage as Storage
     from peira.spec.streams.goals import goal as goal
     from peira.spec.streams.stream import Stream as Stream
+    from peira.spec.streams.stream import entry_streams as entry_streams
     from peira.spec.streams.stream import stream as stream
     from peira.spec.streams.triggers import after as after
     from peira.spec.streams.triggers import cron as cron

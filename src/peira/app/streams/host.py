@@ -20,6 +20,7 @@ from peira.app.run import following_runners, local_runner
 from peira.app.session import Session, SessionLike
 from peira.app.store.access import hosted, run_label, store_folder
 from peira.app.streams.goals import GoalLook, GoalWatch
+from peira.app.streams.retention import JobRetention
 from peira.app.streams.view import JobView, StreamView
 from peira.core.clock import SystemClock
 from peira.core.contracts import Commands, Consequences, Ended, Op, OpenStore, Outcome, Runner
@@ -133,6 +134,8 @@ class Host:
             for served in self._served.values():
                 self._start(served)
             self._watch = self._goal_watch()
+            keeps = {one.name: one.keep for one in streams if one.keep.bounded}
+            self._retention = JobRetention(self.store, keeps, self._fail) if keeps else None
             self._dispatcher = threading.Thread(target=self._dispatch, name="peira-host", daemon=True)
             self._dispatcher.start()
         except BaseException:
@@ -177,7 +180,7 @@ class Host:
             stream.study.policy,
             clock,
             work_root=store_folder(store, "work") / short(run),
-            inline=stream.study.storage.inline,
+            inline=-1 if stream.keep.bounded else stream.study.storage.inline,  # payloads can be removed
             label=run_label(store, run),
         )
         calls = CallSettings(models=self._models, budget=by_model(project, stream.study.budget))
@@ -445,6 +448,8 @@ class Host:
         """End the host: what runs is finished (or, with `now`, interrupted); queued jobs stay queued."""
         if self._watch is not None:
             self._watch.stop()
+        if self._retention is not None:
+            self._retention.stop()
         for served in self._served.values():
             served.execution.request(StopRequest(Status.interrupted, "its host was stopped", now, 0))
         for served in self._served.values():

@@ -10,7 +10,7 @@ from typing import Any
 
 from peira.analysis.results import Results
 from peira.app.session import Session
-from peira.core.contracts import JobQuery
+from peira.core.contracts import Forgets, JobQuery
 from peira.core.log.events import TERMINAL, Status
 from peira.core.log.rows import Task
 from peira.engine.streams.declaration import Declaration, last_opening
@@ -81,10 +81,12 @@ def stream_results(session: Session, name: str, since: float | None = None) -> R
 
 
 def _ended(store: Any, name: str, since: float | None) -> tuple[Task, ...]:
-    """The jobs that have ended and were submitted in the window, oldest first."""
+    """The jobs that have ended, were submitted in the window and whose inputs are kept, oldest first."""
     begin = 0.0 if since is None else time.time() - since
     found = store.jobs(JobQuery(class_of(name), limit=MOST))
-    ended = [one for one in found if one.state in TERMINAL and float(one.labels.get("at", 0)) >= begin]
+    gone = set(store.forgotten()) if isinstance(store, Forgets) else set()
+    ended = [one for one in found if one.state in TERMINAL and one.payload not in gone]
+    ended = [one for one in ended if float(one.labels.get("at", 0)) >= begin]
     return tuple(reversed(ended))
 
 

@@ -24,7 +24,7 @@ from peira.engine.stages import StoredOutput
 from peira.engine.streams.declaration import Declaration, last_opening, stream_names
 from peira.engine.streams.jobs import Job, class_of, job_id, job_of, listed, submissions, task_of
 from peira.engine.streams.submission import DRAIN, SUBMIT, submit_command, submitted_jobs
-from peira.errors import JobFailed, StoreInUse, Unknown
+from peira.errors import JobFailed, NotKept, StoreInUse, Unknown
 from peira.spec.streams.stream import session_in
 
 if TYPE_CHECKING:
@@ -178,8 +178,13 @@ class StreamView:
         if row.state is not State.succeeded:
             why = row.result.failure
             raise JobFailed(job, row.state.value, why.message if why else "")
-        with self.session.reading() as store:
-            return StoredOutput(Ended(row.state, row.result), store).value()
+        try:
+            with self.session.reading() as store:
+                return StoredOutput(Ended(row.state, row.result), store).value()
+        except NotKept:
+            raise NotKept(
+                f"job {job[:12]} succeeded, and its output was not kept (keep of the stream)"
+            ) from None
 
     def cancel(self, job: str) -> bool:
         """Cancel a job, in whatever state; False if it had ended before.
@@ -202,9 +207,13 @@ class StreamView:
             sent = self._sent().get(job) or Job(self.name)
             shown = listed(task_of(sent)[0], State.queued)
             return {**shown, "job": job, "input": sent.input, "output": None}
-        with self.session.reading() as store:
-            submitted_job = job_of(store.get(row.payload))
         failure = row.result.failure
+        try:
+            with self.session.reading() as store:
+                submitted_job = job_of(store.get(row.payload))
+        except NotKept:
+            shown = {**listed(row, row.state), "state": state, "kept": False}
+            return {**shown, "input": None, "output": None, "why": failure.message if failure else None}
         return {
             **listed(row, row.state),
             "state": state,

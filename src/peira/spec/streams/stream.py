@@ -5,26 +5,41 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, overload
 
-from pydantic import Field, SkipValidation
+from pydantic import BeforeValidator, Field, SkipValidation
 
 from peira.core.expressions import Expression
 from peira.core.ids import Json
 from peira.core.registry import nearest
 from peira.errors import ExpressionError, Invalid
 from peira.spec.fields import keys_of
+from peira.spec.limits import byte_count
 from peira.spec.modules import Decorated, caller
 from peira.spec.rules import broken_rules
 from peira.spec.streams.goals import Goal, read_goal
 from peira.spec.streams.triggers import After, Trigger, label_of, looked_up, read_trigger
 from peira.spec.study import Study
-from peira.spec.values import MAX_PARALLEL, Value, join
+from peira.spec.values import MAX_PARALLEL, Duration, Value, join, read_value
 
 PARALLEL = 8
 """Jobs at a time, where nothing else is said."""
 REFUSED = ("cases", "repeats", "order", "anchors", "design", "blocks", "stop", "hypotheses", "analysis_plans")
 """Fields of a study that mean nothing where cases arrive one by one."""
+
+
+class JobKeep(Value):
+    """Which ended jobs keep their inputs and outputs: the newest `count`, those submitted within `age`, the
+    newest that have `size` bytes together. All of them, where nothing is said."""
+
+    age: Duration | None = Field(default=None, ge=0)
+    count: int | None = Field(default=None, ge=0)
+    size: Annotated[int | None, BeforeValidator(byte_count, json_schema_input_type=int | str)] = None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether anything is removed."""
+        return not (self.age is None and self.count is None and self.size is None)
 
 
 class Stream(Value, Decorated):
@@ -45,6 +60,7 @@ class Stream(Value, Decorated):
     sessions: str = ""
     triggers: SkipValidation[tuple[Trigger, ...]] = ()
     goals: SkipValidation[tuple[Goal, ...]] = ()
+    keep: SkipValidation[JobKeep] = JobKeep()
     assign: Literal["one", "random", "all"] = "one"
 
     @property
@@ -91,6 +107,11 @@ def assemble(raw: Mapping[str, Any], folders: Sequence[Path], module: str = "") 
         problems += error.problems
     fields["triggers"] = tuple(_each("triggers", fields.get("triggers", ()), read_trigger, problems))
     fields["goals"] = tuple(_each("goals", fields.get("goals", ()), read_goal, problems))
+    try:
+        fields["keep"] = read_value(JobKeep, fields.get("keep", {}))
+    except Invalid as error:
+        problems += [join("keep", problem) for problem in error.problems]
+        del fields["keep"]
     made: Stream | None = None
     try:
         made = Stream(**{"study": study, **fields})
@@ -188,6 +209,30 @@ def stream(function: Callable[..., Any] | None = None, /, **fields: Any) -> Any:
     if "agent" in fields or "agents" in fields:
         return assemble(fields, folders, module)
     return StreamDecorator(fields, folders, module)
+
+
+def entry_streams(graph: Any, **fields: Any) -> tuple[Stream, ...]:
+    """A stream for each entry point of a graph, named after it; all of them over the one agent.
+
+    The fields are those of `stream`; `sessions` lets them share the states of their sessions.
+    """
+    starts = getattr(graph, "starts", None)
+    if not isinstance(starts, Mapping) or len(starts) < 2:
+        raise Invalid(
+            'entry_streams: needs a graph with several entry points, as start={"chat": "plan", ...}'
+        )
+    if problems := [f"{name}: follows from the entry point" for name in ("name", "agent") if name in fields]:
+        raise Invalid(problems)
+    folder, module = caller()
+    factors = dict(fields.pop("factors", {}))
+    return tuple(
+        assemble(
+            {"name": label, "agent": graph, "factors": {**factors, "start": [label]}, **fields},
+            [folder or Path(), Path()],
+            module,
+        )
+        for label in starts
+    )
 
 
 def chain_problems(streams: Sequence[Stream]) -> Iterator[str]:
