@@ -31,6 +31,7 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
     "Two proportions of different cases": shares.unmatched,
     "Means": means.single,
     "Means of clusters": means.clusters,
+    "Skewed measures without limits": means.skewed,
     "Differences with repeats": means.repeated,
     "Tests": means.tests,
     "Unequal sides, and families": means.unequal,

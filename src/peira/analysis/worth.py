@@ -27,7 +27,7 @@ from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats import student
 from peira.stats.inputs import Floats, coded
-from peira.stats.intervals.means import graded
+from peira.stats.intervals.means import unbounded
 from peira.stats.power import deviation_interval
 from peira.stats.values import Estimate
 
@@ -327,6 +327,6 @@ def _cost(measured: Measured, query: WorthQuery) -> Estimate | None:
     values = np.array(list(costs.values()))
     if values.size < 2:
         return None
-    each = graded(values, *coded(None, values.size), query.level)
+    each = unbounded(values, *coded(None, values.size), query.level)
     low, high = (None if end is None else end * query.more for end in (each.low, each.high))
     return Estimate(each.mean * query.more, low, high, each.n, each.method)

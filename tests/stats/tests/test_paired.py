@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,6 +19,7 @@ from peira.stats.tests.paired import (
     sign_test,
     wilcoxon,
 )
+from peira.stats.tests.unpaired import unpaired_difference, welch
 
 # Student's sleep data, as in R: data(sleep)
 FIRST = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
@@ -170,3 +173,33 @@ def test_the_interval_and_the_test_agree(rows):
     found, p = difference(one, two), paired_t(one, two).p
     if found.method.startswith("t") and found.method != "tango" and p is not None and abs(p - 0.05) > 1e-9:
         assert (found.low <= 0 <= found.high) == (p > 0.05)
+
+
+def test_skewed_differences_are_tested_as_their_interval_says() -> None:
+    rng = np.random.default_rng(8)
+    for n in (12, 40, 150):
+        for shift in (0.0, 0.3, 0.6, 1.0, 1.7):
+            one, two = rng.lognormal(0, 1, n) - 1 + shift, rng.normal(0, 0.1, n)
+            found, tested = difference(one, two, skewed=True), paired_t(one, two, skewed=True)
+            assert found.excludes_zero == (tested.p < 0.05)
+            assert tested.p >= paired_t(one, two).p
+            apart, welched = unpaired_difference(one, two, skewed=True), welch(one, two, skewed=True)
+            assert apart.excludes_zero == (welched.p < 0.05)
+            sides = [paired_t(one, two, None, side, True).p for side in ("greater", "less")]
+            assert min(1.0, 2 * min(sides)) == pytest.approx(tested.p)
+
+
+def test_a_long_tail_is_not_taken_for_a_difference() -> None:
+    """30 log-normal values against tight ones of the same mean: plain t rejects in 0.11."""
+    rng, wrong = np.random.default_rng(9), 0
+    for _ in range(500):
+        one, two = rng.lognormal(0, 1, 30) - math.exp(0.5), rng.normal(0, 0.1, 30)
+        wrong += (paired_t(one, two, skewed=True).p or 1.0) <= 0.05
+    assert wrong / 500 < 0.075
+
+
+def test_few_values_without_limits_are_marked_paired_or_not() -> None:
+    one, two = np.arange(12.0), 3.0 - np.arange(12.0) / 2
+    assert difference(one, two, skewed=True).method == "t (few)"
+    assert unpaired_difference(one, two, skewed=True).method == "welch (few)"
+    assert unpaired_difference(one, two).method == "welch"

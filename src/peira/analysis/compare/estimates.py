@@ -103,10 +103,13 @@ def _means(values: Floats, units: Sequence[Unit]) -> Floats:
 
 def difference(data: Data, level: float) -> Estimate:
     """The difference with the interval that fits the data."""
+    skewed = data.limits is None
     limits = data.limits if data.needs_bounds else None
     if data.paired:
-        return pairwise.difference(data.one, data.two, data.clusters, level, limits)
-    return apart.unpaired_difference(data.one, data.two, data.clusters, data.clusters_two, level, limits)
+        return pairwise.difference(data.one, data.two, data.clusters, level, limits, skewed)
+    return apart.unpaired_difference(
+        data.one, data.two, data.clusters, data.clusters_two, level, limits, skewed
+    )
 
 
 def posterior(data: Data, margin: float | None, level: float) -> Posterior:

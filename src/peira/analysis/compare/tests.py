@@ -2,8 +2,8 @@
 
 Without a name the data choose: McNemar's test for paired 0/1 values of unrelated cases; for scores within
 limits the test without assumptions about their shape where Student's t cannot be trusted; for other measures
-the exact sign-flip permutation test for few units of evidence, and Student's t on the units otherwise.
-Unpaired sides get the test of two proportions, the hybrid of bounds, or Welch's.
+the exact sign-flip permutation test for few units of evidence, and Student's t on the units otherwise,
+adjusted for skewness. Unpaired sides get the test of two proportions, the hybrid of bounds, or Welch's.
 """
 
 from __future__ import annotations
@@ -37,10 +37,15 @@ def _fitting(data: Data, alternative: Alternative) -> TestResult:
     """The test that fits the data, in agreement with the interval of `estimates.difference`."""
     if data.needs_bounds:
         return _bounded(data, alternative)
-    if data.paired:
-        name = "mcnemar" if data.binary else "permutation" if data.units <= FEW_UNITS else "paired t"
-        return TESTS[name](data, alternative)
-    return TESTS["proportions" if data.binary else "welch"](data, alternative)
+    if data.binary:
+        return TESTS["mcnemar" if data.paired else "proportions"](data, alternative)
+    skewed = data.limits is None
+    if not data.paired:
+        clusters = data.clusters, data.clusters_two
+        return unpaired_tests.welch(data.one, data.two, *clusters, alternative, skewed)
+    if data.units <= FEW_UNITS:
+        return _permutation(data, alternative)
+    return paired_tests.paired_t(data.one, data.two, data.clusters, alternative, skewed)
 
 
 def _bounded(data: Data, alternative: Alternative) -> TestResult:

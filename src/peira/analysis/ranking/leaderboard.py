@@ -33,7 +33,7 @@ from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats import student
 from peira.stats.inputs import Codes, Floats, coded
-from peira.stats.intervals.means import Limits, bounds, estimate, graded, spread
+from peira.stats.intervals.means import Limits, bounds, estimate, spread, unbounded
 from peira.stats.tests.multiplicity import holm, letters, rank_intervals
 from peira.stats.values import Estimate, clipped, remark_of
 
@@ -223,7 +223,7 @@ def _interval(seen: Seen, axis: str, level: float) -> Estimate:
     """The mean of an axis with its interval, by units of evidence; the axis is known for every trial."""
     known = [one for one in seen if one.value is not None]
     data = np.array([_read(one, axis) or 0.0 for one in known], dtype=np.float64)
-    return graded(data, *coded([one.trial.unit for one in known], data.size), level)
+    return unbounded(data, *coded([one.trial.unit for one in known], data.size), level)
 
 
 def _read(one: Observation, axis: str) -> float | None:

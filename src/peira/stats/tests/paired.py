@@ -6,6 +6,7 @@ repeats). `clusters` labels cases that are related.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable
 
 import numpy as np
@@ -13,8 +14,16 @@ from numpy.typing import ArrayLike
 
 from peira.stats.inputs import Codes, Floats, coded, is_binary, is_rounding, pairs, totals, upper
 from peira.stats.intervals.bounded import bounded_test
-from peira.stats.intervals.means import Limits, fitted, spread, t_suffices
-from peira.stats.student import p_value
+from peira.stats.intervals.means import (
+    ADJUSTED_FOR_SKEWNESS,
+    EVIDENT,
+    Limits,
+    fitted,
+    skewed_spread,
+    t_suffices,
+    unbounded,
+)
+from peira.stats.student import p_of
 from peira.stats.tests.mcnemar import tango
 from peira.stats.tests.permutation import ROUNDS, sign_flip
 from peira.stats.values import Alternative, Estimate, TestResult
@@ -26,11 +35,13 @@ def difference(
     clusters: Iterable[Hashable] | None = None,
     level: float = 0.95,
     limits: Limits | None = None,
+    skewed: bool = False,
 ) -> Estimate:
     """The mean of `one - two` with the interval method chosen by the kind of data.
 
     0/1 values of unrelated cases: Tango's score interval. Everything else: a t interval of the differences,
     cluster-robust where cases are related, or one without assumptions for scores within `limits` (`fitted`).
+    With `skewed` t is adjusted for evident skewness, which is for measures without limits.
     If the differences do not vary: Tango's with each cluster as one case for 0/1 values, unknown bounds for
     others without limits.
     """
@@ -40,13 +51,16 @@ def difference(
     if binary and groups == first.size:
         return tango(int((first > second).sum()), int((first < second).sum()), first.size, level)
     upper(level)
-    found = fitted(first - second, codes, groups, level, _of_difference(limits))
+    if limits is not None:
+        found = fitted(first - second, codes, groups, level, _of_difference(limits))
+    else:
+        found = unbounded(first - second, codes, groups, level, EVIDENT if skewed else math.inf)
     return _bounded(found, first - second, groups, level) if binary and groups > 1 else found
 
 
-def _of_difference(limits: Limits | None) -> Limits | None:
+def _of_difference(limits: Limits) -> Limits:
     """The limits of a difference of two values within limits."""
-    return None if limits is None else (limits[0] - limits[1], limits[1] - limits[0])
+    return limits[0] - limits[1], limits[1] - limits[0]
 
 
 def paired_bounded(
@@ -68,8 +82,7 @@ def is_t_enough(
     """Whether `difference` uses Student's t for these values, other than 0/1 values of unrelated cases."""
     first, second = pairs(one, two)
     codes, groups = coded(clusters, first.size)
-    ends = _of_difference(limits)
-    return ends is None or t_suffices(first - second, codes, groups, ends)
+    return limits is None or t_suffices(first - second, codes, groups, _of_difference(limits))
 
 
 def paired_t(
@@ -77,8 +90,11 @@ def paired_t(
     two: ArrayLike,
     clusters: Iterable[Hashable] | None = None,
     alternative: Alternative = "two-sided",
+    skewed: bool = False,
 ) -> TestResult:
     """The paired t test of a mean difference of 0; cluster-robust where cases are related.
+
+    With `skewed` it is adjusted for evident skewness, as the interval of `difference` is.
 
     Without variation p is 1 if every difference is 0, else that of the sign-flip permutation test: equal
     differences are evidence, and the more the more there are.
@@ -87,11 +103,12 @@ def paired_t(
     codes, groups = coded(clusters, first.size)
     data = first - second
     method = "paired t" if groups == data.size else "paired t, clustered"
-    found = spread(data, codes) if groups > 1 else None
+    found = skewed_spread(data, codes, EVIDENT if skewed else math.inf) if groups > 1 else None
     if found is None or is_rounding(found.error, np.concatenate([first, second])):
         return _no_spread(data, codes, groups, method, alternative)
-    statistic = float(data.mean()) / found.error
-    return TestResult(p_value(statistic, found.df, alternative), statistic, data.size, method)
+    mean = float(data.mean())
+    method += ADJUSTED_FOR_SKEWNESS if found.skewness else ""
+    return TestResult(p_of(mean, found, alternative), mean / found.error, data.size, method)
 
 
 def paired_permutation(

@@ -13,11 +13,21 @@ from numpy.typing import ArrayLike
 from peira.stats import student
 from peira.stats.inputs import Floats, coded, flat, is_binary, is_rounding, upper
 from peira.stats.intervals.bounded import METHOD, SMALLEST_P, BoundedSample, bounded_mean
-from peira.stats.intervals.means import Limits, estimate, spread, t_suffices
+from peira.stats.intervals.means import (
+    ADJUSTED_FOR_SKEWNESS,
+    EVIDENT,
+    Limits,
+    contributions,
+    estimate,
+    skewness_of,
+    spread,
+    t_suffices,
+    unbounded,
+)
 from peira.stats.student import Spread
 from peira.stats.tests.permutation import ROUNDS, shuffle
 from peira.stats.tests.two_proportions import mover, newcombe
-from peira.stats.values import Alternative, Estimate, TestResult
+from peira.stats.values import Alternative, Estimate, TestResult, remark_of
 
 Labels = Iterable[Hashable] | None
 """Cluster labels of one side; None if its values are independent."""
@@ -30,12 +40,14 @@ def unpaired_difference(
     clusters_two: Labels = None,
     level: float = 0.95,
     limits: Limits | None = None,
+    skewed: bool = False,
 ) -> Estimate:
     """The difference of two independent means, with an interval that fits the data.
 
     0/1 values: Newcombe's hybrid of the two single intervals. Everything else: Welch's t interval, from
     cluster-robust errors where values are clustered; for scores within `limits` where t does not suffice,
-    the hybrid of two intervals without assumptions. Unknown if a side has a single cluster, or neither
+    the hybrid of two intervals without assumptions. With `skewed` Welch's is adjusted for evident skewness,
+    which is for measures without limits. Unknown if a side has a single cluster, or neither
     varies, and the score has no limits.
     """
     first, second = flat(one), flat(two)
@@ -49,11 +61,20 @@ def unpaired_difference(
             bounded_mean(second, clusters_two, limits, level),
         )
     mean, n = float(first.mean() - second.mean()), first.size + second.size
-    found = difference_spread(first, second, clusters_one, clusters_two)
+    found = difference_spread(first, second, clusters_one, clusters_two, skewed)
     if found is None:
         return Estimate(mean, None, None, n, "unknown")
-    method = _method(first, second, clusters_one, clusters_two)
+    method = _method(first, second, clusters_one, clusters_two, found)
+    method += _remark((first, clusters_one), (second, clusters_two)) if skewed else ""
     return Estimate(mean, *student.around(mean, found, level), n, method)
+
+
+def _remark(*sides: tuple[Floats, Labels]) -> str:
+    """What the intervals of the sides' own means say of themselves: that they are skewed, or few."""
+    said = {
+        remark_of(unbounded(data, *coded(labels, data.size), 0.95, EVIDENT).method) for data, labels in sides
+    }
+    return next((f" ({remark})" for remark in ("skewed", "few") if f" ({remark})" in said), "")
 
 
 def is_welch_enough(
@@ -114,18 +135,20 @@ def welch(
     clusters_one: Labels = None,
     clusters_two: Labels = None,
     alternative: Alternative = "two-sided",
+    skewed: bool = False,
 ) -> TestResult:
     """Welch's t test of equal means; with clusters, from cluster-robust errors.
 
+    With `skewed` it is adjusted for evident skewness, as the interval of `unpaired_difference` is.
     Unknown if a side has a single cluster, or neither side varies.
     """
     first, second = flat(one), flat(two)
-    n, found = first.size + second.size, difference_spread(first, second, clusters_one, clusters_two)
+    n, found = first.size + second.size, difference_spread(first, second, clusters_one, clusters_two, skewed)
     if found is None:
         return TestResult(None, None, n, "unknown")
-    statistic = float(first.mean() - second.mean()) / found.error
-    method = _method(first, second, clusters_one, clusters_two)
-    return TestResult(student.p_value(statistic, found.df, alternative), statistic, n, method)
+    mean = float(first.mean() - second.mean())
+    method = _method(first, second, clusters_one, clusters_two, found)
+    return TestResult(student.p_of(mean, found, alternative), mean / found.error, n, method)
 
 
 def permutation(
@@ -172,8 +195,13 @@ def _binary(first: Floats, second: Floats, one: Labels, two: Labels, level: floa
     )
 
 
-def difference_spread(first: Floats, second: Floats, one: Labels, two: Labels) -> Spread | None:
-    """The standard error of a difference of means; None if a side has one cluster or neither varies."""
+def difference_spread(
+    first: Floats, second: Floats, one: Labels, two: Labels, skewed: bool = False
+) -> Spread | None:
+    """The standard error of a difference of means, with its skewness if it is `skewed`.
+
+    None if a side has one cluster or neither varies.
+    """
     found = [_spread(data, labels) for data, labels in ((first, one), (second, two))]
     if found[0] is None or found[1] is None:
         return None
@@ -181,7 +209,16 @@ def difference_spread(first: Floats, second: Floats, one: Labels, two: Labels) -
         return None
     together = student.independent(found[0], found[1])
     units = _units(first, one), _units(second, two)
-    return Spread(together.error, min(together.df, _few_degrees(*units))) if _is_few(*units) else together
+    df = min(together.df, _few_degrees(*units)) if _is_few(*units) else together.df
+    return Spread(together.error, df, _skewness(first, second, one, two) if skewed else 0.0)
+
+
+def _skewness(first: Floats, second: Floats, one: Labels, two: Labels) -> float:
+    """The skewness of the difference of two means."""
+    own, other = (
+        contributions(data, coded(labels, data.size)[0]) for data, labels in ((first, one), (second, two))
+    )
+    return skewness_of(own, -other, noticed=EVIDENT)
 
 
 FEW = 10
@@ -208,10 +245,11 @@ def _few_degrees(one: int, two: int) -> float:
     return (a + b) ** 2 / (a * a / (one - 1) + b * b / (two - 1))
 
 
-def _method(first: Floats, second: Floats, one: Labels, two: Labels) -> str:
-    """The name of Welch's method, with what was done about clusters and few values."""
+def _method(first: Floats, second: Floats, one: Labels, two: Labels, found: Spread) -> str:
+    """The name of Welch's method, with what was done about clusters, few values and skewness."""
     clustered = "" if one is None and two is None else ", clustered"
-    return f"welch{clustered}{', few' if _is_few(_units(first, one), _units(second, two)) else ''}"
+    few = ", few" if _is_few(_units(first, one), _units(second, two)) else ""
+    return f"welch{clustered}{few}{ADJUSTED_FOR_SKEWNESS if found.skewness else ''}"
 
 
 def _spread(data: Floats, labels: Labels) -> Spread | None:
