@@ -37,8 +37,14 @@ def test_an_unknown_provider_and_the_nearest(registry: Registry) -> None:
 
 
 def test_a_name_without_one_of_its_parts(registry: Registry) -> None:
-    with pytest.raises(Invalid, match='names no provider; write "provider:model", like "openai:gpt-5"'):
-        parse("gpt-5", registry)
+    with pytest.raises(
+        Invalid, match="names no provider; write 'openai:gpt-4o' or 'openrouter:openai/gpt-4o'"
+    ):
+        parse("gpt-4o", registry)
+    with pytest.raises(Invalid, match="names no provider; write 'gemini:gemini-2"):
+        parse("gemini-2.0-flash", registry)
+    with pytest.raises(Invalid, match="names no provider; write 'provider:mine'"):
+        parse("mine", registry)
     with pytest.raises(Invalid, match='write "openai:NAME"'):
         parse("openai:", registry)
 

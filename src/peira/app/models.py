@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 import peira.app as app
 import peira.engine.calls as model_calls
 import peira.models as providers
-from peira.core.models import Model, ModelLimits, NamedModel, SlottedModel
+from peira.core.models import Model, ModelLimits, NamedModel, SlottedModel, Usage
 from peira.core.registry import nearest, registry
 from peira.errors import Invalid, Unknown
-from peira.models.names import parse
+from peira.models.names import advice, parse
 from peira.spec.limits import Budget
 from peira.spec.project import Project
 
@@ -63,11 +63,69 @@ def _described(project: Project, name: str) -> dict[str, Any]:
 
 
 def _parsed(project: Project, name: str, full: str) -> tuple[str, str]:
-    """Provider and model of a full name; Invalid with the nearest name if it has no provider."""
+    """Provider and model of a full name; without a provider, Invalid with who sells it, or the nearest."""
     if ":" not in full:
-        names = [*project.models, *(f"{provider}:..." for provider in registry.names("model"))]
+        known = registry.names("model")
+        if providers.sellers(full, known):
+            raise Invalid(f"model {name!r} names no provider; {advice(full, known)}")
+        names = [*project.models, *(f"{provider}:..." for provider in known)]
         raise Invalid(f"model {name!r}: write provider:name, or a name of peira.toml{nearest(name, names)}")
     return parse(full, registry)
+
+
+# Prices
+
+
+class PriceRow(NamedTuple):
+    """What a model costs in US dollars: a million tokens, one call, and all of them; None if not known."""
+
+    model: str
+    input: float | None
+    output: float | None
+    call: float | None
+    total: float | None
+    source: str
+
+
+def price_list(project: Project, names: Sequence[str], usage: Usage, calls: int = 1) -> list[PriceRow]:
+    """The prices of models, the cheapest first and unknown ones last.
+
+    A name without a provider stands for every provider that sells this model, by the table of prices; without
+    names the models of the project file are listed. Invalid with all names that nobody sells.
+    """
+    problems, full = [], []
+    for name in names or list(project.models):
+        found = (
+            [name]
+            if name in project.models or ":" in name
+            else providers.sellers(name, registry.names("model"))
+        )
+        full += found
+        if not found:
+            problems.append(f"model {name!r}: no provider sells it, by {providers.table()}")
+    if problems:
+        raise Invalid(problems)
+    rows = [_price_row(project, name, usage, calls) for name in dict.fromkeys(full)]
+    return sorted(rows, key=lambda row: (row.call is None, row.call or 0.0, row.model))
+
+
+def _price_row(project: Project, name: str, usage: Usage, calls: int) -> PriceRow:
+    """The price of one model."""
+    options = _described(project, name)
+    provider, model = _parsed(project, name, str(options.get("model", name)))
+    price = providers.price_of(provider, model, options.get("price"))
+    if price is None:
+        return PriceRow(name, None, None, None, None, "not known")
+    base, once = price.cost(Usage(0, 0)) or 0.0, price.cost(usage)
+    read, written = price.cost(Usage(1_000_000, 0)), price.cost(Usage(0, 1_000_000))
+    return PriceRow(
+        name,
+        None if read is None else read - base,
+        None if written is None else written - base,
+        once,
+        None if once is None else once * calls,
+        price.source,
+    )
 
 
 def _limits(name: str, given: object) -> ModelLimits:

@@ -104,6 +104,7 @@ COMMANDS = {
     "import": ("imports", "Take in outputs that were made elsewhere."),
     "bundle": ("bundles", "Hand out pending work as a file, and take in what came of it."),
     "list": ("catalogue", "List what can be named: evaluators, transforms, designs, models and more."),
+    "prices": ("catalogue", "Compare what models cost, at every provider that sells them."),
     "data": ("data", "List benchmarks, or show and describe what cases there are."),
     "runs": ("runs", "List the runs in a store, newest first."),
     "status": ("runs", "Say where a run stands."),

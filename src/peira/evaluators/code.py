@@ -212,13 +212,15 @@ PARTS = (
     "dataflow_match_score",
 )
 NAMES = ("score", "ngrams", "keywords", "syntax", "dataflow")
-GRAMMARS = {"python": "tree-sitter-python"}
+LANGUAGES = ("python", "c", "c_sharp", "cpp", "go", "java", "javascript", "ruby", "rust")
+GRAMMARS = {language: f"tree-sitter-{language.replace('_', '-')}" for language in LANGUAGES}
 
 
 def code_bleu(language: str = "python") -> Comparison:
     """CodeBLEU and its four parts: n-grams, keyword-weighted n-grams, syntax and data flow.
 
-    It measures how similar two programs look; `code_tests` measures whether one works.
+    It measures how similar two programs look; `code_tests` measures whether one works. `language` is one of
+    python, c, c_sharp, cpp, go, java, javascript, ruby and rust.
     """
     if language not in GRAMMARS:
         raise Invalid(f"code_bleu: language={language!r}{nearest(str(language), GRAMMARS)}")

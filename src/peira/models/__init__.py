@@ -15,6 +15,8 @@ with lazy_imports(__name__):
     from peira.models.names import parse as parse
     from peira.models.names import register as register
     from peira.models.prices import price_of as price_of
+    from peira.models.prices import sellers as sellers
+    from peira.models.prices import table as table
     from peira.models.providers.anthropic import anthropic as anthropic
     from peira.models.providers.local import LocalModel as LocalModel
     from peira.models.providers.openai import openai as openai

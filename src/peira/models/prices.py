@@ -6,7 +6,7 @@ not in it has no price, which is not the same as free; models on this machine ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -154,6 +154,31 @@ def _listed(provider: str, model: str) -> Listed | None:
     except LookupError:
         return None
     return Listed(provider, model, found.model.context_window)
+
+
+SOLD_AS: Mapping[str, str] = {known: name for name, known in KNOWN_AS.items()}
+"""Providers of the table by the names that they have here."""
+OWN_MODELS = {"google": ("gemini", "gemma", "learnlm")}
+"""Providers of which only models with these names can be asked here."""
+
+
+def sellers(model: str, providers: Collection[str]) -> list[str]:
+    """The full names ("provider:model") under which these providers sell a model, by the table.
+
+    The provider of that very name comes first; resellers name the vendor before it ("openai/gpt-4o").
+    """
+    from genai_prices.data import providers as listed
+
+    found = []
+    for one in listed:
+        name = SOLD_AS.get(one.id, one.id)
+        if name not in providers or not model.startswith(OWN_MODELS.get(one.id, "")):
+            continue
+        if _listed(one.id, model) is not None:
+            found.append(f"{name}:{model}")
+        else:
+            found += [f"{name}:{each.id}" for each in one.models if each.id.endswith(f"/{model}")]
+    return sorted(found, key=lambda full: ("/" in full, full))
 
 
 def _given(who: str, given: object) -> Rates:

@@ -41,3 +41,27 @@ def test_what_a_list_names_is_accepted(folder: Path) -> None:
     for one in model_keys():
         assert one.meaning.endswith((".", "..."))
         assert one.providers
+
+
+def test_prices_of_a_model_at_all_that_sell_it(peira: Callable[..., Any], folder: Path) -> None:
+    (folder / "peira.toml").write_text(
+        '[models.mine]\nmodel = "openai:own"\nprice = {input = 1, output = 2, request = 0.5}\n'
+    )
+    found = peira("prices", "gpt-4o", "mine", "openai:other", "--input", "2000", "--json").document["models"]
+    assert [one["model"] for one in found] == [
+        *("openai:gpt-4o", "openrouter:openai/gpt-4o"),
+        *("mine", "openai:other"),
+    ]
+    own, unknown = found[-2:]
+    assert (own["input"], own["output"], own["source"]) == (1, 2, "peira.toml")
+    assert own["call"] == pytest.approx(0.5 + 0.002 + 0.001)
+    assert own["total"] == pytest.approx(503)
+    assert (unknown["call"], unknown["source"]) == (None, "not known")
+    assert peira("prices", "--json").document["models"][0]["model"] == "mine"
+    assert (
+        peira("prices", "nobodys", "nor-this").problems[1].startswith("peira: model 'nor-this': no provider")
+    )
+
+
+def test_a_price_cannot_be_asked_of_no_model(peira: Callable[..., Any], folder: Path) -> None:
+    assert peira("prices").problems == ["peira: prices: name a model; the project file has none"]

@@ -97,6 +97,14 @@ def test_bert_score_knows_what_is_near() -> None:
 
 
 @CODE
+def test_code_bleu_reads_other_languages() -> None:
+    right = "class A { int f(int x) { int y = x + 1; return y; } }"
+    assert judged(code_bleu("java"), right, right)["score"] == 1.0
+    assert 0 < judged(code_bleu("java"), right.replace("+ 1", "* 2"), right)["score"] < 1
+    assert judged(code_bleu("java"), "def f(x): return x", right)["syntax"] < 0.5
+
+
+@CODE
 def test_code_bleu_is_the_library_s() -> None:
     from codebleu import calc_codebleu
 

@@ -54,7 +54,8 @@ def contributions(data: Floats, codes: Codes) -> Floats:
 
 NOTICED, EVIDENT = 0.5, 2.0
 """Skewness of a mean, and of a difference, is adjusted for beyond this many of its standard errors in normal
-samples. Measures without limits are mostly skewed, their differences on the same cases mostly not."""
+samples. Measures without limits are mostly skewed, their differences mostly not; but of fewer than `FEW`
+units also the skewness of differences is taken for real once it is noticed."""
 CAUTION = 5.0
 """Skewness is multiplied by 1 + this / n: samples of long-tailed values show too little of it."""
 
@@ -62,15 +63,16 @@ CAUTION = 5.0
 def skewness_of(*sides: Floats, noticed: float) -> float:
     """The skewness of a sum of independent contributions with mean 0, given by its sides.
 
-    0 if it does not exceed `noticed` times its standard error in normal samples.
+    0 if it does not exceed `noticed` times its standard error in normal samples, which may be infinite.
 
     That of a mean of n values is their skewness over the root of n. Estimated without bias for normal values
     (Fisher's G1) and then increased by `CAUTION`, a number found by simulation ("Means" in
     docs/calibration.md): with 10 log-normal values coverage is 0.91 without and 0.94 with it.
     """
-    scale = max(float(np.abs(side).max()) for side in sides)
-    if scale == 0 or min(side.size for side in sides) < 3:
+    scale, fewest = max(float(np.abs(side).max()) for side in sides), min(side.size for side in sides)
+    if scale == 0 or fewest < 3 or math.isinf(noticed):
         return 0.0
+    least = NOTICED if fewest < FEW else noticed
     third = chance = variance = 0.0
     for side in sides:
         n, each = side.size, side / scale
@@ -78,7 +80,7 @@ def skewness_of(*sides: Floats, noticed: float) -> float:
         third += raised * float((each**3).sum())
         chance += raised**2 * 6 * (n - 1) / ((n - 2) * (n + 1) * (n + 3)) * square**3
         variance += square
-    return third / variance**1.5 if abs(third) > noticed * math.sqrt(chance) else 0.0
+    return third / variance**1.5 if abs(third) > least * math.sqrt(chance) else 0.0
 
 
 def _satterthwaite(each: Floats, weights: Floats, correlation: float) -> float:
