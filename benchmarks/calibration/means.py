@@ -48,7 +48,7 @@ def single(quick: bool) -> Iterator[Cell]:
     """Intervals of a mean of independent values."""
     rounds = 1000 if quick else 10_000
     for seed, (n, shape) in enumerate(product((10, 100) if quick else (10, 30, 100, 300, 1000), SHAPES)):
-        yield _warned("t", f"n {n}, {shape}", partial(_mean, SHAPES[shape], n), rounds, seed)
+        yield warned_cell("t", f"n {n}, {shape}", partial(_mean, SHAPES[shape], n), rounds, seed)
 
 
 def skewed(quick: bool) -> Iterator[Cell]:
@@ -90,7 +90,7 @@ def clusters(quick: bool) -> Iterator[Cell]:
 
     Unequal: one case in ten has twenty repeats, the others two.
     """
-    rounds = 500 if quick else 5000
+    rounds = 500 if quick else 3000
     cases_, correlations = ((10, 25), (0.0, 0.5)) if quick else ((10, 25, 100), (0.0, 0.1, 0.5, 0.8))
     shapes = ("normal", "t with 3 df") if quick else tuple(SHAPES)
     for seed, (cases, correlation, unequal, shape) in enumerate(
@@ -99,7 +99,7 @@ def clusters(quick: bool) -> Iterator[Cell]:
         sizes = np.where(np.arange(cases) % 10 == 0, 20, 2) if unequal else np.full(cases, 5)
         where = f"{cases} cases{', unequal' if unequal else ' x 5'}, correlation {correlation}, {shape}"
         draw = partial(_clustered, SHAPES[shape], correlation, np.repeat(np.arange(cases), sizes))
-        yield _warned("clustered", where, draw, rounds, seed)
+        yield warned_cell("clustered", where, draw, rounds, seed)
 
 
 def _clustered(shape: Shape, correlation: float, codes: np.ndarray, rng: Rng) -> Estimate:
@@ -109,13 +109,13 @@ def _clustered(shape: Shape, correlation: float, codes: np.ndarray, rng: Rng) ->
 
 def repeated(quick: bool) -> Iterator[Cell]:
     """Paired differences of two yes/no sides, five repeats each: coverage and rejection rates."""
-    rounds = 500 if quick else 4000
+    rounds = 100 if quick else 800
     shares = ((0.5, 0.5), (0.9, 0.9), (0.9, 0.8), (0.98, 0.9))
     for seed, (cases, (one, two), correlation) in enumerate(product((10, 25, 100), shares, (0.3, 0.8))):
         sides = partial(_sides, cases, one, two, correlation)
         where = f"{cases} cases x 5, p {one} and {two}, correlation {correlation}"
         draw = partial(_difference, sides)
-        yield _warned("paired difference", where, draw, rounds, seed, one - two)
+        yield warned_cell("paired difference", where, draw, rounds, seed, one - two)
         if one == two:
             found = rejected(partial(_p, _default_test, sides), rounds, seed)
             yield Cell("paired test", where, "rejection", *found, rounds)
@@ -184,7 +184,7 @@ def _least(n: int, rng: Rng) -> float:
     return min(one.p for one in max_t(sides, list(combinations(range(4), 2))))
 
 
-def _warned(
+def warned_cell(
     method: str, where: str, draw: Callable[[Rng], Estimate], rounds: int, seed: int, truth: float = 0.0
 ) -> Cell:
     """A cell of coverage, with how often the method warned of skewed or too few values."""
