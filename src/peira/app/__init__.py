@@ -55,5 +55,6 @@ with lazy_imports(__name__):
     from peira.app.streams.view import StreamView as StreamView
     from peira.app.studies import StudyLike as StudyLike
     from peira.app.studies import judged_by as judged_by
+    from peira.app.work.trial import units_in_trial as units_in_trial
     from peira.app.workers import run_shared as run_shared
     from peira.report.progress import ProgressOption as ProgressOption

@@ -32,6 +32,7 @@ from peira.engine.commands import service_of
 from peira.engine.context import CallSettings, RunContext
 from peira.engine.control import StopRequest
 from peira.engine.execution import Execution
+from peira.engine.kinds import UNIT, UNIT_FUNCTION
 from peira.engine.progress import Progress
 from peira.engine.run import RunDriver, RunEnd
 from peira.engine.run_start import died_before, open_run, recorded_before, spent_before
@@ -42,6 +43,7 @@ from peira.plan.expansion import Plan
 from peira.plan.listing import PlanListing
 from peira.plan.manifest import keep, read
 from peira.report.progress import ProgressOption, display
+from peira.runners.threads import OnDemandRunner
 from peira.spec.agents import written_agent
 from peira.spec.limits import Policy, Storage
 from peira.spec.project import LOCAL, Project, parallel_problem, runner_problem
@@ -232,6 +234,9 @@ def _run(
         before=tuple(spent_before(plan, store, run)),
     )
     counts = recorded.counts if recorded else {}
+    units = OnDemandRunner()  # for work plans that agents execute
+    runners |= {UNIT: (units, workers), UNIT_FUNCTION: (units, workers)}
+    context.hosted.on_first = units.wake
     execution = Execution(context, adaptive or source, calls, counts, adaptive, options.wait_for_people)
     for note in budget_notes(plan, project, options.stages) if asked and not recorded else ():
         execution.say(note)
@@ -252,7 +257,8 @@ def _run(
             )
             ended = driver.conduct()
     finally:
-        if any(getattr(agent, "starts_processes", False) for agent in plan.agents.values()):
+        agents = plan.agents.values()
+        if context.hosted.used or any(getattr(agent, "starts_processes", False) for agent in agents):
             sandbox.end(run_label(store, run))  # of attempts that were abandoned a moment ago
         shutil.rmtree(work_root, ignore_errors=True)
     if listing:

@@ -289,6 +289,11 @@ def current_channel() -> Channel:
     return channel
 
 
+def trial_if_any() -> Trial | None:
+    """The trial that this code is running in; None outside an agent."""
+    return _current.get()
+
+
 def current_trial() -> Trial:
     """The trial that this code is running in; NotInTrial outside an agent."""
     trial = _current.get()

@@ -2,19 +2,52 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from peira.core.clock import Clock, SystemClock
-from peira.core.contracts import Store
+from peira.core.contracts import Source, Store
 from peira.core.log.events import Spent, State
 from peira.core.models import NamedModel
 from peira.engine.hooks import Hooks
 from peira.engine.journal import INLINE, Journal
 from peira.errors import Invalid
 from peira.spec.limits import Budget, Policy
+
+
+class HostedSources:
+    """Further sources of tasks that attempts of a run open while it goes on, each once; thread-safe."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, Source] = {}
+        self._lock = threading.Lock()
+        self.add: Callable[[Source], None] | None = None
+        """Hands a source to the run; set by the run."""
+        self.on_first: Callable[[], None] | None = None
+        """Called before the first one is opened: who executes such tasks may start. None: nobody does."""
+
+    @property
+    def used(self) -> bool:
+        """Whether any was opened."""
+        return bool(self._names)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def open(self, name: str, make: Callable[[], Source]) -> None:
+        """Let the run have the source of this name, made now unless it was opened before."""
+        with self._lock:
+            if name in self._names:
+                return
+            if self.add is None or self.on_first is None:
+                raise Invalid("this run executes no tasks beside its own; run it as a study in one process")
+            if not self._names:
+                self.on_first()
+            self._names[name] = make()
+            self.add(self._names[name])
 
 
 @dataclass(frozen=True)
@@ -25,7 +58,7 @@ class RunContext:
     With `outputs_apart` outputs and steps always do, with `answers_apart` raw answers: they can be removed.
     Attempts get their private folders under `work_root`; processes that they start are marked by `label`.
     `shared`: other processes execute tasks of the same run, and `owner` is one of several.
-    `journal` and `hooks` are made here, one of each per run.
+    `journal`, `hooks` and `hosted` are made here, one of each per run.
     """
 
     run: str
@@ -41,10 +74,12 @@ class RunContext:
     shared: bool = False
     journal: Journal = field(init=False)
     hooks: Hooks = field(init=False)
+    hosted: HostedSources = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "journal", Journal(self.store))
         object.__setattr__(self, "hooks", Hooks(self.run, self.clock))
+        object.__setattr__(self, "hosted", HostedSources())
 
 
 def no_models(name: str) -> NamedModel:

@@ -93,7 +93,15 @@ class Execution:
         if isinstance(source, OpenSource):
             source.watch(self.grown)
 
+        context.hosted.add = self.add_source
+
     # Intake
+
+    def add_source(self, source: Source) -> None:
+        """Take the tasks of another source, too, which an attempt has opened; its ends are told to it."""
+        with self._changed:
+            self._intake.add_source(source)
+            self.state.hungry.notify()
 
     def grown(self) -> None:
         """The source may have something again."""

@@ -22,7 +22,7 @@ from peira.core.log.events import RunNoted
 from peira.engine.attempts.admission import Admission, Claims
 from peira.engine.context import RunContext
 from peira.engine.control import StopRequest
-from peira.engine.kinds import BATCH
+from peira.engine.kinds import BATCH, UNIT
 from peira.engine.places import RunPlaces
 from peira.engine.progress import TaskCounts
 from peira.engine.scheduler import Scheduler
@@ -48,7 +48,7 @@ class RunState:
         """As `Execution` takes them."""
         self.context, self.source, self.adaptive, self.stays = context, source, adaptive, stays
         self.journal = context.journal
-        self.tally = TaskCounts(source.unit, frozenset({BATCH}))
+        self.tally = TaskCounts(source.unit, frozenset({BATCH, UNIT}) - {source.unit})
         self.tally.counts.update(recorded)
         self.places = places
         self.scheduler = Scheduler(places=places)

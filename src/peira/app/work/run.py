@@ -17,17 +17,18 @@ from peira.app.work.base import BaseFiles, read_base
 from peira.app.work.view import TAG, UnitView, WorkView
 from peira.core.clock import SystemClock
 from peira.core.codec import encode
+from peira.core.context import trial_if_any
 from peira.core.contracts import Op, Runner, RunQuery
 from peira.core.ids import Json, compose, short
 from peira.core.log.events import RunFinished, RunNoted, Status
 from peira.engine.commands import service_of
 from peira.engine.context import CallSettings, RunContext
 from peira.engine.execution import Execution
+from peira.engine.kinds import UNIT, UNIT_FUNCTION
 from peira.engine.run import RunDriver
 from peira.engine.run_start import open_run, planned_on
 from peira.engine.work.attempt import GRACE, WorkBase, machine_problems
 from peira.engine.work.monitor import WorkMonitor
-from peira.engine.work.record import FUNCTION, UNIT
 from peira.engine.work.source import WorkSource
 from peira.errors import Invalid
 from peira.plan.expansion import Plan, expand
@@ -226,7 +227,7 @@ def _runners(plan: WorkPlan) -> dict[str, tuple[Runner, int]]:
     """Who executes commands and functions: one pool. Only functions alone are taken several at once."""
     commands = any(one.function is None for one in plan.units)
     runner: Runner = ThreadRunner(batch=1) if commands else ThreadRunner()
-    return {UNIT: (runner, plan.parallel), FUNCTION: (runner, plan.parallel)}
+    return {UNIT: (runner, plan.parallel), UNIT_FUNCTION: (runner, plan.parallel)}
 
 
 def fanout(
@@ -243,8 +244,17 @@ def fanout(
 
     Units that succeeded before from the same content are not executed again. Raises Invalid with every
     problem of the plan, and KeyboardInterrupt if it was interrupted.
+
+    In an agent, the units are part of its trial, which waits for them without a worker: its code before this
+    runs again when it goes on, with recorded steps and calls replayed. Of the arguments only `plan` is taken.
     """
     refuse_while_loading()
+    if (trial := trial_if_any()) is not None:
+        given = {"store": store, "parallel": parallel, "fail_fast": fail_fast, "base": base}
+        if problems := [f"{name}: is that of the study" for name, value in given.items() if value]:
+            raise Invalid(problems)
+        units = app.units_in_trial(plan, trial)
+        return WorkOutcome(trial.channel.run, Status.completed, units)  # type: ignore[attr-defined]
     options = WorkOptions(parallel, fail_fast, base, wait, progress)
     outcome = execute_plan(plan, Session.find(store), options)
     if outcome.status is Status.interrupted:

@@ -12,10 +12,11 @@ from peira.app.session import Session
 from peira.app.store.access import AnyStore, store_folder
 from peira.app.store.runs import find_run
 from peira.core.codec import decode
-from peira.core.contracts import RunQuery
+from peira.core.contracts import RunQuery, Store
 from peira.core.ids import Json, short
 from peira.core.log.events import TERMINAL, State, Status
 from peira.core.log.rows import Run, Task
+from peira.core.log.state import UNDER_WAY
 from peira.core.registry import nearest
 from peira.engine.work.record import LOG, REUSED, UnitResult, result_of, unit_task
 from peira.errors import Invalid, Unknown
@@ -48,6 +49,11 @@ class UnitView:
     def value(self) -> Json:
         """The value of a function, or what a command gave with the tool `result`."""
         return self.result.value
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, in whatever state."""
+        return self.state in TERMINAL
 
     @property
     def changed(self) -> list[str]:
@@ -86,58 +92,11 @@ class WorkView:
     @cached_property
     def units(self) -> dict[str, UnitView]:
         """All units, also those that were proposed, each after what it needs."""
-        tables: dict[str, Mapping[str, Any]] = dict(self.plan.get("units", {}))
-        rows: dict[str, Task] = {}
-        asked: set[str] = set()
-        children: dict[str, list[str]] = {}
-        while new := [name for name in tables if name not in asked]:
-            asked |= set(new)
-            found = self.store.find("task", [unit_task(self.run.id, name) for name in new])
-            rows |= {name: found[task] for name in new if (task := unit_task(self.run.id, name)) in found}
-            for name in new:
-                if name in rows and rows[name].state is State.succeeded:
-                    proposed = _result(self.store, rows[name]).units
-                    children[name] = [f"{name}/{child}" for child in proposed]
-                    for child, table in proposed.items():
-                        needs = [f"{name}/{need}" for need in table.get("needs", ())]
-                        tables[f"{name}/{child}"] = {**table, "needs": needs}
-        wanted = {name: tuple(_expanded(table.get("needs", ()), children)) for name, table in tables.items()}
-        views: dict[str, UnitView] = {}
-        for name in topological(
-            {n: [need for need in given if need in wanted] for n, given in wanted.items()}
-        ):
-            views[name] = self._unit(name, wanted[name], rows.get(name), views)
-        return views
-
-    def _unit(
-        self, name: str, needs: tuple[str, ...], row: Task | None, before: Mapping[str, UnitView]
-    ) -> UnitView:
-        over = self.run.status not in (Status.running, Status.paused, Status.cancelling, Status.planned)
-        if row is None or row.state not in TERMINAL:
-            state = (row.state if row and row.state is not State.queued else WAITING) if not over else ""
-            dead = self.run.status is Status.interrupted and not self.run.counts
-            left = INTERRUPTED if dead else State.cancelled.value
-            reason = self.run.reason or str(self.run.status)
-            why = "" if state else f"not begun: {reason}" if row is None else f"cut off: {reason}"
-            return UnitView(name, str(state) or left, why, needs=needs, task=row.id if row else "")
-        result, failure = row.result, row.result.failure
-        why = failure.message if failure else ""
-        state = State.failed if row.state is State.in_doubt else row.state
-        if row.state is State.blocked:
-            failed = [f"{n}, which {_ended_as(before[n].state)}" for n in needs if not _fine(before, n)]
-            why = f"needs {'; '.join(failed)}" if failed else "what it needs did not succeed"
-        return UnitView(
-            name,
-            state.value,
-            why,
-            result.took,
-            result.metrics.get("cost"),
-            result.about.get(REUSED) == "yes",
-            needs,
-            _result(self.store, row) if row.state is State.succeeded else UnitResult(),
-            row.id,
-            {artifact.name: artifact.digest for artifact in result.artifacts},
-        )
+        over = self.run.status not in (*UNDER_WAY, Status.planned)
+        dead = self.run.status is Status.interrupted and not self.run.counts
+        reason = self.run.reason or self.run.status.value
+        left = (INTERRUPTED if dead else State.cancelled.value, reason) if over else None
+        return unit_views(self.store, self.run.id, self.plan.get("units", {}), left)
 
     def find(self, name: str) -> UnitView:
         """The unit of this name; Unknown if there is none."""
@@ -171,6 +130,70 @@ class WorkView:
         }
 
 
+def unit_views(
+    store: Store, scope: str, tables: Mapping[str, Any], left: tuple[str, str] | None = None
+) -> dict[str, UnitView]:
+    """The units of an execution by the tables of its plan, also those that were proposed, in order of needs.
+
+    `left` is the state of those that have not ended, and why, if the execution is over.
+    """
+    tables = dict(tables)
+    rows: dict[str, Task] = {}
+    asked: set[str] = set()
+    children: dict[str, list[str]] = {}
+    while new := [name for name in tables if name not in asked]:
+        asked |= set(new)
+        found = store.find("task", [unit_task(scope, name) for name in new])
+        rows |= {name: found[task] for name in new if (task := unit_task(scope, name)) in found}
+        for name in new:
+            if name in rows and rows[name].state is State.succeeded:
+                proposed = _result(store, rows[name]).units
+                children[name] = [f"{name}/{child}" for child in proposed]
+                for child, table in proposed.items():
+                    needs = [f"{name}/{need}" for need in table.get("needs", ())]
+                    tables[f"{name}/{child}"] = {**table, "needs": needs}
+    wanted = {name: tuple(_expanded(table.get("needs", ()), children)) for name, table in tables.items()}
+    views: dict[str, UnitView] = {}
+    for name in topological({n: [need for need in given if need in wanted] for n, given in wanted.items()}):
+        views[name] = _unit_view(store, name, wanted[name], rows.get(name), views, left)
+    return views
+
+
+def _unit_view(
+    store: Store,
+    name: str,
+    needs: tuple[str, ...],
+    row: Task | None,
+    before: Mapping[str, UnitView],
+    left: tuple[str, str] | None,
+) -> UnitView:
+    """One unit, given those before it."""
+    task = row.id if row else ""
+    if row is None or row.state not in TERMINAL:
+        if left is None:
+            state = row.state.value if row and row.state is not State.queued else WAITING
+            return UnitView(name, state, needs=needs, task=task)
+        why = f"{'cut off' if row else 'not begun'}: {left[1]}"
+        return UnitView(name, left[0], why, needs=needs, task=task)
+    result, failure = row.result, row.result.failure
+    why = failure.message if failure else ""
+    if row.state is State.blocked:
+        failed = [f"{n}, which {_ended_as(before[n].state)}" for n in needs if not _fine(before, n)]
+        why = f"needs {'; '.join(failed)}" if failed else "what it needs did not succeed"
+    return UnitView(
+        name,
+        (State.failed if row.state is State.in_doubt else row.state).value,
+        why,
+        result.took,
+        result.metrics.get("cost"),
+        result.about.get(REUSED) == "yes",
+        needs,
+        _result(store, row) if row.state is State.succeeded else UnitResult(),
+        task,
+        {artifact.name: artifact.digest for artifact in result.artifacts},
+    )
+
+
 def log_file(store: AnyStore, run: str, task: str, epoch: int) -> Path:
     """Where the output of an attempt that is under way is written."""
     return store_folder(store, "work") / short(run) / f"{short(task)}-{epoch}" / LOG
@@ -199,7 +222,7 @@ def _ended_as(state: str) -> str:
     return said.get(state, f"is {state}")
 
 
-def _result(store: AnyStore, row: Task) -> UnitResult:
+def _result(store: Store, row: Task) -> UnitResult:
     """What a unit that succeeded made."""
     return result_of(decode(store.get(row.result.blob) if row.result.blob else bytes(row.result.output)))
 

@@ -138,6 +138,8 @@ class Admission:
         self.elsewhere: deque[tuple[float, Offer]] = deque()
         """Tasks that other processes of a shared run have, each with the time of the next look at it."""
         self._growing = isinstance(source, OpenSource)
+        self._more_sources: list[Source] = []  # added while the run goes on, that have more to offer
+        self._of_others: dict[str, Source] = {}  # whose task it is, of those that were added
         self._final = () if context.policy.retry_failed else (State.failed, State.exhausted)
 
     @property
@@ -164,11 +166,28 @@ class Admission:
     @property
     def dry(self) -> bool:
         """No further units will come: the source has none, or nothing is left to do them with."""
-        return self.starved or self.source.closed
+        return self.starved or (self.source.closed and not self._more_sources)
 
     @property
     def busy(self) -> bool:
         return self._asking or bool(self.offers or self.elsewhere) or any(self.direct.values())
+
+    def add_source(self, source: Source) -> None:
+        """Take the tasks of another source, too."""
+        self._more_sources.append(source)
+        self.empty = False
+
+    def _next_of_others(self) -> list[Offer]:
+        """The next tasks of a source that was added; one that has no more is asked no more."""
+        source = self._more_sources[0]
+        offers = list(source.more(CHUNK))
+        if source.closed:
+            self._more_sources.pop(0)
+        self._of_others.update((offer.spec.id, source) for offer in offers)
+        return offers
+
+    def _source_of(self, task: str) -> Source:
+        return self._of_others.get(task, self.source) if self._of_others else self.source
 
     def feed(self, lock: threading.Condition) -> bool:
         """Admit a chunk of what is offered; False if there is none, or somebody else is at it."""
@@ -177,6 +196,8 @@ class Admission:
         while self.elsewhere and self.elsewhere[0][0] <= self._clock.monotonic():
             self.offers.append(self.elsewhere.popleft()[1])
         offers, self.offers = self.offers[:CHUNK], self.offers[CHUNK:]
+        if not offers and self._more_sources and self._at_hand < MOST_AT_HAND:
+            offers = self._next_of_others()
         if not offers and self._at_hand < MOST_AT_HAND and not self.dry:
             self.empty = self._growing  # set before it is asked: it may grow meanwhile
             offers = list(self.source.more(CHUNK))
@@ -199,7 +220,10 @@ class Admission:
         """A task has ended, here or before: what follows from it is offered."""
         if self._asking:
             self._just_ended[offer.spec.id] = ended
-        for following in self.source.follow(offer, ended):
+        source = self._of_others.pop(offer.spec.id, self.source) if self._of_others else self.source
+        for following in source.follow(offer, ended):
+            if source is not self.source:
+                self._of_others[following.spec.id] = source
             if following.direct:
                 cls = following.spec.cls
                 if cls not in self.direct:
@@ -313,7 +337,7 @@ class Admission:
             self.ended(offer, Ended(State.cancelled, Result()))
         elif row is not None and self._over(row):
             self._reuse(offer, Ended(row.state, row.result))
-        elif not self.source.performs(offer.spec.kind) or self._hungry(offer):
+        elif not self._source_of(offer.spec.id).performs(offer.spec.kind) or self._hungry(offer):
             self._tally.add(offer.spec.kind, LEFT)
         elif row is None:
             self._scheduler.offer(TaskEntry(offer), needs)

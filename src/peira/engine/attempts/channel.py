@@ -93,6 +93,11 @@ class AttemptChannel:
         return self._context.run
 
     @property
+    def context(self) -> RunContext:
+        """The run that the attempt belongs to, for what peira itself does in it."""
+        return self._context
+
+    @property
     def task(self) -> str:
         """The task that the attempt is at."""
         return self._attempt.spec.id

@@ -13,12 +13,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from peira.core.ids import Json, compose, digest
+from peira.engine.kinds import UNIT
 from peira.sandbox.file_tree import TreeChanges, TreeFile, changes_from, changes_json, tree_digest
 
-UNIT = "unit"
-"""The kind of the tasks, and the class of those that are commands."""
-FUNCTION = "unit.function"
-"""The class of units that are functions."""
 LOG = "log.txt"
 CHANGES, HANDOVER, ARTIFACTS = "changes/", "handover/", "artifacts/"
 """What the names of a unit's artifacts begin with."""

@@ -16,13 +16,12 @@ from peira.core.contracts import Ended, Offer, Store
 from peira.core.ids import Json, canonical, compose, digest, normalise
 from peira.core.log.events import State, TaskSpec
 from peira.core.signature import wants
+from peira.engine.kinds import UNIT, UNIT_FUNCTION
 from peira.engine.stages import LocalWork, StoredOutput
 from peira.engine.work.attempt import UnitAttempt, WorkBase
 from peira.engine.work.monitor import WorkMonitor
 from peira.engine.work.record import (
-    FUNCTION,
     REUSED,
-    UNIT,
     EndedUnit,
     UnitInputs,
     UnitResult,
@@ -177,7 +176,7 @@ class WorkSource:
         spec = TaskSpec(
             task,
             UNIT,
-            FUNCTION if one.function is not None else UNIT,
+            UNIT_FUNCTION if one.function is not None else UNIT,
             priority=one.priority,
             needs=tuple(unit_task(self.scope, name) for name in needs),
         )
