@@ -85,7 +85,7 @@ class RunOptions:
             found.append(problem)
         if self.runner is not None and (problem := runner_problem(self.runner)):
             found.append(f"runner: {problem}")
-        if self.runner == "process" and self.resources:
+        if self.runner in ("process", "ray") and self.resources:
             found.append("resources: cannot be handed to other processes; use runner='local'")
         if self.evaluation and not NAME.fullmatch(self.evaluation):
             found.append(f"name: {self.evaluation!r} does not name an evaluation: letters, digits, . - and _")
@@ -151,7 +151,8 @@ def execute(study: StudyLike, options: RunOptions, on_begin: OnBegin | None = No
     planned = None if session.exists else plan_of(study, None, project, **select)
     if planned is not None:
         check_models(planned, project, None, options.stages, options.batch)
-        _subject_runner(planned, options.runner or project.runner, "")  # refuses what it cannot execute
+        chosen = options.runner or project.runner
+        _subject_runner(planned, chosen, "", project.runner_options(chosen))  # refuses what it cannot execute
     watched = telemetry.telling(True) if project.telemetry == "otel" else nullcontext()
     with watched, session.beside_streams(options.wait) as store:
         if options.name:
@@ -181,7 +182,8 @@ def _run(
 ) -> tuple[str, RunEnd]:
     """Record the run, execute its tasks and return its id and how it ended."""
     workers = options.parallel or project.parallel or WORKERS
-    runners = runners_of(plan, store, options.runner or project.runner, workers)
+    chosen = options.runner or project.runner
+    runners = runners_of(plan, store, chosen, workers, project.runner_options(chosen))
     policy = plan.study.policy if options.policy is None else policy_of(plan.study, options)
     clock, number = SystemClock(), store.incarnation
     commands = service_of(store, lambda: app.serve_commands)  # which is imported for that
@@ -284,10 +286,12 @@ def changed_fields(policy: Policy, study: Policy) -> dict[str, Any]:
     return {key: value for key, value in policy.model_dump().items() if value != getattr(study, key)}
 
 
-def runners_of(plan: Plan, store: AnyStore, name: str, workers: int) -> dict[str, tuple[Runner, int]]:
+def runners_of(
+    plan: Plan, store: AnyStore, name: str, workers: int, options: Mapping[str, Any]
+) -> dict[str, tuple[Runner, int]]:
     """The runner and the number of workers of each queue class; evaluators always run in this process."""
     awaiting = all(agent.asynchronous for agent in plan.agents.values())
-    subject = _subject_runner(plan, name, label(store, store.incarnation))
+    subject = _subject_runner(plan, name, label(store, store.incarnation), options)
     runners: dict[str, tuple[Runner, int]] = {class_of(GENERATE, awaiting): (subject, workers)}
     # One pool of threads for all that is plain code: what made an output also scores it.
     plain = subject if name == LOCAL and not awaiting else local_runner(False)
@@ -305,12 +309,13 @@ def following_runners(plan: Plan, plain: Runner, workers: int) -> dict[str, tupl
     return runners
 
 
-def _subject_runner(plan: Plan, name: str, label: str) -> Runner:
-    """The runner of that name for the agents of a plan, not started."""
+def _subject_runner(plan: Plan, name: str, label: str, options: Mapping[str, Any]) -> Runner:
+    """The runner of that name for the agents of a plan, not started; `options` as its project says."""
     facts = {
         "asynchronous": all(agent.asynchronous for agent in plan.agents.values()),
         "agents": {agent: written_agent(plan.study.agents[agent]) for agent in plan.agents},
         "label": label,
+        "options": options,
     }
     try:
         made = registry.make_from("runner", name, facts)

@@ -240,7 +240,8 @@ def _work_on(
     manifest = read(run.manifest, store.get)
     plan = plan_of(run.id, store, project, agents=GENERATE in how.stages)
     parallel = options.parallel or how.parallel or project.parallel or WORKERS
-    runners = runners_of(plan, store, options.runner or how.runner or project.runner, parallel)
+    chosen = options.runner or how.runner or project.runner
+    runners = runners_of(plan, store, chosen, parallel, project.runner_options(chosen))
     work_root = store_folder(store, "work") / str(number)
     storage = plan.study.storage
     context = RunContext(

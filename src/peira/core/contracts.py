@@ -612,9 +612,10 @@ class Runner(Protocol):
 
     The plug-in of kind `runner`, made with those of these arguments that it takes by name: `asynchronous`
     (the agents' work is awaited), `agents` (by label, where other processes find each one: "file.py:name", a
-    table that names its kind and options, or None if they cannot) and `label` (marks processes as the store
-    owner's, so that the next owner can kill those that a killed one left behind). Constructing it starts
-    nothing; Invalid if it cannot execute these agents.
+    table that names its kind and options, or None if they cannot), `label` (marks processes as the store
+    owner's, so that the next owner can kill those that a killed one left behind) and `options` (its table in
+    the project file, [runners.NAME]). Constructing it starts nothing; Invalid if it cannot execute these
+    agents.
     """
 
     name: str

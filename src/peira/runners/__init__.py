@@ -12,9 +12,15 @@ from peira.core.registry import Registry
 with lazy_imports(__name__, "BUILT_IN", "register"):
     from peira.runners.loop import LoopRunner as LoopRunner
     from peira.runners.process import ProcessRunner as ProcessRunner
+    from peira.runners.ray import RayRunner as RayRunner
     from peira.runners.threads import ThreadRunner as ThreadRunner
 
-BUILT_IN = {"loop": "LoopRunner", "process": "ProcessRunner", "threads": "ThreadRunner"}
+BUILT_IN = {
+    "loop": "LoopRunner",
+    "process": "ProcessRunner",
+    "ray": "RayRunner",
+    "threads": "ThreadRunner",
+}
 """The classes of the built-in runners by name."""
 
 
@@ -22,6 +28,7 @@ def register(registry: Registry) -> None:
     """Register the built-in runners, as any plug-in would."""
     registry.add("runner", "local", _local)
     registry.add("runner", "process", _process)
+    registry.add("runner", "ray", _ray)
 
 
 def _local(asynchronous: bool = False) -> Runner:
@@ -33,4 +40,10 @@ def _local(asynchronous: bool = False) -> Runner:
 def _process(agents: Mapping[str, Any], label: str) -> Runner:
     """Attempts in child processes."""
     runner: Runner = late(__name__, BUILT_IN["process"])(agents, label)
+    return runner
+
+
+def _ray(agents: Mapping[str, Any], label: str, options: Mapping[str, Any]) -> Runner:
+    """Attempts in child processes that Ray places."""
+    runner: Runner = late(__name__, BUILT_IN["ray"])(agents, label, options)
     return runner

@@ -15,8 +15,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
+from itertools import count
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -174,10 +176,105 @@ _question = msgspec.json.Decoder(PersonQuestion).decode
 BATCH = 8
 
 
+class ChildProcess(Protocol):
+    """A process that executes `peira.runners.child`, wherever it runs."""
+
+    @property
+    def end(self) -> socket.socket:
+        """Our end of the pipe to it; the caller closes it."""
+        ...
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is running, as far as is known."""
+        ...
+
+    def kill(self) -> None:
+        """Kill it and everything that it started; from any thread."""
+        ...
+
+    def death(self) -> str:
+        """Wait until it has ended, after it was killed, and say how."""
+        ...
+
+
+class ChildHost(Protocol):
+    """Where the children of one worker are started, one after the other."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether children can be started here."""
+        ...
+
+    def start(self, label: str) -> ChildProcess:
+        """Start a child whose process tree has this label; ProcessDied if that is not possible."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the place."""
+        ...
+
+
+class LocalChild:
+    """A child process of this process."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self.end, theirs = socket.socketpair()
+        with theirs:
+            self._process = child_process(theirs.fileno(), label)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        tree.end(self._label, self._process.pid)
+
+    def death(self) -> str:
+        return death_by(self._process.wait())
+
+
+def child_process(pipe: int, label: str, folder: str | None = None) -> subprocess.Popen[bytes]:
+    """Start a child that uses this descriptor as its pipe."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "peira.runners.child", str(pipe)],
+        pass_fds=[pipe],
+        stdin=subprocess.DEVNULL,
+        stdout=2,  # output of user code must not mix with results on standard output
+        env=tree.labelled({"PYTHONHASHSEED": "0", **os.environ}, label),
+        cwd=folder,
+        start_new_session=True,  # a Ctrl-C in the terminal is for the parent to handle
+    )
+
+
+def death_by(code: int) -> str:
+    """How a process with this exit code ended, for the message of ProcessDied."""
+    return (
+        f"its process was killed by signal {-code}"
+        if code < 0
+        else f"its process ended with exit code {code}"
+    )
+
+
+class LocalHost:
+    """This machine."""
+
+    ready = True
+
+    def start(self, label: str) -> ChildProcess:
+        return LocalChild(label)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
 class ProcessRunner:
     """Executes attempts in child processes, one at a time in each."""
 
     name = "process"
+    batch = BATCH
+    """How many attempts a worker takes at a time."""
 
     def __init__(
         self,
@@ -194,6 +291,13 @@ class ProcessRunner:
         self._label, self._plugins = label, plugins
         self._workers: list[_Worker] = []
 
+    def place(self, number: int) -> ChildHost | None:
+        """A place for the children of this worker; None if the runner is being stopped.
+
+        ProcessDied if there can be none: then the attempts of the worker end with that.
+        """
+        return LocalHost()
+
     @staticmethod
     def _named(agent: str, where: str | dict[str, Any] | None) -> str | dict[str, Any]:
         """Where the code of an agent is; Invalid if that is unknown."""
@@ -208,7 +312,9 @@ class ProcessRunner:
         """Start the worker threads, each of which starts its child when it has work."""
         self._desk, before = desk, len(self._workers)
         for number in range(before, before + workers):
-            self._workers.append(_Worker(desk, dict(self.agents), f"{self._label}/{number}", self._plugins))
+            place = partial(self.place, number)
+            label = f"{self._label}/{number}"
+            self._workers.append(_Worker(desk, place, self.batch, dict(self.agents), label, self._plugins))
         for worker in self._workers[before:]:
             worker.thread.start()
 
@@ -233,9 +339,18 @@ class _Worker:
     """A thread with a child process, which it replaces when it dies."""
 
     def __init__(
-        self, desk: Desk, code: dict[str, str | dict[str, Any]], label: str, plugins: Sequence[str] | None
+        self,
+        desk: Desk,
+        place: Callable[[], ChildHost | None],
+        batch: int,
+        code: dict[str, str | dict[str, Any]],
+        label: str,
+        plugins: Sequence[str] | None,
     ) -> None:
-        self._desk, self._code, self._label, self._plugins = desk, code, label, plugins
+        self._desk, self._place, self._batch = desk, place, batch
+        self._code, self._label, self._plugins = code, label, plugins
+        self._numbers = count(1)
+        self._host: ChildHost | None = None
         self._child: _Child | None = None
         self._current: Attempt | None = None
         self._moving = threading.Lock()
@@ -248,28 +363,48 @@ class _Worker:
                 self._child.kill()
 
     def _serve(self) -> None:
-        """Take attempts from the desk and execute them, until the desk closes."""
+        """Take attempts from the desk and execute them, until the desk closes.
+
+        Nothing is taken before there is a place for it: others may have one.
+        """
         try:
-            while attempts := self._desk.take(BATCH):
+            while self._placed() and (attempts := self._desk.take(self._batch)):
                 for attempt in attempts:
                     self._work(attempt)
         finally:
             if self._child is not None:
                 self._child.bury()
+            if self._host is not None:
+                self._host.close()
+
+    def _placed(self) -> bool:
+        """Whether to go on, with a place for children, or with a reason why there is none."""
+        if self._host is None or not self._host.ready:
+            if self._host is not None:
+                self._host.close()
+            try:
+                self._host = self._place()
+            except ProcessDied as problem:
+                self._host = _NoHost(str(problem))
+        return self._host is not None
 
     def _work(self, attempt: Attempt) -> None:
         """Execute one attempt in the child and report its end."""
         # The child is started before the attempt begins: its start-up is not part of the attempt's time, and
         # abandoning the attempt always finds a process to kill.
+        outcome: Any = None
+        failure: BaseException | None = None
         with self._moving:
-            child, self._current = self._living_child(attempt.work.reader), attempt
+            try:
+                child, self._current = self._living_child(attempt.work.reader), attempt
+            except ProcessDied as problem:
+                failure = problem
         channel = self._desk.begin(attempt)
         if channel is None:
             return
-        outcome: Any = None
-        failure: BaseException | None = None
         try:
-            outcome = child.perform(attempt, channel)
+            if failure is None:
+                outcome = child.perform(attempt, channel)
         except (Exception, Abandoned) as problem:  # any failure ends the attempt
             failure = problem
         with self._moving:  # cleared before the end is reported: abandoning it now kills nothing
@@ -282,16 +417,28 @@ class _Worker:
             self._child.bury()
             self._child = None
         if self._child is None:
-            self._child = _Child(
-                SetupMessage(
-                    reader,
-                    self._code,
-                    list(sys.path),
-                    self._label,
-                    registry.modules if self._plugins is None else list(self._plugins),
-                )
-            )
+            assert self._host is not None
+            plugins = registry.modules if self._plugins is None else list(self._plugins)
+            # A label of its own: one that finds itself alone kills whatever has its label.
+            label = f"{self._label}/{next(self._numbers)}"
+            setup = SetupMessage(reader, self._code, list(sys.path), label, plugins)
+            self._child = _Child(setup, self._host.start(label))
         return self._child
+
+
+class _NoHost:
+    """Stands for a place that could not be had."""
+
+    ready = False
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def start(self, label: str) -> ChildProcess:
+        raise ProcessDied(self._why)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
 
 def _carried(attempt: Attempt, channel: Channel) -> list[tuple[str, dict[str, str]]]:
@@ -304,21 +451,11 @@ def _carried(attempt: Attempt, channel: Channel) -> list[tuple[str, dict[str, st
 class _Child:
     """A child process and the pipe to it."""
 
-    def __init__(self, setup: SetupMessage) -> None:
-        self._setup = setup
+    def __init__(self, setup: SetupMessage, process: ChildProcess) -> None:
+        self._process = process
         self._number = 0
         self._killed = False
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "peira.runners.child", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=2,  # output of user code must not mix with results on standard output
-                env=tree.labelled({"PYTHONHASHSEED": "0", **os.environ}, setup.label),
-                start_new_session=True,  # a Ctrl-C in the terminal is for the parent to handle
-            )
-        self._requests = ChildRequests(ours)
+        self._requests = ChildRequests(process.end)
         try:
             self._requests.send(setup)
             self._requests.receive()  # Ready
@@ -328,7 +465,7 @@ class _Child:
     @property
     def alive(self) -> bool:
         """Whether it is running and was not killed."""
-        return not self._killed and self._process.poll() is None
+        return not self._killed and self._process.alive
 
     def perform(self, attempt: Attempt, channel: Channel) -> Any:
         """The attempt's output; raises its failure, or ProcessDied."""
@@ -345,7 +482,7 @@ class _Child:
                 else:  # from a thread that an earlier attempt left running
                     self._requests.refuse(message)
         except (EOFError, OSError):
-            raise ProcessDied(self._death()) from None
+            raise ProcessDied(self.bury()) from None
         if isinstance(message, ReadyMessage) or message.attempt != self._number:
             self.bury()
             raise ProcessDied("its process answered for another attempt, and was ended")
@@ -353,26 +490,17 @@ class _Child:
             raise _rebuilt(message)
         return message.value
 
-    def _death(self) -> str:
-        """How the process ended, for the message of ProcessDied."""
-        self.bury()
-        code = self._process.returncode
-        return (
-            f"its process was killed by signal {-code}"
-            if code < 0
-            else f"its process ended with exit code {code}"
-        )
-
     def kill(self) -> None:
         """Kill the process and everything it started; from any thread."""
         self._killed = True
-        tree.end(self._setup.label, self._process.pid)
+        self._process.kill()
 
-    def bury(self) -> None:
-        """Kill it, reap it and close the pipe; only called by its worker, idempotent."""
+    def bury(self) -> str:
+        """Kill it, reap it and close the pipe; how it ended. Only called by its worker, idempotent."""
         self.kill()
-        self._process.wait()
+        death = self._process.death()
         self._requests.close()
+        return death
 
 
 def _rebuilt(broken: FailureMessage) -> BaseException:

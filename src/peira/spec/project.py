@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -43,8 +43,8 @@ class Project(Value):
     """The settings of a project; `folder` is the folder of its file, or else the working folder.
 
     `models` are aliases of models, kept as they are written. `plugins` are functions, as module:function,
-    that are called with the registry. `keep` says which runs `peira gc` keeps, `storage` how
-    results are kept.
+    that are called with the registry. `runners` has a table of options for each runner that takes some.
+    `keep` says which runs `peira gc` keeps, `storage` how results are kept.
     `telemetry` "otel" sends spans of every run to OpenTelemetry.
     """
 
@@ -63,6 +63,7 @@ class Project(Value):
         default_factory=Storage
     )
     models: Table = Field(default_factory=dict)
+    runners: Table = Field(default_factory=dict)
     plugins: Texts = ()
 
     @classmethod
@@ -102,6 +103,13 @@ class Project(Value):
             return []
         self.load_plugins()
         return [problem] if (problem := runner_problem(self.runner)) else []
+
+    def runner_options(self, name: str) -> Mapping[str, Any]:
+        """The table [runners.NAME]; Invalid if it is none."""
+        table = self.runners.get(name, {})
+        if not isinstance(table, Mapping):
+            raise Invalid(f"{FILE}: runners.{name}: must be a table, not {table!r}")
+        return table
 
     @property
     def store_path(self) -> str:

@@ -7,7 +7,8 @@ A script is a list of acts, each a list of a verb and its arguments; the value o
     ["attach", name, text]    ["trial"]                 ["random"]   a draw from the trial's own generator
     ["write", text]           to a file of its private folder; its value is what it reads there
     ["exit", code]            ["kill"]                  its process, if it has one of its own
-    ["spawn"]                 starts a process that would live on; its value is the pid
+    ["spawn"]                 starts a process that would live on, and logs it as started; its value is
+                              the pid
     ["ask", question]         a model; its value is the answer, or the error
     ["leave", question]       asks, and does not wait for the answer
     ["together", script, script, ...]     concurrently; its value is the values of all their acts
@@ -139,9 +140,11 @@ def _kill(_: Trial) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _spawn(_: Trial) -> int:
+def _spawn(trial: Trial) -> int:
     apart = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
-    return subprocess.Popen(["sleep", "600"], **apart).pid  # type: ignore[call-overload, no-any-return]
+    pid: int = subprocess.Popen(["sleep", "600"], **apart).pid  # type: ignore[call-overload]
+    trial.log("started", pid=pid)
+    return pid
 
 
 AWAITED: dict[str, Callable[..., Any]] = {
