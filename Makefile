@@ -17,7 +17,7 @@ INSTALL = install() { { $(BIN)/python -m pip install --disable-pip-version-check
 COMPILED = $(BIN)/python -m compileall -q -j 0 src
 
 .DEFAULT_GOAL := help
-.PHONY: help demo model test newest lowest check bench calibrate torture docs shots clean
+.PHONY: help demo model test ray newest lowest check bench calibrate torture docs shots clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,9 @@ model: $(READY) $(MODEL) ## fetch the embedded models
 test: $(READY) ## run the tests
 	@$(COMPILED)
 	@$(BIN)/pytest -q -n logical $(ARGS)
+
+ray: $(READY) ## install Ray (0.3 GB), without which the tests of --runner ray are skipped
+	@$(BIN)/python -c 'import ray' 2>/dev/null || { $(INSTALL) '.[ray]'; }
 
 newest: $(READY) ## try the newest release of aiohttp; a failure if calls work neither directly nor by sessions
 	@.ci/newest-aiohttp

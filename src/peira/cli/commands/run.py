@@ -64,7 +64,9 @@ def run(
     parallel: Parallel = None,
     runner: Annotated[
         str | None,
-        typer.Option("--runner", metavar="NAME", help="local (threads or asyncio), process, or a plug-in's."),
+        typer.Option(
+            "--runner", metavar="NAME", help="local (threads or asyncio), process, ray, or a plug-in's."
+        ),
     ] = None,
     where: Where = None,
     earlier: From = None,

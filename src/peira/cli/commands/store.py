@@ -263,6 +263,7 @@ EXTRAS = {
     "local": "models inside the process (local:)",
     "postgres": "stores in a Postgres database (--store postgresql://...)",
     "postgres-server": "a Postgres server of one's own (peira db start)",
+    "ray": "attempts and workers on a Ray cluster (--runner ray)",
     "s3": "large payloads of such stores in a bucket (blobs=s3://...)",
     "mcp": "MCP servers as tools of agents",
     "testing": "the conformance suites of peira.testing",
