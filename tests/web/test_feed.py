@@ -86,7 +86,7 @@ def test_every_client_gets_every_event_once_and_in_order(server: Server, run: st
 MANY = """
 from peira import exact, study
 
-@study(cases=[(f"q{n}", "a") for n in range(10_000)], evaluators=[exact()])
+@study(cases=[(f"q{n}", "a") for n in range(40_000)], evaluators=[exact()])
 def many(case):
     return "a"
 """

@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,10 @@ LEFT_OUT = {"node_modules", "__pycache__", "venv", "env", "build", "dist", "site
 DECLARES = re.compile(r"(?m)^@(?:peira\.)?study\b|^\w+\s*=\s*(?:peira\.)?[Ss]tudy\(")
 TABLE = re.compile(r"""(?m)^\s*["']?(?:agent|agents)["']?\s*[=:]|^\s*\[agent""")
 CASES = re.compile(r"""(?m)^\s*["']?cases["']?\s*[=:]|^\s*\[\[?cases""")
+UNUSABLE = 2
+"""The exit code of commands that were given something wrong."""
+BEGINS = 4.0
+"""Seconds after which units that are executed once more are on their way."""
 PATIENCE = 120.0
 """Seconds that planning a study, or starting it, may take."""
 
@@ -108,7 +113,7 @@ def start(folder: Path, what: str, store: str, options: Sequence[str] = ()) -> S
     """Run a study, or go on with a run, detached; returns once the run is durable."""
     code, said = _peira(folder, "run", what, "--store", store, "--detach", "--json", *options)
     if code:
-        raise PeiraError(said.strip() or "the run could not be started")
+        raise _refusal(code, said or "the run could not be started")
     begun: dict[str, Any] = json.loads(said)
     return StartedRun(begun["run"], begun["pid"], begun["log"], f"run {begun['run'][:12]} has begun")
 
@@ -119,8 +124,35 @@ def score(folder: Path, run: str, store: str, evaluators: Sequence[str], name: s
     named = ["--as", name] if name else []
     code, said = _peira(folder, "score", run, "--store", store, "--quiet", *words, *named)
     if code not in (0, 1):
-        raise PeiraError(said.strip())
+        raise _refusal(code, said)
     return said
+
+
+def retry_units(folder: Path, run: str, store: str, units: Sequence[str]) -> None:
+    """Execute units of a work plan once more, in a process that goes on by itself."""
+    words = [sys.executable, "-P", "-m", "peira.cli", "work", "retry", *units, "--run", run, "--store", store]
+    started = subprocess.Popen(
+        [*words, "--quiet"],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        _, said = started.communicate(timeout=BEGINS)
+    except subprocess.TimeoutExpired:
+        threading.Thread(target=started.communicate, name="peira-web-retry", daemon=True).start()
+        return
+    if started.returncode not in (0, 1):
+        raise _refusal(started.returncode, without_keys(said) or "the units could not be executed")
+
+
+def _refusal(code: int, said: str) -> PeiraError:
+    """The problem of a command that failed: one with the request if it says so."""
+    text = said.strip().removeprefix("peira: ")
+    return Invalid(text) if code == UNUSABLE else PeiraError(text)
 
 
 def _peira(folder: Path, *words: str) -> tuple[int, str]:

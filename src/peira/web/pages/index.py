@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from peira.web.pages import calls, compare, inbox, plan, runs, streams, trials
+from peira.web.pages import calls, compare, inbox, plan, runs, streams, trials, work
 from peira.web.pages.page import Page, PageRoute, rendered
 from peira.web.pages.page import page_handler as page_handler
 from peira.web.rest.documents import ErrorDocument
@@ -30,6 +30,9 @@ PAGES = [
     PageRoute("/streams", streams.streams),
     PageRoute("/streams/{stream}/jobs/{job}", streams.job),
     PageRoute("/streams/{stream}", streams.stream),
+    PageRoute("/work", work.works),
+    PageRoute("/work/{run}/units/{unit:.+}", work.unit),
+    PageRoute("/work/{run}", work.work),
     PageRoute("/calls", calls.calls),
     PageRoute("/calls/{key}", calls.call),
 ]
