@@ -17,6 +17,7 @@ with lazy_imports(__name__):
     from peira.analysis.compare import family as family
     from peira.analysis.compare import hypotheses as hypotheses
     from peira.analysis.compare import imputation as imputation
+    from peira.analysis.compare import live as live
     from peira.analysis.effects import anova as anova
     from peira.analysis.effects import factor_effects as factor_effects
     from peira.analysis.effects import marginal_means as marginal_means

@@ -52,6 +52,7 @@ class Results:
         conditions: Sequence[analysis.conditions.Condition] = (),
         brief: Callable[[], Iterator[TrialResult]] | None = None,
         name: str = "",
+        live: analysis.live.LiveDesign | None = None,
     ) -> None:
         """Take the results of a run; `load` starts a new pass over its stored trials.
 
@@ -59,6 +60,7 @@ class Results:
         `counts` are trials by state, `spent` the spending by model. `memory` caches tables, `origin` reopens
         the store for reading, and `background` describes how the run came about; None where it is not known.
         `conditions` are those of the plan, as far as they are listed. `name` is what the run was called.
+        `live` is how the jobs of a stream got their conditions, if these are its results.
         """
         self._load, self._brief = load, brief
         self._memory = memory
@@ -74,6 +76,7 @@ class Results:
         self.look = look
         self._background = background
         self._conditions = conditions
+        self.live = live
 
     @cached_property
     def background(self) -> analysis.background.Background | None:
@@ -203,6 +206,7 @@ class Results:
             background=self._background,
             conditions=self._conditions,
             name=self.name,
+            live=self.live,
         )
 
     def gate(
@@ -262,6 +266,9 @@ class Results:
         and `interval` name methods other than those that fit the data. `missing` says what is done about lost
         trials: "ended" leaves them out and shows bounds, "impute" imputes them (right if they are missing at
         random, given what their cases and conditions scored otherwise), "worst" counts them as lowest.
+
+        Of a stream, whose jobs go on arriving, levels are compared by confidence sequences that are valid at
+        every look, weighted by the probabilities with which arms were drawn.
         """
         compare, wish = (
             analysis.contrasts,
@@ -275,8 +282,13 @@ class Results:
             notes = tuple(dict.fromkeys(note for one in runs for note in one.notes))
             streams = [one._stream() for one in runs]
             found = compare.compare_runs(streams, labels, score, slice, wish, notes)
+        elif self.live is not None and self.live.compares:
+            trials = self._stream() if slice is None else (t for t in self._stream() if t.slice == slice)
+            found = analysis.live.compare_live(trials, self.live, by, a, b, score, baseline, wish, self.notes)
         else:
             found = compare.compare_levels(self._stream(), by, a, b, score, slice, baseline, wish, self.notes)
+        if self.live is not None and self.live.compares and isinstance(by, str):
+            return found  # what is compared was declared with the stream
         return replace(found, notes=(*found.notes, *self._undeclared([found.by], found.score)))
 
     def effects(

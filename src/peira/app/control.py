@@ -33,6 +33,7 @@ from peira.engine.control import (
 from peira.engine.inbox import cancelling_op, find_question
 from peira.engine.kinds import GENERATE, STAGES
 from peira.engine.progress import LEFT
+from peira.engine.streams import outcomes as outcomes  # registers its handlers
 from peira.engine.streams import submission as submission  # registers its handlers
 from peira.errors import Abandoned, Invalid, StoreInUse
 from peira.plan.manifest import layout_of, read

@@ -96,6 +96,21 @@ class Look(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 MOST_SHOWN = 3
 
 
+class Traffic(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The probabilities with which the jobs of a stream get its arms.
+
+    `experiment` identifies what is compared, and how: jobs drawn for another one are no evidence for it.
+    `jobs` are those whose results led to these shares, `winner` is the arm that all jobs get once it is
+    decided (-1 before that), `why` says what it rests on.
+    """
+
+    experiment: str
+    shares: tuple[float, ...]
+    jobs: int = 0
+    winner: int = -1
+    why: str = ""
+
+
 class Watch(Protocol):
     """A stopping rule applied to one run."""
 

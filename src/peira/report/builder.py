@@ -75,7 +75,7 @@ def build(
         level=level,
         question=question(results, snapshot, scores, by),
         answer=answer(results, findings, scores, lost.curves),
-        declared=bool(findings),
+        declared=bool(findings) or (results.live is not None and results.live.compares),
         facts=tuple(_facts(bill, every, query)),
         findings=findings,
         scores=scores,

@@ -107,6 +107,19 @@ class TrialHistories:
         return "..."
 
 
+class JobDraw(msgspec.Struct, frozen=True):
+    """How the condition of a stream's job was drawn: for which experiment, and with which probabilities."""
+
+    experiment: str
+    arm: int
+    shares: tuple[float, ...]
+
+    @property
+    def share(self) -> float:
+        """The probability of the arm that it got."""
+        return self.shares[self.arm]
+
+
 class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     """One trial with its scores; conditions use the labels of levels, where they have one.
 
@@ -115,7 +128,8 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     `anchor` is a repetition of the study's first trial to detect drift and is in no mean. `block` and `plot`
     are those of the design. `took` is in seconds, None if unknown (of an imported output). `executed_by` is
     the run that executed it, whose log `histories` reads when times or observations are asked for.
-    `queued` are the seconds in which its calls waited in peira itself; `took` is without them.
+    `queued` are the seconds in which its calls waited in peira itself; `took` is without them. Of a stream's
+    job, `draw` says how its condition was drawn, and `submitted` when it came.
     """
 
     id: str
@@ -149,6 +163,8 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     found: FoundAnswer | None = None
     executed_by: str = ""
     histories: TrialHistories | None = None
+    draw: JobDraw | None = None
+    submitted: float | None = None
 
     @property
     def seed(self) -> int | None:

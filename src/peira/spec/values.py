@@ -151,3 +151,15 @@ Table = Annotated[dict[str, Any], BeforeValidator(_table, json_schema_input_type
 Plain = Annotated[Any, BeforeValidator(lambda value: normalise(value, ""))]
 """Any JSON value, normalised."""
 Name = Annotated[str, Field(min_length=1)]
+
+
+def _range(value: Any) -> tuple[float, float]:
+    if isinstance(value, (list, tuple)) and len(value) == 2 and all(type(v) in (int, float) for v in value):
+        least, most = map(float, value)
+        if least < most:
+            return least, most
+    raise Invalid(f"must be the least and the most that a value can be, like [0, 1], not {value!r}")
+
+
+Range = Annotated[tuple[float, float], BeforeValidator(_range, json_schema_input_type=list[float])]
+"""The smallest and the largest possible score."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator
 
 from peira.core.looks import Group, Span, Unit
 from peira.core.registry import nearest
-from peira.errors import Invalid
 from peira.spec.study import Study
+from peira.spec.values import Range as Range
 from peira.spec.values import Value
 
 
@@ -43,18 +40,6 @@ def difference(unit: Unit, groups: Sequence[Group]) -> Span | None:
     n = len(both)
     worst = sum(one.worst - two.best for one, two in both) / n
     return Span(worst, sum(one.best - two.worst for one, two in both) / n)
-
-
-def _range(value: Any) -> tuple[float, float]:
-    if isinstance(value, (list, tuple)) and len(value) == 2 and all(type(v) in (int, float) for v in value):
-        least, most = map(float, value)
-        if least < most:
-            return least, most
-    raise Invalid(f"must be the least and the most that a value can be, like [0, 1], not {value!r}")
-
-
-Range = Annotated[tuple[float, float], BeforeValidator(_range, json_schema_input_type=list[float])]
-"""The smallest and the largest possible score."""
 
 
 class LevelRule(Value):

@@ -12,6 +12,7 @@ from peira.core.log.events import (
     NOTHING,
     CallIntended,
     Failure,
+    OutcomeValue,
     Record,
     Result,
     RowsKept,
@@ -21,7 +22,7 @@ from peira.core.log.events import (
     Unsuccessful,
 )
 from peira.core.log.state import NO_RESULT, Call, Run, Task, touched_calls
-from peira.core.looks import Look
+from peira.core.looks import Look, Traffic
 from peira.errors import StoreDamaged
 from peira.stores.event_ranges import EventRange, parse
 
@@ -60,6 +61,7 @@ class TaskRest(msgspec.Struct, omit_defaults=True, array_like=True):
     questions: tuple[str, ...] = ()
     awaits: tuple[str, ...] = ()
     labels: dict[str, str] = {}
+    outcomes: dict[str, OutcomeValue] = {}
 
 
 class RunRest(msgspec.Struct, omit_defaults=True):
@@ -79,6 +81,7 @@ class RunRest(msgspec.Struct, omit_defaults=True):
     parallel: int = 0
     budget: dict[str, float] = {}
     stream: str = ""
+    traffic: Traffic | None = None
 
 
 class CallRest(msgspec.Struct, omit_defaults=True, array_like=True):
@@ -119,6 +122,7 @@ def is_plain(task: Task) -> bool:
         or task.questions
         or task.awaits
         or task.labels
+        or task.outcomes
     )
 
 
@@ -221,6 +225,7 @@ def _task_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Task:
         rest.questions,
         rest.awaits,
         rest.labels,
+        rest.outcomes,
     )
 
 

@@ -79,7 +79,7 @@ def contrast(arms, shares, level=0.95, weights=(1.0, -1.0), least=None):
     made = RandomisedContrast(weights, least or min(min(one) for one in shares), (0.0, 1.0), level)
     predictions = ArmPredictions(len(weights), (0.0, 1.0))
     for (arm, value), share in zip(arms, shares, strict=True):
-        made.add(predictions, arm, share[arm], value)
+        made.draw(predictions, arm, share[arm], value)
         if value is not None:
             predictions.add(arm, value)
     return made

@@ -98,7 +98,11 @@ def measure(trials: Iterable[TrialResult], score: str | None = None) -> Measured
     if name is None:
         return Measured("score", tuple(Observation(trial, None) for trial in found), unfinished=left)
     read = _reader(found, name, known)
-    values = [read(trial) if trial.state is State.succeeded else None for trial in found]
+    # What is reported of a job later is known of one that failed, too.
+    part = name.partition(".")[0]
+    values = [
+        read(trial) if trial.state is State.succeeded or part in trial.scores else None for trial in found
+    ]
     with_score = {trial.case_id for trial, value in zip(found, values, strict=True) if value is not None}
     answered = {trial.case_id for trial in found if trial.state is State.succeeded}
     unasked = answered - with_score

@@ -19,13 +19,15 @@ from peira.app.models import by_model, models_of
 from peira.app.run import following_runners, local_runner
 from peira.app.session import Session, SessionLike
 from peira.app.store.access import hosted, run_label, store_folder
+from peira.app.streams.experiments import opened_experiment, opening_before
 from peira.app.streams.goals import GoalLook, GoalWatch
+from peira.app.streams.results import StreamRecord
 from peira.app.streams.retention import JobRetention
 from peira.app.streams.view import JobView, StreamView
 from peira.core.clock import SystemClock
 from peira.core.contracts import Commands, Consequences, Ended, Op, OpenStore, Outcome, Runner
 from peira.core.ids import Json, short
-from peira.core.log.events import GoalLooked, State, Status
+from peira.core.log.events import GoalLooked, OutcomeValue, State, Status
 from peira.core.log.rows import Task
 from peira.core.registry import nearest
 from peira.engine.commands import CommandService, service_of
@@ -37,6 +39,7 @@ from peira.engine.run import RunDriver
 from peira.engine.run_start import open_run
 from peira.engine.stages import StoredOutput
 from peira.engine.streams.declaration import TAG, declared
+from peira.engine.streams.experiment import LiveExperiment
 from peira.engine.streams.jobs import (
     MOST_HOPS,
     SHADOW,
@@ -75,6 +78,7 @@ class ServedStream:
     execution: Execution
     arms: int
     driver: RunDriver
+    experiment: LiveExperiment | None = None
     problem: BaseException | None = None
     over: threading.Event = field(default_factory=threading.Event)
 
@@ -160,6 +164,7 @@ class Host:
         conditions = tuple(plan.layout.conditions)
         manifest = keep(plan, store.put, {})
         number = store.incarnation
+        before = opening_before(store, stream.name)
         run = open_run(
             plan,
             manifest,
@@ -171,8 +176,11 @@ class Host:
             stream=store.put(declared(stream, conditions, self.parallel)),
         )
         following = self._following if stream.name in self._followers else None
-        source = StreamSource(stream, plan, store, following, self._resources)
-        source.restore(self._left_over(stream.name))
+        left = self._left_over(stream.name)
+        left += StreamRecord(store, stream.name).unscored(before.id) if before else ()
+        experiment = opened_experiment(store, stream, plan, run, before, {task.id for task in left})
+        source = StreamSource(stream, plan, store, following, self._resources, experiment)
+        source.restore(left)
         context = RunContext(
             run,
             str(number),
@@ -192,7 +200,7 @@ class Host:
             commands=self._service,
             on_notice=self._on_notice,
         )
-        return ServedStream(stream, run, source, execution, len(conditions), driver)
+        return ServedStream(stream, run, source, execution, len(conditions), driver, experiment)
 
     def _left_over(self, name: str) -> list[Task]:
         """What an earlier opening has left, in the order of its arrival: queued, or waiting."""
@@ -313,7 +321,14 @@ class Host:
     def _assigned(self, job: Job) -> list[Job]:
         """The job with its condition, and its shadows."""
         served = self._find(job.stream)
-        return assigned(served.stream.assign, job, served.arms)
+        traffic = served.experiment.traffic if served.experiment else None
+        return assigned(served.stream.assign, job, served.arms, traffic)
+
+    def note_outcome(self, job: Job, name: str, value: OutcomeValue) -> None:
+        """An outcome of a job is recorded, the first of its name."""
+        experiment = self._find(job.stream).experiment
+        if experiment is not None and experiment.plan.late == name:
+            experiment.count(job, value, False)
 
     def _find(self, name: str) -> ServedStream:
         if name not in self._served:
@@ -376,6 +391,7 @@ class Host:
                 if not isinstance(self.store, Commands):  # a look into a folder costs nothing
                     self._service.serve()
                 self._offer_following()
+                self._follow_evidence()
                 if due := [job for job in timers.due() if self.serves(job.stream)]:
                     self.accept(due)
         except Exception as problem:
@@ -401,6 +417,13 @@ class Host:
                 self._served[batch[0].stream].source.add(batch)
         with self._noting:
             self._announced = [*kept, *self._announced]
+
+    def _follow_evidence(self) -> None:
+        """Record what follows from the evidence of experiments; jobs are drawn accordingly from then on."""
+        for served in self._served.values():
+            if served.experiment is not None and (news := served.experiment.news()):
+                self.store.commit([Op(served.run, tuple(news))]).result()
+                served.experiment.accept(news)
 
     # Ending
 

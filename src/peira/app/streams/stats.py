@@ -7,7 +7,7 @@ from typing import Any
 
 from peira.core.contracts import OpenStore
 from peira.core.log.events import State, TaskFinished, TasksClaimed, TasksQueued
-from peira.engine.streams.declaration import last_opening, stream_names
+from peira.engine.streams.declaration import last_opening, stream_names, traffic_document
 from peira.engine.streams.jobs import class_of
 from peira.stats.intervals.proportions import wilson
 
@@ -46,6 +46,7 @@ def stream_stats(store: OpenStore, name: str, sent: int = 0, window: float = WIN
         "oldest": round(max(0.0, now - float(oldest[0].labels.get("at", now))), 3) if oldest else None,
         "window": window,
         **folded.document(now, window, run.started or run.planned),
+        **({"experiment": traffic_document(run.traffic, declaration)} if run.traffic else {}),
     }
 
 

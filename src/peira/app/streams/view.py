@@ -17,14 +17,16 @@ from peira.core.clock import seconds
 from peira.core.context import DECISION
 from peira.core.contracts import Ended, JobQuery
 from peira.core.ids import Json, resolve
-from peira.core.log.events import TERMINAL, State
+from peira.core.log.events import TERMINAL, OutcomeValue, State
 from peira.core.log.rows import Task
 from peira.engine.control import CANCEL, PAUSE, RESUME, Command, Control, control_of, requester
 from peira.engine.stages import StoredOutput
 from peira.engine.streams.declaration import Declaration, last_opening, stream_names
 from peira.engine.streams.jobs import Job, class_of, job_id, job_of, listed, submissions, task_of
+from peira.engine.streams.outcomes import outcome_command, outcome_problems
 from peira.engine.streams.submission import DRAIN, SUBMIT, submit_command, submitted_jobs
-from peira.errors import JobFailed, NotKept, StoreInUse, Unknown
+from peira.errors import Invalid, JobFailed, NotKept, StoreInUse, Unknown
+from peira.plan.manifest import read
 from peira.spec.streams.stream import session_in
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ PATIENCE = 10.0
 """Seconds to wait for a cancelled job to end."""
 POLL = 0.02
 """Seconds between two looks at a job that is waited for."""
+MEASURES = ("took", "cost")
+"""Measures that every job has, whose names no outcome may have."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,10 @@ class JobView:
     def decisions(self) -> list[dict[str, Any]]:
         """What its agent decided, in order."""
         return self.stream.decisions(self.id)
+
+    def outcome(self, name: str, value: OutcomeValue) -> None:
+        """Report what became of it, now or much later: `job.outcome("bought", True)`. The last one counts."""
+        self.stream.outcome(self.id, name, value)
 
 
 class StreamView:
@@ -199,6 +207,21 @@ class StreamView:
         self.wait(job, PATIENCE)
         return self.state(job) == State.cancelled.value
 
+    def outcome(self, job: str, name: str, value: OutcomeValue) -> None:
+        """Report what became of a job; recorded when this returns, and among its scores in `results`.
+
+        The last report of a name counts; all of them stay in the events of the job. Raises Invalid for a name
+        or value that cannot be used.
+        """
+        with self.session.reading() as store:
+            run, _ = last_opening(store, self.name)
+            evaluators = read(run.manifest, store.get).evaluators
+        taken = {one.name: "a score of this stream" for one in evaluators}
+        if problems := outcome_problems(name, value, {**taken, **dict.fromkeys(MEASURES, "a measure")}):
+            raise Invalid(problems)
+        self.state(job)  # Unknown if there is no such job
+        deliver(self.session, outcome_command(job, name, value, requester()))
+
     def document(self, job: str) -> dict[str, Any]:
         """A job as plain values: what was submitted, its state and its output."""
         state = self.state(job)
@@ -223,6 +246,7 @@ class StreamView:
             "cause": submitted_job.cause or None,
             "output": self.result(job) if row.state is State.succeeded else None,
             "why": failure.message if failure else None,
+            "outcomes": row.outcomes or None,
             "took": row.result.took if row.state in TERMINAL else None,
         }
 

@@ -88,7 +88,7 @@ def _history(found: TrialRecord) -> list[str]:
     said = [f"  {line}".replace("\n", "\n  ") for line in text_lines(found.transcript)]
     lines: list[str] = ["", "transcript", *said] if said else []
     for title, rows in (
-        ("steps", [[moment(r.at), r.event.name, _body(r.event.value, r.event.blob)] for r in found.steps]),  # type: ignore[union-attr]
+        ("steps", [[moment(r.at), r.event.name, _body(r.event.value, r.event.blob)] for r in found.steps]),  # type: ignore[union-attr, arg-type]
         ("observations", [[moment(r.at), r.event.name, _body(r.event.data)] for r in found.observations]),  # type: ignore[union-attr]
         ("attachments", [[a.name, f"{a.size:,} bytes", a.media, a.digest] for a in found.result.artifacts]),
         ("attempts", [[moment(r.at), *_attempt(r.event)] for r in found.attempts]),

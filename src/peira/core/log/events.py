@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from peira.core.looks import Look
+from peira.core.looks import Look, Traffic
 
 VERSION = 1
 NOTHING = msgspec.Raw(b"")
@@ -263,6 +263,13 @@ class GoalLooked(Event, frozen=True, tag="goal.looked", gc=False):
     high: float | None
     n: int
     since: float
+
+
+class TrafficSplit(Event, frozen=True, tag="stream.split", gc=False):
+    """From now on the jobs of a stream are drawn with these probabilities; `by` says who decided that."""
+
+    traffic: Traffic
+    by: str = ""
 
 
 class RunReopened(Event, frozen=True, tag="run.reopened", gc=False):
@@ -624,6 +631,23 @@ class Reported(Event, frozen=True, tag="trial.reported", gc=False):
     about: dict[str, str] = {}
 
 
+OutcomeValue = bool | int | float | str
+"""A value that is reported of a job: as those of scores, without parts."""
+
+
+class OutcomeReported(Event, frozen=True, tag="job.outcome", gc=False):
+    """What became of a job, reported after it was submitted, by anybody; the last report of a name counts.
+
+    `id` is that of the command which brought it.
+    """
+
+    task: str
+    name: str
+    value: OutcomeValue
+    by: str = ""
+    id: str = ""
+
+
 class RowsKept(Event, frozen=True, tag="rows.kept", gc=False):
     """Rows as they were here, in the place of the events that led to them, which were deleted.
 
@@ -649,6 +673,7 @@ AnyEvent = (
     | RunLooked
     | RunDecided
     | GoalLooked
+    | TrafficSplit
     | RunReopened
     | RunInterrupted
     | CommandTaken
@@ -682,6 +707,7 @@ AnyEvent = (
     | Observed
     | Attached
     | Reported
+    | OutcomeReported
     | RowsKept
     | Unreadable
 )

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from peira.core.log.events import NOTHING, Result, Spent, State, Status, Unsuccessful
-from peira.core.looks import Look
+from peira.core.log.events import NOTHING, OutcomeValue, Result, Spent, State, Status, Unsuccessful
+from peira.core.looks import Look, Traffic
 
 NO_RESULT = Result()
 
@@ -20,7 +20,8 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     `interruptions` those that ended with their process, since the last end of the task. `not_before` is when
     a retry may start, `run` the run that changed it last, `reused_from` the task whose result it took over.
     `lent` is what another task that reused the result adds to this one's id. Of a waiting task, `questions`
-    are the keys of the open questions and `awaits` the ids of the tasks that it waits for.
+    are the keys of the open questions and `awaits` the ids of the tasks that it waits for. Of a job,
+    `outcomes` are the values last reported of it, by name.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     questions: tuple[str, ...] = ()
     awaits: tuple[str, ...] = ()
     labels: dict[str, str] = {}
+    outcomes: dict[str, OutcomeValue] = {}
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -54,7 +56,8 @@ class Run(msgspec.Struct, frozen=True):
     it. `planned`, `started` and `finished` are times; `counts`, `reason` and `spent` are those of its end.
     `reopened` says that work which it counted as done must be done again; `look` is the latest look of its
     stopping rule; `unsuccessful` are its trials that did not succeed, if they are few. `parallel` and
-    `budget` are limits that were changed while it was under way (0 and empty: none was).
+    `budget` are limits that were changed while it was under way (0 and empty: none was). `traffic` is how the
+    jobs of a stream are drawn, if they are.
     """
 
     id: str
@@ -83,6 +86,7 @@ class Run(msgspec.Struct, frozen=True):
     parallel: int = 0
     budget: dict[str, float] = {}
     stream: str = ""
+    traffic: Traffic | None = None
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):

@@ -91,6 +91,8 @@ _LISTS = (
     ev.TasksCancelling,
 )
 """Events that are about a list of tasks."""
+_OF_ONE = (ev.TaskRetried, ev.TaskFinished, ev.TaskWaiting, ev.TaskReused, ev.OutcomeReported)
+"""Events that change the row of one task, or of one and its source."""
 
 
 def touched(event: ev.AnyEvent) -> tuple[str, ...]:
@@ -171,7 +173,7 @@ def narrowed(event: ev.AnyEvent, tasks: Collection[str], calls: Collection[str] 
     if isinstance(event, ev.RowsKept):
         kept = {id: row for id, row in event.tasks.items() if id in tasks}
         return ev.RowsKept(kept, {key: row for key, row in event.calls.items() if key in calls})
-    if isinstance(event, (ev.TaskRetried, ev.TaskFinished, ev.TaskWaiting, ev.TaskReused)):
+    if isinstance(event, _OF_ONE):
         return event if not set(touched(event)).isdisjoint(tasks) else None
     if isinstance(event, ev.TasksQueued):
         specs = tuple(spec for spec in event.tasks if spec.id in tasks)
@@ -286,6 +288,19 @@ def _(event: ev.RunReopened, view: View, record: Record) -> None:
 @_means(ev.RunLooked, ev.RunDecided)
 def _(event: ev.RunLooked | ev.RunDecided, view: View, record: Record) -> None:
     view.runs[record.run] = replace(view.runs[record.run], look=event.look)
+
+
+@_means(ev.TrafficSplit)
+def _(event: ev.TrafficSplit, view: View, record: Record) -> None:
+    view.runs[record.run] = replace(view.runs[record.run], traffic=event.traffic)
+
+
+@_means(ev.OutcomeReported)
+def _(event: ev.OutcomeReported, view: View, record: Record) -> None:
+    row = view.tasks.get(event.task)
+    if row is None:
+        raise Fenced(f"task {event.task} is unknown")
+    view.tasks[row.id] = replace(row, outcomes={**row.outcomes, event.name: event.value})
 
 
 @_means(ev.CommandTaken, ev.RunNoted, ev.GoalLooked, ev.Unreadable)

@@ -216,13 +216,49 @@ class StoppingEvidence:
 CANCELLED = Ended(State.cancelled, Result())
 
 
-class TrialProgress(msgspec.Struct, gc=False):
-    """A trial under way: how many of its tasks have not ended, and its value so far."""
+class ScoreProgress(msgspec.Struct, gc=False):
+    """A trial or job under way: how many of its tasks have not ended, and its value so far."""
 
-    cell: UnitCell
     tasks: int = 1
     failed: bool = False
     value: Any = None
+
+
+def read_score(
+    progress: ScoreProgress, offer: Offer, ended: Ended, score: tuple[str, str], unit: str, store: Store
+) -> None:
+    """Read the value from an ended task; a failure on the way to it loses the value.
+
+    `score` is the evaluator and the part of its score, or without an evaluator a metric that agents report;
+    `unit` is the kind of the task that generates.
+    """
+    evaluator, part = score
+    kind, succeeded = offer.spec.kind, ended.state is State.succeeded
+    if isinstance(offer.work, EvaluateWork) and offer.work.evaluator.name != evaluator:
+        return
+    if succeeded and kind == EVALUATE:
+        found = _value(ended, store)
+        value = None if no_verdict(found) else found
+        progress.value = value.get(part) if part and isinstance(value, dict) else value
+    elif succeeded and kind == unit and not evaluator:
+        progress.value = ended.result.metrics.get(part)
+    elif succeeded:
+        return
+    progress.failed = progress.value is None
+
+
+def _value(ended: Ended, store: Store) -> Any:
+    """The value of an ended task, from memory or from the store."""
+    result = ended.result
+    if ended.value is not None:
+        return ended.value
+    return decode(store.get(result.blob) if result.blob else bytes(result.output))
+
+
+class TrialProgress(ScoreProgress, kw_only=True, gc=False):
+    """A trial under way, and the cell it is counted in."""
+
+    cell: UnitCell
 
 
 class AdaptiveSource:
@@ -281,7 +317,7 @@ class AdaptiveSource:
         if cell.number in self.evidence.given_up:
             self._source.follow(offer, CANCELLED)
             return False
-        self._trials[trial] = TrialProgress(cell)
+        self._trials[trial] = TrialProgress(cell=cell)
         return True
 
     def follow(self, offer: Offer, ended: Ended) -> Sequence[Offer]:
@@ -291,34 +327,11 @@ class AdaptiveSource:
         progress = self._trials.get(trial)
         if progress is not None:
             progress.tasks += len(offers) - 1
-            self._read(progress, offer, ended)
+            read_score(progress, offer, ended, self.evidence.asked.score, self.unit, self._store)
             if not progress.tasks and ended.state is not State.cancelled:  # cancelled is not yet over
                 del self._trials[trial]
                 self.evidence.count(progress.cell, progress.value, progress.failed)
         return offers
-
-    def _read(self, progress: TrialProgress, offer: Offer, ended: Ended) -> None:
-        """Read the trial's value from an ended task; a failure on the way to it loses the value."""
-        evaluator, part = self.evidence.asked.score
-        kind, succeeded = offer.spec.kind, ended.state is State.succeeded
-        if isinstance(offer.work, EvaluateWork) and offer.work.evaluator.name != evaluator:
-            return
-        if succeeded and kind == EVALUATE:
-            score = self._value(ended)
-            value = None if no_verdict(score) else score
-            progress.value = value.get(part) if part and isinstance(value, dict) else value
-        elif succeeded and kind == self.unit and not evaluator:
-            progress.value = ended.result.metrics.get(part)
-        elif succeeded:
-            return
-        progress.failed = progress.value is None
-
-    def _value(self, ended: Ended) -> Any:
-        """The value of an ended task, from memory or from the store."""
-        result = ended.result
-        if ended.value is not None:
-            return ended.value
-        return decode(self._store.get(result.blob) if result.blob else bytes(result.output))
 
 
 class DecidedSource(AdaptiveSource):

@@ -5,13 +5,16 @@ So any process can submit jobs and list them without the file in which the strea
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from peira.core.contracts import OpenStore, RunQuery
 from peira.core.log.rows import Run
+from peira.core.looks import Traffic
 from peira.core.registry import nearest
+from peira.core.text.grid import cell
 from peira.errors import Unknown
 from peira.plan.conditions import Condition
 from peira.spec.streams.stream import Stream
@@ -26,7 +29,8 @@ class Declaration(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `arms` are the conditions as they are shown, in the order of the arms of jobs; `hooks` are the names of
     webhooks, with the variables that hold their secrets; `places` is how many jobs of all streams together
-    its host runs at a time, if that is limited.
+    its host runs at a time, if that is limited; `least_share` is the smallest probability that an arm may
+    have, if they are drawn.
     """
 
     name: str
@@ -39,6 +43,7 @@ class Declaration(msgspec.Struct, frozen=True, omit_defaults=True):
     hooks: dict[str, str] = {}
     places: int | None = None
     goals: tuple[dict[str, Any], ...] = ()
+    least_share: float = 1.0
 
 
 _decode = msgspec.json.Decoder(Declaration).decode
@@ -59,6 +64,7 @@ def declared(stream: Stream, conditions: tuple[Condition, ...], places: int | No
             hooks={one.name: one.webhook for one in stream.triggers if isinstance(one, Webhook)},
             places=places,
             goals=tuple(one.model_dump(mode="json", exclude_defaults=True) for one in stream.goals),
+            least_share=stream.experiment.least_share(len(arms), stream.assign),
         )
     )
 
@@ -76,6 +82,25 @@ def last_opening(store: OpenStore, name: str) -> tuple[Run, Declaration]:
         there = f"; there are {', '.join(known)}" if known else "; serve it first: peira serve FILE.py"
         raise Unknown(f"no stream {name!r} in this store{nearest(name, known) if known else there}")
     return found[0], declaration_of(store, found[0])
+
+
+def arm_labels(arms: Sequence[Mapping[str, Any]]) -> tuple[list[str], tuple[str, ...]]:
+    """What varies between arms, and each arm as people are shown it: its level, or all levels that vary."""
+    varying = [name for name in arms[0] if len({repr(arm.get(name)) for arm in arms}) > 1]
+    if len(varying) == 1:
+        return varying, tuple(cell(arm[varying[0]]) for arm in arms)
+    return varying, tuple(", ".join(f"{name}={cell(arm.get(name))}" for name in varying) for arm in arms)
+
+
+def traffic_document(traffic: Traffic, declaration: Declaration) -> dict[str, Any]:
+    """The traffic of a stream as plain values: the share of each arm, what it rests on, and the winner."""
+    _, labels = arm_labels(declaration.arms)
+    return {
+        "shares": dict(zip(labels, traffic.shares, strict=True)),
+        "jobs": traffic.jobs,
+        "winner": labels[traffic.winner] if traffic.winner >= 0 else None,
+        "why": traffic.why,
+    }
 
 
 def stream_names(store: OpenStore) -> list[str]:

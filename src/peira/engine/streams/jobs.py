@@ -17,6 +17,7 @@ from peira.core.contracts import Op
 from peira.core.ids import Json, compose, digest, digest_bytes, normalise, seed_of
 from peira.core.log.events import State, TaskSpec, TasksQueued
 from peira.core.log.rows import Task
+from peira.core.looks import Traffic
 from peira.core.registry import nearest
 from peira.errors import Invalid
 from peira.plan.trials import PlannedCase
@@ -34,8 +35,8 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was submitted to a stream, and what was drawn for it.
 
     `key` makes it unique, `group` relates it to others, `trigger` and `cause` say what created it, after so
-    many `hops`. `arm` is the index of its condition, drawn with probability `share`; a shadow names the job
-    whose input it has.
+    many `hops`. `arm` is the index of its condition. If it was drawn, `shares` are the probabilities of all
+    arms at that moment, and `experiment` is what it was drawn for. A shadow names the job whose input it has.
     """
 
     stream: str
@@ -50,8 +51,9 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     cause: str = ""
     hops: int = 0
     arm: int = 0
-    share: float = 1.0
     shadow_of: str = ""
+    experiment: str = ""
+    shares: tuple[float, ...] = ()
 
 
 _decode = msgspec.json.Decoder(Job).decode
@@ -172,16 +174,22 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def drawn_arm(job: str, shares: Sequence[float]) -> int:
-    """The condition of a job: drawn from its seed with these probabilities, the same every time."""
-    return random.Random(seed_of(job)).choices(range(len(shares)), weights=shares)[0]
+    """The condition of a job: drawn with these probabilities, the same every time.
+
+    From a seed that follows from the job's, so that the agent's own random numbers tell nothing of it.
+    """
+    seed = seed_of(compose("arm", job))
+    return random.Random(seed).choices(range(len(shares)), weights=shares)[0]
 
 
-def assigned(assign: str, job: Job, arms: int) -> list[Job]:
-    """The job with its condition; with "all", followed by its shadows."""
-    if assign == "random":
-        shares = [1 / arms] * arms
-        arm = drawn_arm(job_id(job.stream, job.key), shares)
-        return [msgspec.structs.replace(job, arm=arm, share=shares[arm])]
+def assigned(assign: str, job: Job, arms: int, traffic: Traffic | None = None) -> list[Job]:
+    """The job with its condition, drawn as the traffic says; with "all", followed by its shadows."""
+    if traffic is not None:
+        if traffic.winner >= 0:
+            return [msgspec.structs.replace(job, arm=traffic.winner)]
+        arm = drawn_arm(job_id(job.stream, job.key), traffic.shares)
+        drawn = {"experiment": traffic.experiment, "shares": traffic.shares}
+        return [msgspec.structs.replace(job, arm=arm, **drawn)]
     if assign == "all":
         shadow_of = job_id(job.stream, job.key)
         shadows = (msgspec.structs.replace(job, arm=arm, shadow_of=shadow_of) for arm in range(1, arms))

@@ -20,6 +20,7 @@ from peira.core.log.events import TaskSpec
 from peira.core.log.rows import Task
 from peira.engine.sources.study import StudySource
 from peira.engine.stages import GenerateWork
+from peira.engine.streams.experiment import LiveExperiment
 from peira.engine.streams.jobs import JOB, SHADOW, Job, case_of, job_of, session_key, task_of
 from peira.errors import Invalid
 from peira.plan.expansion import Plan
@@ -77,10 +78,11 @@ class StreamSource(StudySource):
         store: Store,
         following: Following | None,
         resources: Mapping[str, Any] = MappingProxyType({}),
+        experiment: LiveExperiment | None = None,
     ) -> None:
-        """`following` is None if nothing follows from the ends of its jobs."""
+        """`following` is None if nothing follows from ends of jobs, `experiment` if no arms are drawn."""
         super().__init__(plan, store, resources=resources)
-        self._stream, self._following = stream, following
+        self._stream, self._following, self._experiment = stream, following, experiment
         self._lock = threading.Lock()
         self._waiting: deque[tuple[TaskSpec, Job]] = deque()
         self._behind: dict[str, deque[tuple[TaskSpec, Job]]] = {}  # by session: after the one that is offered
@@ -120,6 +122,8 @@ class StreamSource(StudySource):
     def _add(self, tasks: Iterable[tuple[TaskSpec, Job]]) -> None:
         with self._lock:
             for spec, job in tasks:
+                if self._experiment is not None:
+                    self._experiment.expect(spec.id, job)
                 if self._is_ordered(job):
                     if job.session in self._behind:
                         self._behind[job.session].append((spec, job))
@@ -161,9 +165,11 @@ class StreamSource(StudySource):
     def follow(self, offer: Offer, ended: Ended) -> list[Offer]:
         """What follows from an output; and the session goes on."""
         job = self._jobs.pop(offer.spec.id, None)
-        if job is None:
-            return super().follow(offer, ended)
         following = super().follow(offer, ended)
+        if self._experiment is not None:
+            self._experiment.follow(offer, ended, following)
+        if job is None:
+            return following
         if self._is_ordered(job):
             with self._lock:
                 behind = self._behind[job.session]

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from peira.core.contracts import OpenStore
-from peira.core.log.events import CommandTaken
+from peira.core.log.events import CommandTaken, OutcomeValue
 from peira.engine.commands import GROUP_HANDLERS, HANDLERS, CommandService
 from peira.engine.control import Command
 from peira.engine.streams.declaration import last_opening
@@ -43,6 +43,10 @@ class ServingHost(Protocol):
         """Whether the stream is being served."""
         ...
 
+    def note_outcome(self, job: Job, name: str, value: OutcomeValue) -> None:
+        """An outcome of a job is recorded, the first of its name."""
+        ...
+
 
 _hosts: WeakKeyDictionary[CommandService, ServingHost] = WeakKeyDictionary()
 _changing = threading.Lock()
@@ -55,6 +59,11 @@ def register_host(service: CommandService, host: ServingHost | None) -> None:
             _hosts.pop(service, None)
         else:
             _hosts[service] = host
+
+
+def host_of(service: CommandService) -> ServingHost | None:
+    """Who serves the streams of a store; None if nobody does."""
+    return _hosts.get(service)
 
 
 def submit_command(jobs: Sequence[Job], by: str) -> Command:
@@ -92,7 +101,7 @@ def _queue(store: OpenStore, jobs: Sequence[tuple[Job, Command]]) -> None:
     ops = []
     for job, command in jobs:
         run, declaration = openings[job.stream]
-        op = queued(run.id, assigned(declaration.assign, job, len(declaration.arms)))
+        op = queued(run.id, assigned(declaration.assign, job, len(declaration.arms), run.traffic))
         note = CommandTaken(command.command, command.id, command.by)
         ops.append(msgspec.structs.replace(op, events=(note, *op.events)))
     store.commit(ops).result()

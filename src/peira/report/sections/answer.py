@@ -65,6 +65,8 @@ def answer(
         outputs = f"{done:,} of {counted(len(states), 'trial')} have an output"
         return f"Nothing was measured: {outputs}, and the study has no score for them."
     main = scores[0]
+    if results.live is not None and main.sentences:
+        return " ".join(main.sentences[:MOST_TOLD])
     if main.effects is not None and main.effects.effects:
         return f"{doubt(curves)}{_effects(main.effects)}"
     return _means(main)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 
 from peira.analysis.compare.hypotheses import Finding
+from peira.analysis.compare.live import LiveDesign
 from peira.analysis.results import Results
 from peira.core.ids import Json
 from peira.core.text.words import counted
@@ -42,7 +43,13 @@ def methods(
     """One paragraph each on design, estimates, hypotheses and software; none without trials."""
     if not trials:
         return ()
-    parts = (_design(results, trials), _estimates(scores, level), _tests(findings), _software(results))
+    live = results.live if results.live is not None and results.live.compares else None
+    parts = (
+        _design(results, trials) if live is None else _assignment(results, live, trials),
+        _estimates(scores, level),
+        _tests(findings) if live is None else _sequences(),
+        _software(results),
+    )
     return tuple(" ".join(part) for part in map(list, parts) if part)
 
 
@@ -87,6 +94,31 @@ def _design(results: Results, trials: Sequence[TrialResult]) -> Iterator[str]:
             f"The first trial was run again {_times(manifest.anchors)} through the run as "
             "an anchor; anchors are in no mean."
         )
+
+
+def _assignment(results: Results, live: LiveDesign, trials: Sequence[TrialResult]) -> Iterator[str]:
+    """Sentences on how the jobs of a stream got their conditions."""
+    jobs = counted(len({trial.case_id for trial in trials}), "job")
+    if live.assign == "all":
+        yield (
+            f"Each job of the stream {results.study} was done under {len(live.arms)} conditions, the first "
+            f"of which answered: {jobs}."
+        )
+        return
+    followed = "" if live.assign == "random" else f", which followed the evidence ({live.assign})"
+    yield (
+        f"Each job of the stream {results.study} was given one of {len(live.arms)} conditions at random, "
+        f"with recorded probabilities{followed}: {jobs}."
+    )
+
+
+def _sequences() -> Iterator[str]:
+    """Sentences on comparisons that are valid at every look."""
+    yield (
+        "Levels were compared by confidence sequences of the mean effect on the jobs so far (empirical "
+        "Bernstein; asymptotic for scores without limits), which hold at every look. Where conditions were "
+        "drawn, jobs are weighted by the inverse of the recorded probabilities, augmented by predictions."
+    )
 
 
 def models_of(results: Results, trials: Sequence[TrialResult]) -> list[str]:

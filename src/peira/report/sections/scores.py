@@ -134,6 +134,10 @@ def _scored(results: Results, name: str, table: Table, found: Sequence[Finding],
     lower = outcome.direction == "minimize" if outcome else name in TAKEN
     rows = tuple(row for row in table.body if row.score == name)
     own = Table(table.by, table.level, rows, table.notes) if rows else None
+    if results.live is not None and results.live.compares:
+        return _live(
+            results, Scored(name, False, lower, outcome.unit if outcome else "", (), (), None, own), query
+        )
     effects: Effects | None = None
     problem = ""
     try:
@@ -151,6 +155,24 @@ def _scored(results: Results, name: str, table: Table, found: Sequence[Finding],
         table=own,
         notes=tuple(note for note in effects.remarks if note not in results.notes) if effects else (problem,),
     )
+
+
+def _live(results: Results, one: Scored, query: ScoreQuery) -> Scored:
+    """A score of a stream: its levels compared by what is valid at every look."""
+    sentences, points, notes = list[str](), list[PlotPoint](), list[str]()
+    for factor in query.by:
+        try:
+            found = results.compare(factor, score=one.name, level=query.level)
+        except (Invalid, Unknown) as error:
+            notes.append(str(error))
+            continue
+        sentences += found.sentence.splitlines()
+        notes += [note for note in found.remarks if note not in results.notes]
+        points += [
+            _point(f"{factor}: {pair.first} - {pair.second}", pair.difference, pair.adjusted, True)
+            for pair in found.contrasts
+        ]
+    return replace(one, sentences=tuple(sentences), points=tuple(points), notes=tuple(dict.fromkeys(notes)))
 
 
 def _sentences(effects: Effects | None, rows: Sequence[TableRow]) -> Iterator[str]:
@@ -220,6 +242,7 @@ def _board(results: Results, one: Scored, query: ScoreQuery) -> Leaderboard | No
     """The leaderboard; None if there are too few or too many conditions."""
     if (
         not query.by
+        or (results.live is not None and results.live.compares)
         or not 1 < query.conditions <= MOST_ENTRIES
         or not any(p.mean is not None for p in one.points)
     ):

@@ -64,7 +64,7 @@ def _of_sample(evidence: ThreatEvidence) -> Iterator[Threat]:
             "as their assumptions hold; other cases may tell another story."
         )
         yield Threat("Few cases", text, len(units) < 10)
-    if max(trial.repeat for trial in evidence.trials) == 0:
+    if max(trial.repeat for trial in evidence.trials) == 0 and evidence.results.live is None:
         yield Threat(
             "No repeats",
             "Every case was tried once under each condition: how much a model differs "
@@ -109,6 +109,8 @@ def _of_losses(evidence: ThreatEvidence) -> Iterator[Threat]:
             "pleases makes false alarms more likely."
         )
         yield Threat("Not complete", text, True)
+    elif evidence.results.live is not None:
+        yield Threat("Jobs go on arriving", "Comparisons hold at every look, means of arms at one.")
     elif status not in (Status.completed, Status.failures, ""):
         yield Threat("Not complete", f"The run is {status}.", True)
 

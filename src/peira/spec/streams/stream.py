@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, overload
 
@@ -17,6 +18,7 @@ from peira.spec.fields import keys_of
 from peira.spec.limits import byte_count
 from peira.spec.modules import Decorated, caller
 from peira.spec.rules import broken_rules
+from peira.spec.streams.experiment import DRAWN, WHEN_DECIDED, Assign, Experiment
 from peira.spec.streams.goals import Goal, read_goal
 from peira.spec.streams.triggers import After, Trigger, label_of, looked_up, read_trigger
 from peira.spec.study import Study
@@ -24,7 +26,7 @@ from peira.spec.values import MAX_PARALLEL, Duration, Value, join, read_value
 
 PARALLEL = 8
 """Jobs at a time, where nothing else is said."""
-REFUSED = ("cases", "repeats", "order", "anchors", "design", "blocks", "stop", "hypotheses", "analysis_plans")
+REFUSED = ("cases", "repeats", "order", "anchors", "design", "blocks", "hypotheses", "analysis_plans")
 """Fields of a study that mean nothing where cases arrive one by one."""
 
 
@@ -50,7 +52,9 @@ class Stream(Value, Decorated):
     are also done one at a time, in the order of their arrival. Streams with the same `sessions` share the
     states of their sessions; without it, each has its own. `assign` says which of the study's conditions a
     job gets: the first ("one"), one drawn from the job's seed ("random"), or all of them, of which the first
-    answers and the others are shadows ("all").
+    answers and the others are shadows ("all"); with "thompson" and "successive rejects" it is drawn with
+    probabilities that follow the evidence. With `stop` "when decided" the drawing ends once an arm has won,
+    which gets all jobs from then on; `experiment` says by what score and how surely.
     """
 
     study: SkipValidation[Study]
@@ -61,7 +65,11 @@ class Stream(Value, Decorated):
     triggers: SkipValidation[tuple[Trigger, ...]] = ()
     goals: SkipValidation[tuple[Goal, ...]] = ()
     keep: SkipValidation[JobKeep] = JobKeep()
-    assign: Literal["one", "random", "all"] = "one"
+    assign: Assign = "one"
+    stop: Literal["when decided"] | None = None
+    experiment: Annotated[Experiment, BeforeValidator(partial(read_value, Experiment))] = Field(
+        default_factory=Experiment
+    )
 
     @property
     def name(self) -> str:
@@ -161,6 +169,19 @@ def _broken(stream: Stream) -> Iterator[str]:
     conditions = max(1, len(stream.study.agents)) * _combinations(stream.study)
     if stream.assign != "one" and conditions < 2:
         yield f'assign: "{stream.assign}" needs a factor with at least two levels, or several agents'
+        return
+    if stream.stop and stream.assign not in DRAWN:
+        yield f'stop: "{WHEN_DECIDED}" needs arms that are drawn, as assign = "random"'
+    yield from stream.experiment.problems(stream.assign, bool(stream.stop), conditions)
+    if stream.assign in DRAWN:
+        yield from _score_problems(stream)
+
+
+def _score_problems(stream: Stream) -> Iterator[str]:
+    """What is wrong with the score that decides, where one is needed."""
+    follows, study = stream.stop or stream.assign != "random", stream.study
+    if follows and not (stream.experiment.score or study.outcomes or len(study.evaluators) == 1):
+        yield "experiment.score: name the score that decides: there is no primary outcome, nor one evaluator"
 
 
 def _combinations(study: Study) -> int:

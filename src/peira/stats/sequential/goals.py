@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from peira.stats.sequential.randomised import ArmPredictions
-from peira.stats.sequential.running_mean import RunningMean, UnboundedRunningMean
+from peira.stats.sequential.running_mean import BracketedMean
 
 GoalVerdict = Literal["met", "missed", "undecided"]
 Relation = Literal[">=", "<="]
@@ -68,8 +68,8 @@ def goal_status(
     """
     k, since = window(begin, now, over)
     level = 1 - alpha / ((k + 1) * (k + 2))
-    low, high = _sequences(limits, level)
-    predictions, lost = ArmPredictions(1, limits), 0
+    width = None if limits is None else limits[1] - limits[0]
+    mean, predictions, lost = BracketedMean(width, level, reach=limits), ArmPredictions(1, limits), 0
     for at, value in values:
         if not since <= at <= now:
             continue
@@ -79,24 +79,13 @@ def goal_status(
             raise ValueError(f"{value:g} does not lie within [{limits[0]:g}, {limits[1]:g}]")
         if (ends := limits if value is None else (value, value)) is None:
             continue
-        low.add(ends[0], predictions.of(0))
-        high.add(ends[1], predictions.of(0))
+        mean.add(*ends, predictions.of(0))
         if value is not None:
             predictions.add(0, value)
-    least, most = low.low(), high.high()
-    if limits is not None:
-        least, most = max(least, limits[0]), min(most, limits[1])
-    known = predictions.counts[0]
-    mean = predictions.sums[0] / known if known else None
-    return GoalStatus(_verdict(relation, limit, least, most), mean, least, most, known + lost, lost, since)
-
-
-def _sequences(limits: tuple[float, float] | None, level: float) -> tuple[RunningMean, RunningMean]:
-    """The sequences of the lower and of the upper end."""
-    if limits is None:
-        return UnboundedRunningMean(level), UnboundedRunningMean(level)
-    width = limits[1] - limits[0]
-    return RunningMean(width, level), RunningMean(width, level)
+    known, found = predictions.counts[0], mean.now()
+    seen = predictions.sums[0] / known if known else None
+    verdict = _verdict(relation, limit, found.low, found.high)
+    return GoalStatus(verdict, seen, found.low, found.high, known + lost, lost, since)
 
 
 def _verdict(relation: Relation, limit: float, low: float, high: float) -> GoalVerdict:

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from peira.stats.sequential.confidence_sequence import SequenceInterval
-from peira.stats.sequential.running_mean import RunningMean, UnboundedRunningMean
+from peira.stats.sequential.running_mean import BracketedMean
 
 JOBS = 250
 """The number of units at which intervals are to be narrowest, with equal shares and scores of 0 and 1."""
@@ -48,7 +47,7 @@ class ArmPredictions:
         self.sums[arm] += value
 
 
-class RandomisedContrast:
+class RandomisedContrast(BracketedMean):
     """The confidence sequence of a weighted sum of arm means, as units arrive in the order of their drawing.
 
     `weights` are those of the arms: 1 and -1 for a difference. `least_share` is a lower limit of the
@@ -60,57 +59,29 @@ class RandomisedContrast:
         self, weights: Sequence[float], least_share: float, limits: Limits | None, level: float = 0.95
     ) -> None:
         self._weights, self._limits = tuple(weights), limits
-        self.reach = None if limits is None else (limits[1] - limits[0]) * max(sum(map(abs, weights)) / 2, 0)
-        self._low = self._made(least_share, level)
-        self._high = self._made(least_share, level)
-        self.n = 0
-
-    def _made(self, least_share: float, level: float) -> RunningMean:
-        if self._limits is None:
-            return UnboundedRunningMean(level)
-        width = self._limits[1] - self._limits[0]
-        scale = max(map(abs, self._weights)) * width / least_share
-        share = 1 / len(self._weights)
+        if limits is None:
+            super().__init__(None, level)
+            return
+        width, share = limits[1] - limits[0], 1 / len(self._weights)
         typical = JOBS * (width / 2) ** 2 * sum(weight**2 for weight in self._weights) / share
-        return RunningMean(scale, level, typical)
+        reach = width * sum(map(abs, self._weights)) / 2
+        super().__init__(max(map(abs, self._weights)) * width / least_share, level, typical, (-reach, reach))
 
-    @property
-    def sides(self) -> tuple[RunningMean, RunningMean]:
-        """The sequences behind the lower and the upper end."""
-        return self._low, self._high
-
-    def add(self, predictions: ArmPredictions, arm: int, share: float, value: float | None) -> None:
+    def draw(self, predictions: ArmPredictions, arm: int, share: float, value: float | None) -> None:
         """Add the next unit: its arm, the probability of drawing that, and its value, if it has one.
 
         The predictions must not have learnt from it yet.
         """
-        if value is None and self._limits is None:
-            return
-        self.n += 1
         weight = self._weights[arm]
-        expected = sum(w * predictions.of(one) for one, w in enumerate(self._weights) if w)
-        if value is None and self._limits is not None:
-            low, high = self._limits if weight >= 0 else self._limits[::-1]
+        if value is not None:
+            ends = value, value
+        elif self._limits is not None:
+            ends = self._limits if weight >= 0 else self._limits[::-1]
         else:
-            assert value is not None
-            low = high = value
-        for side, seen in ((self._low, low), (self._high, high)):
-            error = weight * (seen - predictions.of(arm)) / share if weight else 0.0
-            side.add(expected + error, expected)
-
-    def now(self) -> SequenceInterval:
-        """The current interval; the estimate is the middle of those with units at worst and at best."""
-        low, high, (one, two) = self._low.low(), self._high.high(), self.sides
-        mean = None if one.mean is None or two.mean is None else (one.mean + two.mean) / 2
-        if self.reach is not None:
-            low, high = (min(max(end, -self.reach), self.reach) for end in (low, high))
-            mean = None if mean is None else min(max(mean, -self.reach), self.reach)
-        return SequenceInterval(mean, low, high, self.n, self._low.method)
-
-    @property
-    def p(self) -> float:
-        """The p-value of no difference, two-sided and valid at every look."""
-        return min(1.0, 2 * min(self._low.above(0.0), self._high.below(0.0)))
+            return
+        expected = sum(w * predictions.of(one) for one, w in enumerate(self._weights) if w)
+        errors = [weight * (end - predictions.of(arm)) / share if weight else 0.0 for end in ends]
+        self.add(expected + errors[0], expected + errors[1], expected)
 
 
 def best_arm_chances(

@@ -143,3 +143,52 @@ class UnboundedRunningMean(RunningMean):
         grown = self.n * self._prior + 1
         square = np.asarray(error) ** 2 * self.n / variation
         return square * self._prior / (2 * grown) - math.log(grown) / 2 + math.log(2)
+
+
+class BracketedMean:
+    """The confidence sequence of a running mean of values that may be known within bounds only.
+
+    The lower end of the interval assumes the lower bound of every value, the upper end the upper bound, so
+    that it holds whatever the values are. `scale` is the most by which a value can deviate from its
+    prediction, None if there is no limit; `reach` are the limits of the mean, if it has any.
+    """
+
+    def __init__(
+        self,
+        scale: float | None,
+        level: float = 0.95,
+        typical: float | None = None,
+        reach: tuple[float, float] | None = None,
+    ) -> None:
+        def made() -> RunningMean:
+            return UnboundedRunningMean(level) if scale is None else RunningMean(scale, level, typical)
+
+        self.low, self.high = made(), made()
+        self._reach = reach
+
+    @property
+    def n(self) -> int:
+        """The number of values."""
+        return self.low.n
+
+    def add(self, least: float, most: float, prediction: float) -> None:
+        """Add the next value, by its bounds; the prediction may depend on what came before it only."""
+        self.low.add(least, prediction)
+        self.high.add(most, prediction)
+
+    def now(self) -> SequenceInterval:
+        """The current interval; the estimate is the middle of the means of both bounds."""
+        low, high = self.low.low(), self.high.high()
+        mean = (
+            None if self.low.mean is None or self.high.mean is None else (self.low.mean + self.high.mean) / 2
+        )
+        if self._reach is not None:
+            least, most = self._reach
+            low, high = min(max(low, least), most), max(min(high, most), least)
+            mean = None if mean is None else min(max(mean, least), most)
+        return SequenceInterval(mean, low, high, self.n, self.low.method)
+
+    @property
+    def p(self) -> float:
+        """The p-value of a mean of 0, two-sided and valid at every look."""
+        return min(1.0, 2 * min(self.low.above(0.0), self.high.below(0.0)))

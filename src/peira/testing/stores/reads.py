@@ -9,6 +9,7 @@ from peira.core.ids import digest, digest_bytes
 from peira.core.log import events as ev
 from peira.core.log.events import State, Status
 from peira.core.log.state import Call, Run, Task, replayed
+from peira.core.looks import Traffic
 from peira.errors import Unknown
 from peira.testing.stores.actions import (
     CLS,
@@ -22,6 +23,7 @@ from peira.testing.stores.actions import (
     plan_run,
     queued,
     recorded,
+    refuse,
     retried,
     spec,
 )
@@ -68,6 +70,23 @@ class ReadChecks:
         assert store.job_counts("job.c") == {}
         opened = store.runs(RunQuery(limit=1))[0]
         assert opened.stream == ""
+
+    def test_outcomes_of_jobs_and_traffic_are_kept(self, store: AnyStore) -> None:
+        run = plan_run(store)
+        job = ev.TaskSpec(digest("job"), "job", "job.a", labels={"key": "k"})
+        refuse(store, run, ev.OutcomeReported(job.id, "bought", True))
+        accept(store, run, ev.TasksQueued((job,)))
+        accept(store, run, ev.OutcomeReported(job.id, "bought", True, "Ada"))
+        accept(store, run, ev.TasksClaimed("job", "job.a", "1", (job.id,), (1,)))
+        accept(store, run, ev.TaskFinished(job.id, 1, State.succeeded))
+        accept(store, run, ev.OutcomeReported(job.id, "stars", 4.5), ev.OutcomeReported(job.id, "bought", 0))
+        found = store.find("task", [job.id])[job.id]
+        assert (found.outcomes, found.state) == ({"bought": 0, "stars": 4.5}, State.succeeded)
+        said = [one.event.value for one in store.about([job.id]) if isinstance(one.event, ev.OutcomeReported)]
+        assert said == [True, 4.5, 0]
+        traffic = Traffic("e", (0.25, 0.75), 40, why="evidence")
+        accept(store, run, ev.TrafficSplit(traffic))
+        assert store.find("run", [run])[run].traffic == traffic
 
     def test_events_come_by_the_page_in_order(self, store: AnyStore) -> None:
         run, other = plan_only(store), plan_only(store)

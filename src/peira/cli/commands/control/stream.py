@@ -11,12 +11,14 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from peira.analysis.results import Results
 from peira.app.session import Session
 from peira.app.streams.view import StreamView, streams_of
 from peira.cli.options import Json, Store
-from peira.cli.output import CommandOutput, grid, program, terminal_width
+from peira.cli.output import CommandOutput, grid, note, program, terminal_width
 from peira.core.clock import seconds
 from peira.core.ids import short
+from peira.core.registry import registry
 from peira.core.text.words import counted, duration
 from peira.errors import Invalid
 
@@ -37,11 +39,12 @@ class StreamAction(StrEnum):
     decisions = "decisions"
     goals = "goals"
     results = "results"
+    outcome = "outcome"
 
 
 NOT_ENDED = 3
 """The exit code of `wait` if the time is over."""
-OF_JOBS = (StreamAction.wait, StreamAction.show, StreamAction.cancel)
+OF_JOBS = (StreamAction.wait, StreamAction.show, StreamAction.cancel, StreamAction.outcome)
 
 
 def stream(
@@ -56,6 +59,12 @@ def stream(
     job: Annotated[
         str, typer.Argument(metavar="[JOB]", help="The job: its key, or the first digits of its id.")
     ] = "",
+    outcome: Annotated[
+        str, typer.Argument(metavar="[OUTCOME]", help="For outcome: its name, as bought.")
+    ] = "",
+    value: Annotated[
+        str | None, typer.Argument(metavar="[VALUE]", help="For outcome: true, false, a number or a text.")
+    ] = None,
     input: Annotated[
         str | None,
         typer.Option("--input", metavar="JSON", help="The input of a new job; - is standard input."),
@@ -96,15 +105,26 @@ def stream(
         str, typer.Option("--after", metavar="CURSOR", help="Of events: those after this one.")
     ] = "",
     follow: Annotated[bool, typer.Option("--follow", help="Of events: go on as they come.")] = False,
+    by: Annotated[
+        str, typer.Option("--by", metavar="FACTOR", help="Results: compare the levels of this factor.")
+    ] = "",
+    score: Annotated[
+        str | None, typer.Option("--score", metavar="NAME", help="Results: of this score or outcome.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Results: write the report, as .html or .md."),
+    ] = None,
     store: Store = None,
     as_json: Json = False,
 ) -> int:
     """Submit jobs to a stream, and see what becomes of them.
 
     From any process, beside the host that serves the stream or without one: what is submitted is durable when
-    this returns, and is done once a host is there. The actions are list, submit, wait, show and cancel for
-    jobs, and pause, resume, drain, stats, events, decisions, goals and results for the stream. `wait` exits
-    with 0 if the job succeeded, 1 if it ended otherwise, 3 if it has not ended within the time.
+    this returns, and is done once a host is there. The actions are list, submit, wait, show, cancel and
+    outcome for jobs, and pause, resume, drain, stats, events, decisions, goals and results for the stream.
+    `wait` exits with 0 if the job succeeded, 1 if it ended otherwise, 3 if it has not ended within the time.
+    `outcome` reports what became of a job, also long after its end: it is among the scores in the results.
 
     \b
     Examples:
@@ -112,10 +132,11 @@ def stream(
       peira stream submit support --input '{"customer": 7}' --key t-1
       peira stream wait support t-1 --timeout 5s
       peira stream stats support
-      peira stream results support --since 7d
+      peira stream outcome support t-1 bought true
+      peira stream results support --since 7d --by model
     """
     out = CommandOutput(as_json)
-    if problems := _problems(action, name, job, input, jobs):
+    if problems := _problems(action, name, job, input, jobs, outcome, value):
         raise Invalid(problems)
     with Session.find(store) as session:
         if not name:
@@ -144,6 +165,11 @@ def stream(
                 return _wait(view, made.id, wait, out)
             out.document({"job": made.id, "state": made.state})
             out.text(f"job {short(made.id)}: {made.state}")
+        elif action is StreamAction.outcome:
+            target = view.find(job)
+            view.outcome(target, outcome, _value(value or ""))
+            out.document({"job": target, "outcomes": view.document(target)["outcomes"]})
+            out.text(f"job {short(target)}: {outcome} = {_plain(_value(value or ''))}")
         elif action in OF_JOBS:
             return _of_job(action, view, view.find(job), timeout, out)
         elif action is StreamAction.stats:
@@ -151,9 +177,7 @@ def stream(
             out.document(stats)
             out.text(_stats(stats))
         elif action is StreamAction.results:
-            table = view.results(since).table()
-            out.document(msgspec.Raw(table.to_json().encode()))
-            out.text(table.text(terminal_width()))
+            _results(view.results(since), by, score, output, out)
         elif action is StreamAction.events:
             for document in view.events(job, after=after, kinds=kinds or (), level=level, follow=follow):
                 print(json.dumps(document), flush=follow)
@@ -172,13 +196,25 @@ def stream(
     return 0
 
 
-def _problems(action: StreamAction, name: str, job: str, input: str | None, jobs: str | None) -> list[str]:
+def _problems(
+    action: StreamAction,
+    name: str,
+    job: str,
+    input: str | None,
+    jobs: str | None,
+    outcome: str,
+    value: str | None,
+) -> list[str]:
     """What is missing, or given in vain."""
     found = []
     if action is not StreamAction.list and not name:
         found.append(f"stream {action}: which stream? give its name")
     if action in OF_JOBS and name and not job:
         found.append(f"stream {action}: which job? give its key, or the first digits of its id")
+    if action is StreamAction.outcome and job and not (outcome and value is not None):
+        found.append("stream outcome: what became of it? give a name and a value, as bought true")
+    if action is not StreamAction.outcome and outcome:
+        found.append(f"{outcome!r}: is for outcome, not for {action}")
     if action is not StreamAction.submit and input is not None:
         found.append("--input: is for submit")
     if action is not StreamAction.submit and jobs is not None:
@@ -268,6 +304,31 @@ def _wait(view: StreamView, job: str, timeout: str | None, out: CommandOutput) -
     return 0 if document["state"] == "succeeded" else 1
 
 
+def _value(text: str) -> Any:
+    """The value of an outcome: true, false or a number, else the text itself."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    return found if isinstance(found, (bool, int, float, str)) else text
+
+
+def _results(results: Results, by: str, score: str | None, output: Path | None, out: CommandOutput) -> None:
+    """Show the table, the comparison of levels if one is asked for, and write the report if it is named."""
+    if output is not None:
+        registry.make("report", output.suffix[1:].lower(), results=results, path=output)
+        note(f"written to {output}")
+    table = results.table(*([by] if by else []), score=score)
+    if not by:
+        out.document(msgspec.Raw(table.to_json().encode()))
+        out.text(table.text(terminal_width()))
+        return
+    compared = results.compare(by, score=score)
+    documents = {"table": table, "comparison": compared}
+    out.document({name: msgspec.Raw(one.to_json().encode()) for name, one in documents.items()})
+    out.text("\n\n".join(one.text(terminal_width()) for one in documents.values()))
+
+
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
@@ -315,6 +376,9 @@ def _stats(stats: dict[str, Any]) -> str:
             f"[{failed['low']:.1%}, {failed['high']:.1%}]"
         )
         lines.append(_times("waiting", waiting) + "; " + _times("running", running) + _cost(stats["cost"]))
+    if experiment := stats.get("experiment"):
+        arms = ", ".join(f"{label} {share:.0%}" for label, share in experiment["shares"].items())
+        lines.append(f"traffic: {arms}; {experiment['why']}")
     return "\n".join(lines)
 
 

@@ -1,0 +1,262 @@
+"""Live experiments: arms are drawn with recorded probabilities, compared at every look, and decided."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from peira import open, serve, stream
+from peira.app.streams.host import Host
+from peira.app.streams.view import StreamView
+from peira.core.ids import seed_of
+from peira.engine.streams.jobs import drawn_arm, job_id
+from peira.errors import Invalid, Unknown
+from peira.spec.streams.stream import Stream
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def styled(case: Any, style: str) -> Any:
+    if case.input == "fail":
+        raise ValueError("not this one")
+    return f"{style} {case.input}"
+
+
+def made(agent: Any = styled, **fields: Any) -> Stream:
+    factors = {"style": ["plain", "loud"]}
+    found: Stream = stream(
+        agent, **{"factors": factors, "evaluators": ["exact"], "assign": "random", **fields}
+    )
+    return found
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "live.db"
+
+
+def submitted(host: Host, n: int, begin: int = 0, expected: str = "loud x") -> None:
+    jobs = [host.submit("styled", "x", key=f"k{i}", expected=expected) for i in range(begin, begin + n)]
+    for job in jobs:
+        assert job.wait(60)
+
+
+def until(true: Any, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def events(view: StreamView, kind: str) -> list[dict[str, Any]]:
+    return [event for event in view.events() if event["kind"] == kind]
+
+
+def test_the_probability_of_every_arm_is_recorded_with_the_job(store: Path) -> None:
+    with serve(made(), store=store) as host:
+        submitted(host, 20)
+    trials = open(store).stream("styled").results().trials
+    assert {trial.draw.shares for trial in trials if trial.draw} == {(0.5, 0.5)}
+    assert {trial.draw.experiment for trial in trials if trial.draw} != {""}
+    for trial in trials:
+        assert trial.draw is not None
+        assert (
+            trial.draw.arm
+            == drawn_arm(trial.id, (0.5, 0.5))
+            == ["plain", "loud"].index(trial.condition["style"])
+        )
+        assert trial.submitted is not None
+
+
+def test_an_agents_own_random_numbers_say_nothing_of_its_arm() -> None:
+    import random
+
+    jobs = [job_id("s", str(n)) for n in range(400)]
+    own = [random.Random(seed_of(job)).random() >= 0.5 for job in jobs]
+    same = sum(drawn_arm(job, (0.5, 0.5)) == mine for job, mine in zip(jobs, own, strict=True))
+    assert 150 < same < 250
+
+
+def test_levels_are_compared_at_every_look(store: Path) -> None:
+    with serve(made(), store=store) as host:
+        submitted(host, 120)
+        host.drain()
+    results = open(store).stream("styled").results(since="7d")
+    found = results.compare("style")
+    [contrast] = found.contrasts
+    assert (contrast.first, contrast.second, contrast.unit) == ("loud", "plain", "job")
+    assert contrast.clear(0.05)
+    assert contrast.difference is not None
+    assert contrast.difference.low is not None
+    assert contrast.difference.low > 0.4
+    assert "valid at every look" in str(found)
+    assert "one look" not in str(found)
+    assert "one look" in str(results.table())
+    with pytest.raises(Invalid, match="test: streams are compared by confidence sequences"):
+        results.compare("style", test="welch")
+    with pytest.raises(Unknown):
+        results.compare("color")
+
+
+def test_shadows_are_compared_job_by_job(store: Path) -> None:
+    with serve(made(assign="all"), store=store) as host:
+        submitted(host, 60)
+        host.drain()
+    [contrast] = open(store).stream("styled").results().compare("style").contrasts
+    assert (contrast.paired, contrast.n, contrast.model) == (True, 60, "pairs")
+    assert contrast.clear(0.05)
+
+
+def test_a_decision_ends_the_experiment_and_the_stream_goes_on_with_the_winner(store: Path) -> None:
+    served = made(stop="when decided", experiment={"least": 20})
+    with serve(served, store=store) as host:
+        view = host.stream("styled")
+        submitted(host, 150)
+        until(lambda: events(view, "run.decided"))
+        [decided] = events(view, "run.decided")
+        assert decided["rule"] == "when decided"
+        assert decided["look"]["answer"] == "loud is best"
+        [standing] = decided["look"]["standings"]
+        assert standing["low"] > 0
+        last = events(view, "stream.split")[-1]
+        assert (last["by"], last["traffic"]["winner"], last["traffic"]["shares"]) == (
+            "when decided",
+            1,
+            [0.0, 1.0],
+        )
+        jobs = [host.submit("styled", "x", key=f"later {n}") for n in range(12)]
+        assert {job.result(30) for job in jobs} == {"loud x"}
+    # Another opening goes on with the winner, and so does a submission while nobody serves the stream.
+    view = open(store).stream("styled")
+    alone = [view.submit("x", key=f"alone {n}") for n in range(6)]
+    with serve(served, store=store) as host:
+        assert {host.stream("styled").job(job.id).result(30) for job in alone} == {"loud x"}
+        assert {host.submit("styled", "x").result(30) for _ in range(6)} == {"loud x"}
+        assert len(events(host.stream("styled"), "run.decided")) == 1
+    found = open(store).stream("styled").results().compare("style")
+    assert found.contrasts[0].n <= 150
+    assert "given to its winner" in str(found)
+    # Other arms are another experiment.
+    with serve(made(factors={"style": ["plain", "calm"]}, stop="when decided"), store=store) as host:
+        assert {host.submit("styled", "x", key=f"new {n}").result(30) for n in range(20)} == {
+            "plain x",
+            "calm x",
+        }
+
+
+def test_traffic_follows_the_evidence_above_a_floor_and_survives_the_host(store: Path) -> None:
+    served = made(assign="thompson", experiment={"floor": 0.05})
+    with serve(served, store=store) as host:
+        submitted(host, 60)
+        until(lambda: len(events(host.stream("styled"), "stream.split")) > 1)
+        shares = host._served["styled"].experiment.traffic.shares  # type: ignore[union-attr]
+        assert shares[1] > 0.9
+        assert min(shares) >= 0.05
+    with serve(served, store=store) as host:
+        experiment = host._served["styled"].experiment
+        assert experiment is not None
+        assert experiment.traffic.shares == shares
+        submitted(host, 60, begin=60)
+        until(lambda: experiment.n == 120)
+    trials = open(store).stream("styled").results().trials
+    late = [trial for trial in trials if trial.draw and trial.draw.shares[0] < 0.2]
+    assert len(late) >= 60
+    assert sum(trial.condition["style"] == "loud" for trial in late) > len(late) / 2
+    found = open(store).stream("styled").results().compare("style")
+    assert found.contrasts[0].clear(0.05)
+    assert "weighted by the share of its arm at that moment" in str(found)
+
+
+def test_successive_rejects_leaves_the_best_arm(store: Path) -> None:
+    served = made(
+        factors={"style": ["plain", "loud", "calm"]},
+        assign="successive rejects",
+        experiment={"jobs": 60, "floor": 0.1},
+    )
+    with serve(served, store=store) as host:
+        experiment = host._served["styled"].experiment
+        assert experiment is not None
+        for begin in range(0, 300, 30):
+            submitted(host, 30, begin)
+            until(lambda begin=begin: experiment.n == begin + 30)
+            if experiment.traffic.shares[1] > 0.7:
+                break
+        assert experiment.traffic.shares == pytest.approx((0.1, 0.8, 0.1), abs=0.001)
+        assert "successive rejects after" in experiment.traffic.why
+
+
+def test_failures_help_no_arm(store: Path) -> None:
+    """Lost jobs count as the worst for the arm that lost them, and as the best for the other."""
+    with serve(made(stop="when decided"), store=store) as host:
+        jobs = [
+            host.submit("styled", "fail" if n % 2 else "x", key=f"k{n}", expected="loud x") for n in range(80)
+        ]
+        assert all(job.wait(60) for job in jobs)
+        experiment = host._served["styled"].experiment
+        assert experiment is not None
+        until(lambda: experiment.n == 80)
+        assert experiment.traffic.winner == -1
+    [contrast] = open(store).stream("styled").results().compare("style").contrasts
+    assert contrast.bounds is not None
+    assert contrast.overturnable
+
+
+def test_outcomes_are_reported_later_by_anybody_and_joined(store: Path) -> None:
+    with serve(made(evaluators=()), store=store) as host:
+        jobs = [host.submit("styled", "fail" if n == 9 else "x", key=f"k{n}") for n in range(60)]
+        assert all(job.wait(60) for job in jobs)
+        for job in jobs[1:55]:
+            job.outcome("bought", "loud" in str(host.stream("styled").document(job.id)["factors"]))
+        jobs[0].outcome("bought", False)
+        jobs[0].outcome("bought", True)
+        with pytest.raises(Invalid) as caught:
+            jobs[0].outcome("not a word", [1])
+        assert [line.partition(":")[0] for line in caught.value.problems] == ["name", "value"]
+    view = open(store).stream("styled")  # nobody serves it now
+    for n in range(55, 60):
+        job = view.job(f"k{n}")
+        job.outcome("bought", "loud" in str(view.document(job.id)["factors"]))
+    said = [event["value"] for event in view.events(view.find("k0")) if event["kind"] == "job.outcome"]
+    assert said == [False, True]
+    results = view.results()
+    table = {row["style"]: row for row in results.table("style", score="bought").rows}
+    assert table["loud"]["mean"] == 1.0
+    assert results.compare("style", score="bought").contrasts[0].clear(0.05)
+    [failed] = [trial for trial in results.trials if trial.metadata["key"] == "k9"]
+    assert failed.scores["bought"].value in (True, False)
+    with pytest.raises(Unknown):
+        view.outcome("f" * 64, "bought", True)
+
+
+def test_the_traffic_may_follow_an_outcome_that_comes_later(store: Path) -> None:
+    served = made(evaluators=(), assign="thompson", stop="when decided", experiment={"score": "bought"})
+    with serve(served, store=store) as host:
+        jobs = [host.submit("styled", "x", key=f"k{n}") for n in range(80)]
+        for job in jobs:
+            job.outcome("bought", job.result(30) == "loud x")
+        experiment = host._served["styled"].experiment
+        assert experiment is not None
+        until(lambda: experiment.traffic.winner == 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"assign": "one", "stop": "when decided"}, "stop: "),
+        ({"assign": "one", "experiment": {"floor": 0.1}}, "experiment: "),
+        ({"experiment": {"floor": 0.1}}, "experiment.floor: "),
+        ({"assign": "thompson", "experiment": {"floor": 0.6}}, "experiment.floor: "),
+        ({"assign": "thompson", "evaluators": ["exact", "contains"]}, "experiment.score: "),
+        ({"assign": "thompson", "experiment": {"jobs": 10}}, "experiment.jobs: "),
+        ({"assign": "thompson", "experiment": {"margin": 0.1}}, "experiment.margin: "),
+        ({"assign": "sometimes"}, "assign: "),
+        ({"stop": "at noon"}, "stop: "),
+    ],
+)
+def test_experiments_that_do_not_fit_are_refused(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        made(**fields)
+    assert [line for line in caught.value.problems if line.startswith(problem)]
