@@ -28,11 +28,8 @@ class Clock(Protocol):
 class SystemClock:
     """The clock of the operating system."""
 
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
 
 
 def seconds(value: float | str) -> float:

@@ -59,6 +59,8 @@ def decode(data: bytes | str) -> Json:
     In canonical JSON a whole float beyond 2^53 looks like an integer; it is read back as the float it was.
     """
     text = data.encode() if isinstance(data, str) else data
+    if text == b"true" or text == b"false":  # as most scores are
+        return text == b"true"
     return json.loads(text, parse_int=_whole) if _MANY_DIGITS.search(text) else _values.decode(text)
 
 

@@ -98,7 +98,10 @@ class SeenCase(msgspec.Struct, frozen=True, gc=False):
 
     def own(self) -> SeenCase:
         """A deep copy for one agent or evaluator, so that its changes are not visible to others."""
-        return SeenCase(own_copy(self.input), self.id, self.slice, self.cluster, own_copy(self.metadata))
+        input = self.input if type(self.input) is str else own_copy(self.input)
+        return SeenCase(
+            input, self.id, self.slice, self.cluster, own_copy(self.metadata) if self.metadata else {}
+        )
 
 
 class Trial(msgspec.Struct, frozen=True, dict=True, kw_only=True):

@@ -132,6 +132,8 @@ def _hint(value: object) -> str:
 def own_copy(value: Json) -> Json:
     """A deep copy of a normalised value."""
     kind = type(value)
+    if kind is str:
+        return value
     if kind is dict:
         return {key: own_copy(item) for key, item in value.items()}
     return [own_copy(item) for item in value] if kind is list else value
@@ -144,7 +146,7 @@ def canonical(value: Json) -> bytes:
     """The RFC 8785 canonical JSON of a normalised value, as bytes."""
     # msgspec writes the same bytes, unless there are floats (formatted differently) or keys that are not
     # ASCII (possibly sorted differently).
-    return _encode(value) if _simple(value) else rfc8785.dumps(value)
+    return _encode(value) if type(value) is str or _simple(value) else rfc8785.dumps(value)
 
 
 def _simple(value: Json) -> bool:

@@ -96,13 +96,13 @@ class Scheduler:
 
         One that has `awaits` began before, so that its needs are met: it waits.
         """
-        if (same := self._known.get(entry.spec.id)) is not None:
+        if (same := self._known.get(entry.offer.spec.id)) is not None:
             same.others += (entry.offer,)
             return False
-        self._known[entry.spec.id] = entry
+        self._known[entry.offer.spec.id] = entry
         if entry.awaits:
             self._set_aside(entry)
-        elif not entry.spec.needs or self._met(entry, ended):
+        elif not entry.offer.spec.needs or self._met(entry, ended):
             self._ready(entry)
         return True
 
@@ -117,18 +117,18 @@ class Scheduler:
 
     def withdraw(self, entry: TaskEntry) -> None:
         """Forget a started task, as if it had never been offered."""
-        del self._known[entry.spec.id], self.started[entry.spec.id]
+        del self._known[entry.offer.spec.id], self.started[entry.offer.spec.id]
 
     def _met(self, entry: TaskEntry, ended: Mapping[str, State]) -> bool:
         """Whether every need is met. If not, the task waits for them, or is blocked by a failed one."""
-        if any(ended.get(need, State.succeeded) is not State.succeeded for need in entry.spec.needs):
+        if any(ended.get(need, State.succeeded) is not State.succeeded for need in entry.offer.spec.needs):
             self._block(entry)
             return False
-        entry.missing = set(entry.spec.needs) - ended.keys()
+        entry.missing = set(entry.offer.spec.needs) - ended.keys()
         for need in entry.missing:
             self._held.setdefault(need, []).append(entry)
         if entry.missing:
-            self._unmet[entry.spec.id] = entry
+            self._unmet[entry.offer.spec.id] = entry
         return not entry.missing
 
     def _block(self, first: TaskEntry) -> None:
@@ -137,27 +137,27 @@ class Scheduler:
         while chain:
             entry = chain.pop()
             self.blocked.append(entry)
-            del self._known[entry.spec.id]
-            for waiting in self._held.pop(entry.spec.id, ()):
+            del self._known[entry.offer.spec.id]
+            for waiting in self._held.pop(entry.offer.spec.id, ()):
                 self._forget(waiting)
                 chain.append(waiting)
             if self._awaited:
-                self.arrive((entry.spec.id,))
+                self.arrive((entry.offer.spec.id,))
 
     def _ready(self, entry: TaskEntry) -> None:
         """Put a task whose needs are met into the queue it belongs to."""
         if entry.not_before == math.inf:
             entry.slept = True
-            self._asleep[entry.spec.id] = entry
+            self._asleep[entry.offer.spec.id] = entry
         elif entry.not_before:
             heapq.heappush(self._later, (entry.not_before, next(self._order), entry))
         elif entry.interruptions >= self._suspect_after:
             self._suspects.append(entry)
-        elif entry.spec.priority:
-            heap = self._urgent.setdefault(entry.spec.cls, [])
-            heapq.heappush(heap, (-entry.spec.priority, next(self._order), entry))
+        elif entry.offer.spec.priority:
+            heap = self._urgent.setdefault(entry.offer.spec.cls, [])
+            heapq.heappush(heap, (-entry.offer.spec.priority, next(self._order), entry))
         else:
-            self._plain.setdefault(entry.spec.cls, deque()).append(entry)
+            self._plain.setdefault(entry.offer.spec.cls, deque()).append(entry)
 
     def ripen(self, now: float) -> float | None:
         """Make tasks ready whose back-off is over at `now`; returns when the next one will be."""
@@ -193,7 +193,7 @@ class Scheduler:
 
     def _set_aside(self, entry: TaskEntry) -> None:
         entry.awaits = set(entry.awaits)
-        self.waiting[entry.spec.id] = entry
+        self.waiting[entry.offer.spec.id] = entry
         for key in entry.awaits:
             self._awaited.setdefault(key, []).append(entry)
 
@@ -203,7 +203,7 @@ class Scheduler:
             for entry in self._awaited.pop(key, ()):
                 entry.awaits = entry.awaits - {key}
                 if not entry.awaits:
-                    del self.waiting[entry.spec.id]
+                    del self.waiting[entry.offer.spec.id]
                     self.arrived.append(entry)
                     self._ready(entry)
 
@@ -218,7 +218,7 @@ class Scheduler:
     def waiting_of(self, kind: str) -> int:
         """The number of offers of a kind whose tasks wait."""
         entries = self.waiting.values()
-        return sum(1 + len(entry.others) for entry in entries if entry.spec.kind == kind)
+        return sum(1 + len(entry.others) for entry in entries if entry.offer.spec.kind == kind)
 
     @property
     def only_waiting(self) -> bool:
@@ -239,7 +239,7 @@ class Scheduler:
         them."""
         found = [self._known[task] for task in tasks if task in self._known and task not in self.started]
         for entry in found:
-            task = entry.spec.id
+            task = entry.offer.spec.id
             del self._known[task]
             if task in self._unmet:
                 self._forget(entry)
@@ -250,7 +250,7 @@ class Scheduler:
             else:
                 self._asleep.pop(task, None)
         if found:
-            self._filter(lambda entry: entry.spec.id in self._known)
+            self._filter(lambda entry: entry.offer.spec.id in self._known)
         return found
 
     def _filter(self, kept: Callable[[TaskEntry], bool]) -> None:
@@ -302,7 +302,7 @@ class Scheduler:
         else:
             taken = list(self._take(cls, n))
         for entry in taken:
-            self.started[entry.spec.id] = entry
+            self.started[entry.offer.spec.id] = entry
         return taken
 
     def _stopped(self, task: str) -> TaskEntry:
@@ -344,7 +344,7 @@ class Scheduler:
         assert state in TERMINAL, state
         self._known.pop(task, None)
         for entry in self._held.pop(task, ()) if self._held else ():
-            if entry.spec.id in self._unmet:  # not blocked meanwhile by another need
+            if entry.offer.spec.id in self._unmet:  # not blocked meanwhile by another need
                 self._release(entry, task, state)
         if self._awaited:
             self.arrive((task,))
@@ -356,12 +356,12 @@ class Scheduler:
             self._forget(entry)
             self._block(entry)
         elif not entry.missing:
-            del self._unmet[entry.spec.id]
+            del self._unmet[entry.offer.spec.id]
             self._ready(entry)
 
     def _forget(self, entry: TaskEntry) -> None:
         """Remove a task with unmet needs from the lists of all of these."""
-        del self._unmet[entry.spec.id]
+        del self._unmet[entry.offer.spec.id]
         for need in entry.missing:
             if need in self._held:
                 self._held[need].remove(entry)
@@ -380,9 +380,9 @@ class Scheduler:
         """
 
         def dropped(entry: TaskEntry) -> bool:
-            found = entry.spec.kind == kind and not entry.slept and unwanted(entry.spec.id)
+            found = entry.offer.spec.kind == kind and not entry.slept and unwanted(entry.offer.spec.id)
             if found:
-                del self._known[entry.spec.id]
+                del self._known[entry.offer.spec.id]
             return found
 
         self._filter(lambda entry: not dropped(entry))

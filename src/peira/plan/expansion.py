@@ -18,7 +18,7 @@ from peira.plan.conditions import Condition, shown_names
 from peira.plan.subset import EarlierRun
 from peira.plan.trials import Layout, PlannedCase
 from peira.spec.agents import made_agent
-from peira.spec.case import Case, case_ids, seen_digest
+from peira.spec.case import Case, identities
 from peira.spec.limits import Budget
 from peira.spec.plugins import as_evaluator
 from peira.spec.study import Study
@@ -197,7 +197,7 @@ def _planned(cases: Sequence[Case], evaluators: _EvaluatorTable) -> list[Planned
     return [
         PlannedCase(
             id=id,
-            seen=seen_digest(case, id),
+            seen=seen,
             input=case.input,
             expected=case.expected,
             cluster=case.cluster,
@@ -205,5 +205,5 @@ def _planned(cases: Sequence[Case], evaluators: _EvaluatorTable) -> list[Planned
             metadata=dict(case.metadata),
             judged_by=evaluators.add(list(map(as_evaluator, case.evaluators))) if case.evaluators else (),
         )
-        for case, id in zip(cases, case_ids(cases), strict=True)
+        for case, (id, seen) in zip(cases, identities(cases), strict=True)
     ]

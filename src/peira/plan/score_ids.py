@@ -50,7 +50,7 @@ class ScoreIds:
         The id is a digest of the evaluator and of everything passed to it, sorted by name.
         """
         case = place.case
-        facts = {"output": output_digest(answer), "case": case.seen}
+        facts = {"output": answer.blob or sha256(bytes(answer.output)).hexdigest(), "case": case.seen}
         if self._compares:
             facts["expected"] = self._digest_expected(case)
         if self._weighs:

@@ -13,7 +13,7 @@ from peira.core.log.state import Task
 from peira.core.transforms import from_json
 from peira.errors import NotKept
 from peira.models.secrets import remember_exposed
-from peira.plan.conditions import LevelLabels
+from peira.plan.conditions import Condition, LevelLabels
 from peira.plan.manifest import Manifest, layout_of
 from peira.plan.score_ids import ScoreIds
 from peira.plan.trials import Layout, Place
@@ -70,6 +70,8 @@ class ResultReader:
         self._layout: Layout = layout or layout_of(manifest, store.get)
         self._store, self._run, self._histories = store, run, histories
         self.labels = LevelLabels.kept(manifest.snapshot)
+        self._condition: Condition | None = None
+        self._shown: Mapping[str, Json] = {}
         self._names = {part.digest: part.name for part in manifest.evaluators}
         common = manifest.common if scored_by is None else scored_by
         transform = manifest.transform.digest if manifest.transform else ""
@@ -148,12 +150,14 @@ class ResultReader:
     ) -> TrialResult:
         """The trial at a place with its result and scores; queued if it has no task."""
         case, result = place.case, task.result if task else Result()
-        took = None if IMPORTED in result.about and not result.took else result.took
+        took = None if result.about and IMPORTED in result.about and not result.took else result.took
+        if place.condition is not self._condition:  # trials of one condition follow one another
+            self._condition, self._shown = place.condition, self.labels.shown(place.condition.shown)
         more = {} if self._brief else self._details(place, task, result)
         return TrialResult(
             id=id,
             agent=place.condition.agent,
-            condition=self.labels.shown(place.condition.shown),
+            condition=self._shown,
             case_id=case.id,
             cluster=case.cluster,
             slice=case.slice,

@@ -7,7 +7,7 @@ values are normalised when it is made, so the value that is hashed is the value 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -66,6 +66,7 @@ class Case(_Problem, frozen=True, kw_only=True, gc=False):
 
 
 KEYS = Case.__struct_fields__
+_PLAIN = b'{"cluster":null,"id":%b,"input":%b,"metadata":{},"slice":null}'
 PLAIN_INPUTS = (str, int, float, bool)
 
 
@@ -145,7 +146,16 @@ def case_ids(cases: Iterable[Case]) -> list[str]:
     Adding or removing a case changes the id of no other, except of later ones with the same input.
     """
     met: Counter[str] = Counter()
-    return [case.id if case.id is not None else _occurrence(met, case.input) for case in cases]
+    return [case.id if case.id is not None else _occurrence(met, canonical(case.input)) for case in cases]
+
+
+def identities(cases: Iterable[Case]) -> Iterator[tuple[str, str]]:
+    """(id, digest of everything the agent sees) of each case; the input is encoded once for both."""
+    met: Counter[str] = Counter()
+    for case in cases:
+        input = canonical(case.input)
+        id = case.id if case.id is not None else _occurrence(met, input)
+        yield id, seen_digest(case, id, input)
 
 
 def is_input_digest(id: str, value: Json) -> bool:
@@ -155,21 +165,22 @@ def is_input_digest(id: str, value: Json) -> bool:
     return made and (not number or number.isdecimal())
 
 
-def _occurrence(met: Counter[str], value: Json) -> str:
-    """The digest of the input, with a number from its second occurrence on."""
-    name = digest_bytes(canonical(value))[:ID_DIGITS]
+def _occurrence(met: Counter[str], input: bytes) -> str:
+    """The digest of the canonical input, with a number from its second occurrence on."""
+    name = digest_bytes(input)[:ID_DIGITS]
     earlier = met[name]
     met[name] = earlier + 1
     return f"{name}-{earlier}" if earlier else name
 
 
-def seen_digest(case: Case, id: str) -> str:
-    """The digest of everything the agent sees of a case; `expected` is not part of it."""
+def seen_digest(case: Case, id: str, input: bytes = b"") -> str:
+    """The digest of everything the agent sees of a case; `expected` is not part of it.
+
+    `input` is the case's in canonical form, if it is at hand.
+    """
     if type(case.input) is str and not case.metadata and case.cluster is None and case.slice is None:
         # The same bytes, formatted directly: a fast path for most cases, of which there may be very many.
-        name, text = canonical(id).decode(), canonical(case.input).decode()
-        plain = f'{{"cluster":null,"id":{name},"input":{text},"metadata":{{}},"slice":null}}'
-        return digest_bytes(plain.encode())
+        return digest_bytes(_PLAIN % (canonical(id), input or canonical(case.input)))
     return digest_bytes(
         canonical(
             {

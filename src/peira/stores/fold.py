@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from peira.core.codec import encode_event
 from peira.core.contracts import Op, Outcome
-from peira.core.log.events import AnyEvent, Record
+from peira.core.log.events import AnyEvent, Record, TaskFinished
 from peira.core.log.state import Call, Run, Task, advance, effect, touched, touched_calls
 from peira.errors import Fenced
 
@@ -27,10 +27,12 @@ def touching(ops: Iterable[Op]) -> tuple[dict[str, None], dict[str, None]]:
     calls: dict[str, None] = {}
     for op in ops:
         for event in op.events:
-            for task in touched(event):
-                tasks[task] = None
-            for key in touched_calls(event):
-                calls[key] = None
+            if type(event) is TaskFinished:  # as most are
+                tasks[event.task] = None
+                continue
+            tasks.update(dict.fromkeys(touched(event)))
+            if keys := touched_calls(event):
+                calls.update(dict.fromkeys(keys))
     return tasks, calls
 
 
@@ -45,12 +47,20 @@ def fold(view: RowView, ops: Sequence[Op], at: float) -> tuple[list[Record], lis
     outcomes: list[Outcome] = []
     counters = {op.run: view.runs[op.run].next_seq if op.run in view.runs else 1 for op in ops}
     for op in ops:
+        run, events = op.run, op.events
         try:
-            encoded = [encode_event(event) for event in op.events]
-            records += _fold_one(view, op, counters[op.run], at)
-            bodies += encoded
+            if len(events) == 1:  # one event is atomic by itself; only several need a rollback
+                [event] = events
+                body, record = encode_event(event), Record(run, counters[run], at, event)
+                effect(view, record)
+                records.append(record)
+                bodies.append(body)
+            else:
+                encoded = [encode_event(event) for event in events]
+                records += _fold_several(view, op, counters[run], at)
+                bodies += encoded
             outcomes.append(None)
-            counters[op.run] += len(encoded)
+            counters[run] += len(events)
         except Fenced as refusal:
             outcomes.append(refusal)
     for run in {record.run for record in records}:
@@ -58,12 +68,8 @@ def fold(view: RowView, ops: Sequence[Op], at: float) -> tuple[list[Record], lis
     return records, bodies, outcomes
 
 
-def _fold_one(view: RowView, op: Op, seq: int, at: float) -> list[Record]:
+def _fold_several(view: RowView, op: Op, seq: int, at: float) -> list[Record]:
     """Apply one op and return its records; Fenced, with the view unchanged, if an event is refused."""
-    if len(op.events) == 1:  # one event is atomic by itself; only several need a rollback
-        record = Record(op.run, seq, at, op.events[0])
-        effect(view, record)
-        return [record]
     before = [_remember(view, op.run, event) for event in op.events]
     records = [Record(op.run, seq + i, at, event) for i, event in enumerate(op.events)]
     try:

@@ -196,11 +196,38 @@ def unreadable_task(row: tuple[Any, ...], problem: StoreDamaged) -> Task:
     return Task(row[1].hex(), row[2], row[3], State.failed, row[5], result=Result(failure=failure))
 
 
+def plain_task_value(row: tuple[Any, ...], id: str, run: str) -> Task | None:
+    """The task of a row without anything out of the ordinary, as most are; None for any other."""
+    _, _, kind, cls, state, epoch, owner, attempts, a, b, c, _, d, e, stored, _ = row
+    if a is b is c is d is e is None:
+        result = decode_result(stored) if stored else NO_RESULT
+        return Task(
+            id,
+            kind,
+            cls,
+            STATES[state],
+            epoch,
+            owner or "",
+            attempts,
+            0,
+            0,
+            0.0,
+            "",
+            "",
+            "",
+            (),
+            "",
+            run,
+            "",
+            result,
+        )
+    return None
+
+
 def _task_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Task:
+    if (plain := plain_task_value(row, row[1].hex(), run_id(row[11]))) is not None:
+        return plain
     result = decode_result(row[14]) if row[14] else NO_RESULT
-    if row[13] is row[12] is row[8] is row[9] is row[10] is None:  # as most are
-        plain = row[1].hex(), row[2], row[3], STATES[row[4]], row[5], row[6] or "", row[7]
-        return Task(*plain, run=run_id(row[11]), result=result)
     rest = _task_rest.decode(row[13]) if row[13] else NO_REST
     return Task(
         row[1].hex(),

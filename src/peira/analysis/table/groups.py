@@ -105,8 +105,10 @@ class Group:
             return
         unit = trial.unit
         self.units.add(unit)
-        self.no_answer += bool(trial.no_answer)
-        self.refused += bool(trial.metrics.get("refusals"))
+        if trial.found is not None:
+            self.no_answer += bool(trial.no_answer)
+        if trial.metrics:
+            self.refused += bool(trial.metrics.get("refusals"))
         for score in trial.scores.values():
             known = names.get(score.name)
             if known is None:
@@ -179,23 +181,26 @@ def gather(
     plain = {*ATTRIBUTES}
     cases: dict[str, str] = {}
     ranks: list[dict[str | bytes, int]] = [{} for _ in by]
+    condition: Mapping[str, Json] | None = None
     for trial in trials:
         if trial.anchor:
             continue
-        factors.update(trial.condition)
+        if trial.condition is not condition:  # trials of one condition follow one another
+            condition = trial.condition
+            factors.update(condition)
         if trial.metadata and not plain.issuperset(by):
             factors |= groupable([trial])
         if "case" in by and trial.case_id not in cases and "case" not in trial.condition:
             cases[trial.case_id] = trial.case_label
         if measure:
             metrics.update(trial.metrics)
-        labels = tuple(label_of(trial, name) for name in by)
+        labels = tuple([label_of(trial, name) for name in by]) if by else ()
         key = tuple(map(key_of, labels))
-        for rank, label in zip(ranks, key, strict=True):
-            rank.setdefault(label, len(rank))
         group = groups.get(key)
         if group is None:
             group = groups[key] = Group(labels)
+            for rank, label in zip(ranks, key, strict=True):
+                rank.setdefault(label, len(rank))
         group.add(trial, names, across, measure)
     if groups:
         check_names([*by, across] if across else by, factors, names)

@@ -46,7 +46,7 @@ class Claims:
             entry.epoch += 1
             entry.tries += 1
             entry.attempts += 1
-            groups.setdefault((entry.spec.kind, entry.spec.cls), []).append(entry)
+            groups.setdefault((entry.offer.spec.kind, entry.offer.spec.cls), []).append(entry)
         ops = [Op(self._run, (self._claimed(*key, group),)) for key, group in groups.items()]
         lost: list[TaskEntry] = []
         for refusal, group in zip(self._journal.write(ops), groups.values(), strict=True):
@@ -57,9 +57,9 @@ class Claims:
         reach("engine.after_claim")
         gone = {entry.spec.id for entry in lost}
         attempts = [
-            Attempt(entry.spec, entry.epoch, entry.offer.work, self._draw(entry))
+            Attempt(entry.offer.spec, entry.epoch, entry.offer.work, self._draw(entry))
             for entry in entries
-            if entry.spec.id not in gone
+            if not gone or entry.offer.spec.id not in gone
         ]
         return attempts, lost
 
@@ -75,7 +75,7 @@ class Claims:
         groups: dict[tuple[str, str], list[TaskEntry]] = {}
         for entry in entries:
             entry.claimed = True
-            groups.setdefault((entry.spec.kind, entry.spec.cls), []).append(entry)
+            groups.setdefault((entry.offer.spec.kind, entry.offer.spec.cls), []).append(entry)
         return [Op(self._run, (self._claimed(*key, group),)) for key, group in groups.items()]
 
     def claiming(self, entry: TaskEntry, op: Op) -> Op:
@@ -90,7 +90,7 @@ class Claims:
 
     def _claimed(self, kind: str, cls: str, entries: Sequence[TaskEntry]) -> TasksClaimed:
         epochs = tuple(entry.epoch for entry in entries)
-        ids = tuple(entry.spec.id for entry in entries)
+        ids = tuple(entry.offer.spec.id for entry in entries)
         return TasksClaimed(kind, cls, self._owner, ids, epochs if any(e > 1 for e in epochs) else ())
 
     def release(self, attempts: Sequence[Attempt], entries: Sequence[TaskEntry]) -> None:
@@ -262,19 +262,19 @@ class Admission:
         Called without the lock. What ended before they were started is durable, or was found by
         `start_direct`: the store need not be waited for.
         """
-        known = self._store.find("task", [entry.spec.id for entry in entries])
+        known = self._store.find("task", [entry.offer.spec.id for entry in entries])
         if known:
             with lock:
                 waits = self._waits(known)
                 for entry in entries:
-                    if (row := known.get(entry.spec.id)) is not None:
+                    if (row := known.get(entry.offer.spec.id)) is not None:
                         self._scheduler.withdraw(entry)
                         for offer in (entry.offer, *entry.others):
                             self._place(offer, row, {}, waits)
                 if self._adopted:
                     self._adopt()
                 self.note_blocked()
-            entries = [entry for entry in entries if entry.spec.id not in known]
+            entries = [entry for entry in entries if entry.offer.spec.id not in known]
         return [Attempt(entry.offer.spec, 1, entry.offer.work) for entry in entries]
 
     def _admit(self, offers: Sequence[Offer], lock: threading.Condition) -> None:
@@ -407,16 +407,16 @@ class Admission:
         """End a task that is not started, and that the scheduler has given up, as cancelled."""
         result = Result(failure=failure)
         if entry.awaits:
-            row = self._store.find("task", [entry.spec.id])[entry.spec.id]
+            row = self._store.find("task", [entry.offer.spec.id])[entry.offer.spec.id]
             self._journal.queue([cancelling_op(self._store, self._run, row, result, self._clock.now())])
-            self._tally.add(entry.spec.kind, State.cancelled)
+            self._tally.add(entry.offer.spec.kind, State.cancelled)
             self.ended(entry.offer, Ended(State.cancelled, result))
         else:
             self._end_unstarted(entry.offer, entry.epoch, State.cancelled, result)
         for offer in entry.others:
-            self._tally.add(entry.spec.kind, shared(State.cancelled))
+            self._tally.add(entry.offer.spec.kind, shared(State.cancelled))
             self.ended(offer, Ended(State.cancelled, result))
-        self._scheduler.settle(entry.spec.id, State.cancelled)
+        self._scheduler.settle(entry.offer.spec.id, State.cancelled)
         self.note_blocked()
 
     def cancel_unknown(self, task: str, row: Task | None, failure: Failure) -> bool:

@@ -94,9 +94,12 @@ def _succeeded(
     if len(body) > limit:
         raise TooLarge(f"output: {len(body)} bytes, more than the limit of {limit} (policy.output_limit)")
     inline, blob, blobs = payload(body, channel.inline)
-    trail = channel.trail(took) if channel.used else b""
-    result = _result(channel, took, inline, blob, None, waited, trail)
-    if marks := exposed(body, keys_in_use()):
+    if not (channel.used or waited):
+        result, trail = Result(round(took, 6), inline, blob), b""
+    else:
+        trail = channel.trail(took)
+        result = _result(channel, took, inline, blob, None, waited, trail)
+    if (keys := keys_in_use()) and (marks := exposed(body, keys)):
         result = msgspec.structs.replace(result, exposed=marks)
     return Ended(State.succeeded, result, value), (*blobs, trail) if trail else blobs
 
@@ -193,11 +196,11 @@ class Settlement:
         ops: list[Op] = []
         unclaimed: list[TaskEntry] = []
         direct: list[ActiveAttempt] = []
-        ends, started = self._ends, self._scheduler.started
+        ends, started, listening = self._ends, self._scheduler.started, self._hooks.listening
         while ends:
             one = ends.popleft()
             entry = started[one.attempt.spec.id]
-            if self._hooks.listening:
+            if listening:
                 self._hooks.attempt_ended(one.attempt, one.ended.state)
             again = one.retry and not stopping and self._may_try_again(entry, one.ended)
             op = self._again(entry, one) if again else self._final(entry, one)
@@ -219,14 +222,14 @@ class Settlement:
 
     def _again(self, entry: TaskEntry, one: ActiveAttempt) -> Op:
         """Schedule a retry after a back-off; returns the op that records it."""
-        wait = back_off(self._policy, entry.tries, entry.spec.id)
-        self._scheduler.again(entry.spec.id, self._clock.monotonic() + wait)
-        event = TaskRetried(entry.spec.id, entry.epoch, one.ended.result, self._clock.now() + wait)
+        wait = back_off(self._policy, entry.tries, entry.offer.spec.id)
+        self._scheduler.again(entry.offer.spec.id, self._clock.monotonic() + wait)
+        event = TaskRetried(entry.offer.spec.id, entry.epoch, one.ended.result, self._clock.now() + wait)
         return Op(self._run, (event,), one.blobs)
 
     def _final(self, entry: TaskEntry, one: ActiveAttempt) -> Op:
         """End the task for all its offers; returns the op that records it."""
-        spec, end = entry.spec, one.ended
+        spec, end = entry.offer.spec, one.ended
         self._tally.add(spec.kind, end.state)
         self._scheduler.end(spec.id, end.state)
         self._admission.ended(entry.offer, end)

@@ -25,8 +25,11 @@ from peira.stores.rows import (
     SEQ_BITS,
     STATES,
     TASK,
+    UNREADABLE,
     call_value,
+    damaged,
     place,
+    plain_task_value,
     ranges_value,
     run_value,
     task_value,
@@ -82,16 +85,21 @@ def tasks(db: apsw.Connection, ids: Sequence[str]) -> Iterator[tuple[int, Task, 
 
 def tasks_by_id(db: apsw.Connection, ids: Sequence[str]) -> dict[str, Task]:
     """The tasks of these ids, for those who only look. Very many are asked for: no generators in between."""
-    run_id = _run_ids(db)
+    run_id, runs = _run_ids(db), dict[int, str]()
     wanted = dict(zip(map(bytes.fromhex, ids), ids, strict=True))
     found: dict[str, Task] = {}
     for row in _in(db, _TASKS_BY_DIGEST, [key[:8] for key in wanted]):
         id = wanted.get(row[1])
-        if id is not None:
-            try:
-                found[id] = task_value(row, run_id)
-            except StoreDamaged as problem:
-                found[id] = unreadable_task(row, problem)
+        if id is None:
+            continue
+        try:
+            if (run := runs.get(row[11])) is None:
+                run = runs[row[11]] = run_id(row[11])
+            found[id] = plain_task_value(row, id, run) or task_value(row, run_id)
+        except StoreDamaged as problem:
+            found[id] = unreadable_task(row, problem)
+        except UNREADABLE as problem:
+            found[id] = unreadable_task(row, damaged(f"task {row[0]}", problem))
     return found
 
 

@@ -83,7 +83,7 @@ class Writer(CommitThread):
         self._load(ops, tasks, calls)
         reach("store.before_fold")
         records, bodies, outcomes = fold(self._rows, ops, self._clock.now())
-        rows = self._changed(ops, records, bodies, tasks)
+        rows = self._changed(ops, records, bodies, tasks, bool(calls))
         self._check_file()
         statements.write(self._db, self._incarnation, rows, lambda: reach("store.before_commit"))
         self._mark(self._next["event"] - 1)
@@ -104,22 +104,29 @@ class Writer(CommitThread):
             self._rows.runs[run.id], self._run_n[run.id] = run, n
 
     def _changed(
-        self, ops: Sequence[Op], records: list[Record], bodies: list[bytes], touches: Iterable[str]
+        self,
+        ops: Sequence[Op],
+        records: list[Record],
+        bodies: list[bytes],
+        touches: Iterable[str],
+        calls: bool,
     ) -> dict[UpsertTarget, Sequence[Row]]:
-        """The rows that these records leave, by where they belong."""
+        """The rows that these records leave, by where they belong; `calls`: there are calls among them."""
         rows = self._rows
-        runs = [(run, self._number(run)) for run in dict.fromkeys(record.run for record in records)]
+        runs = [(run, self._number(run)) for run in dict.fromkeys([record.run for record in records])]
         self._extend_ranges(records)
-        planned = [(record.run, record.event) for record in records if isinstance(record.event, RunPlanned)]
+        planned = [(record.run, record.event) for record in records if type(record.event) is RunPlanned]
         tags = {
             (tag, rows.runs[run].planned, self._number(run)) for run, event in planned for tag in event.tags
         }
         return {
-            BLOBS: [self._blob(data) for op in ops for data in op.blobs],
+            BLOBS: [self._blob(data) for op in ops if op.blobs for data in op.blobs],
             RUNS: [run_row(rows.runs[run], n) for run, n in runs],
             TAGS: sorted(tags),
             **self._tasks(touches),
-            CALLS: call_rows(records, rows.calls, self._run_n, self._call_number, self._run_number),
+            CALLS: call_rows(records, rows.calls, self._run_n, self._call_number, self._run_number)
+            if calls
+            else (),
             EVENTS: self._events(records, bodies),
         }
 
