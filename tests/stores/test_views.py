@@ -16,6 +16,7 @@ import pytest
 from peira import open as opened
 from peira import run
 from peira.app.store.migration import migrate
+from peira.app.store.readable import list_calls
 from peira.app.store.retention import delete
 from peira.app.store.trial import run_of_trial, trial
 from peira.core.contracts import PlanEntry
@@ -131,6 +132,18 @@ def test_calls_have_their_words(folder):
         assert row["prompt"].startswith("say ")
     times = rows("SELECT min(asked) AS first, max(ended) AS last FROM calls, trials")
     assert times[0]["first"] < times[0]["last"]
+
+
+def test_words_are_told_as_calls_are_answered_and_else_when_a_run_ends(folder):
+    run("speak.py", store="s.db", progress=False)
+    told = rows("SELECT call, reply FROM calls ORDER BY call")
+    store = SqliteStore(Path("s.db"))
+    assert store.unlisted_calls() == []
+    store._db.execute("DELETE FROM listed_call WHERE n % 2 = 0")
+    assert len(store.unlisted_calls()) == len(told) // 2
+    list_calls(store)
+    store.close()
+    assert rows("SELECT call, reply FROM calls ORDER BY call") == told
 
 
 @pytest.mark.parametrize(

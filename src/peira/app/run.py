@@ -234,6 +234,7 @@ def _run(
         batch=options.batch,
         budget=by_model(project, plan.study.budget),
         before=tuple(spent_before(plan, store, run)),
+        listed=listing is not None and storage.keeps_all,
     )
     counts = recorded.counts if recorded else {}
     units = OnDemandRunner()  # for work plans that agents execute

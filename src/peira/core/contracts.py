@@ -320,7 +320,12 @@ class ListsPlans(Protocol):
         ...
 
     def list_calls(self, calls: Iterable[CallWords]) -> Future[None]:
-        """Tell it what calls said; written soon."""
+        """Tell it what calls said; written soon, and read from the iterable by another thread then."""
+        ...
+
+    def unlisted_calls(self, run: str = "") -> Sequence[str]:
+        """The keys of calls, of a run or of all, that it was not told what they said; with those that have no
+        answer or were in a batch, of which that may have changed."""
         ...
 
     def listed_tasks(self, plan: str, prefix: str) -> Sequence[tuple[str, int]]:

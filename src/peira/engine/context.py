@@ -91,13 +91,15 @@ def no_models(name: str) -> NamedModel:
 class CallSettings:
     """How a run makes its calls: model lookup by name, batch mode, budget, and `before`.
 
-    `before` is what earlier runs of the study spent; the budget counts it.
+    `before` is what earlier runs of the study spent; the budget counts it. With `listed`, a store that can is
+    told what was asked and answered, as it is answered.
     """
 
     models: Callable[[str], NamedModel] = no_models
     batch: bool = False
     budget: Budget = field(default_factory=Budget)
     before: tuple[Spent, ...] = ()
+    listed: bool = False
 
 
 class RunCallbacks(Protocol):

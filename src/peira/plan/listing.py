@@ -20,7 +20,7 @@ from peira.plan.conditions import Condition, LevelLabels
 from peira.plan.manifest import read
 from peira.plan.trials import Place, PlannedCase
 
-GROUP = 10_000
+GROUP = 2_000
 """Trials that are written together."""
 MOST_TEXT = 2000
 """Characters that are shown of a long text."""

@@ -5,18 +5,16 @@ It is done when a run ends, and by `peira migrate` for runs that were killed or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from peira.app.store.access import AnyStore
 from peira.app.store.results import manifest_of
-from peira.core.contracts import CallQuery, CallWords, ListsPlans, RunQuery
-from peira.core.ids import Json
+from peira.core.contracts import CallWords, ListsPlans, RunQuery
 from peira.core.log.events import Status
 from peira.core.log.state import Run
+from peira.engine.calls.listing import call_words
 from peira.engine.transcripts import call_summary
-from peira.models.secrets import value_without_keys, without_keys
-from peira.plan.listing import Noted, PlanListing, as_text, beginning
+from peira.plan.listing import Noted, PlanListing
 from peira.plan.manifest import Manifest
 from peira.results.reader import ResultReader
 
@@ -25,9 +23,9 @@ CHUNK = 5000
 
 
 def list_calls(store: AnyStore, run: str = "") -> None:
-    """Tell the store what the calls of a run said, or all calls."""
+    """Tell the store what the calls of a run said, or all calls, if it was not told as they were answered."""
     if isinstance(store, ListsPlans):
-        calls = [call.key for call in store.calls(CallQuery(run=run, limit=ALL))]
+        calls = store.unlisted_calls(run)
         for start in range(0, len(calls), CHUNK):
             store.list_calls(list(_call_texts(store, calls[start : start + CHUNK]))).result()
 
@@ -66,15 +64,6 @@ def _call_texts(store: AnyStore, keys: Sequence[str]) -> Iterator[CallWords]:
     for row in store.find("call", keys).values():
         try:
             summary = call_summary(row, store)
-            prompt = as_text(value_without_keys(_last_message(summary.asked))) or ""
-            reply = without_keys(str(summary.said))
+            yield call_words(row.key, summary.asked, str(summary.said))
         except Exception as problem:  # plug-ins read answers; what they do must not end a run that is over
-            prompt, reply = "", f"(cannot be read: {type(problem).__name__})"
-        yield CallWords(row.key, beginning(prompt), beginning(reply))
-
-
-def _last_message(request: Json) -> Json:
-    """The last message of a request; the whole request if it has none."""
-    messages: Any = request.get("messages") if isinstance(request, Mapping) else None
-    last = messages[-1] if messages else None
-    return last.get("content") if isinstance(last, Mapping) and last.get("content") else request
+            yield CallWords(row.key, "", f"(cannot be read: {type(problem).__name__})")

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import msgspec
 
+from peira.core.contracts import ListsPlans
 from peira.core.ids import short
 from peira.core.log.events import Spent
 from peira.core.log.state import Call
@@ -16,6 +17,7 @@ from peira.core.models import Answer, NamedModel, Reply
 from peira.core.text.words import counted
 from peira.engine.batch.batcher import Batcher, in_batch
 from peira.engine.calls.budget import Reservation, RunAccounts
+from peira.engine.calls.listing import CallListing
 from peira.engine.calls.open_calls import unanswered
 from peira.engine.calls.purchase import Buyer, CallRequest, read_answer, read_reply, unread
 from peira.engine.calls.rate_limit import RateLimiter
@@ -44,7 +46,9 @@ class Ledger:
         self._under_way: set[RoutedRequest] = set()  # being served
         self._closed = False
         self.reserve = RunAccounts(calls.budget, calls.before)
-        self._buyer = Buyer(context, self.reserve, callbacks)
+        store = context.store
+        self._listing = CallListing(store) if calls.listed and isinstance(store, ListsPlans) else None
+        self._buyer = Buyer(context, self.reserve, callbacks, self._listing)
         self._batcher = Batcher(context, self._buyer, self.reserve, self._model, callbacks)
         self._service = enter_service(context.store, self)
 
@@ -324,6 +328,8 @@ class Ledger:
         if self._asked_again:
             answers = counted(self._asked_again, "recorded answer")
             self._callbacks.say(f"{answers} could not be read: asked again, each send counted (peira calls)")
+        if self._listing is not None:
+            self._listing.close()
         await self._batcher.close()
 
     def _abandon_unsent(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import lru_cache
+from typing import Protocol
 
 import msgspec
 
@@ -144,10 +145,26 @@ def _complete_futures(finished: tuple[_Written, Future[list[Outcome]]]) -> None:
             written.set_result(outcomes[nth])
 
 
+class AnsweredCalls(Protocol):
+    """What is told of calls that are answered."""
+
+    def note(self, key: str, call: CallRequest, reply: Reply) -> None:
+        """A call was answered."""
+        ...
+
+
 class Buyer:
     """Buys answers and adds up what was spent. All methods run on the ledger's loop."""
 
-    def __init__(self, context: RunContext, reserve: RunAccounts, callbacks: RunCallbacks) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        reserve: RunAccounts,
+        callbacks: RunCallbacks,
+        listing: AnsweredCalls | None = None,
+    ) -> None:
+        """`listing` is told of every call that is answered."""
+        self._listing = listing
         self._run, self._writer, self._policy = context.run, LoopWriter(context.journal), context.policy
         self._journal = context.journal
         self._inline = -1 if context.answers_apart else INLINE
@@ -217,6 +234,8 @@ class Buyer:
             task, size = call.attempt.spec.id, len(call.body)
             reply, usage, cost = await self.record(named, task, key, size, outcome, request=call.request)
             self.tell(*call.attempt.key, named, key, reply)
+            if self._listing is not None and isinstance(reply, Reply) and not outcome.exposed:
+                self._listing.note(key, call, reply)
             took = self.taken(share, usage, cost, named)
             if call.account is not None:
                 call.account.counted.add(key)

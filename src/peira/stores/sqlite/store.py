@@ -511,6 +511,10 @@ class SqliteStore:
     def list_calls(self, calls: Iterable[CallWords]) -> Future[None]:
         return self._derive(lambda db: views.list_calls(db, calls))
 
+    def unlisted_calls(self, run: str = "") -> list[str]:
+        with self._reading():
+            return views.unlisted_calls(self._reader, run)
+
     def _derive(self, change: Callable[[apsw.Connection], None]) -> Future[Any]:
         """Change tables that nothing rests on, in a transaction of the writer, if the store is still ours."""
 

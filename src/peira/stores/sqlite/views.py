@@ -182,6 +182,18 @@ def list_calls(db: apsw.Connection, calls: Iterable[CallWords]) -> None:
     db.executemany(_INSERT_CALL, ((bytes.fromhex(one.key), one.prompt, one.reply) for one in calls))
 
 
+def unlisted_calls(db: apsw.Connection, run: str) -> list[str]:
+    """The keys of calls, of a run or of all, whose words are not listed or may have changed."""
+    rows = db.execute(
+        "SELECT call.key FROM call JOIN run ON run.n = call.asked >> ?1 "
+        "LEFT JOIN listed_call AS l ON l.n = call.n "
+        "WHERE call.asked IS NOT NULL AND (?2 = '' OR run.id = ?2) AND (l.n IS NULL "
+        "OR call.state <> 'answered' OR json_extract(CAST(call.rest AS TEXT), '$[4]') <> '') ORDER BY call.n",
+        (SEQ_BITS, run),
+    )
+    return [key.hex() for (key,) in rows]
+
+
 def listed(db: apsw.Connection) -> dict[str, bool]:
     """The plans that are listed, and whether nothing of them is missing."""
     return {

@@ -7,7 +7,7 @@ writer ends for good: it never retries a sync.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import apsw
 
@@ -60,6 +60,7 @@ class Writer(CommitThread):
         self._task_n: dict[str, int] = {}
         self._ranges: dict[str, tuple[EventRange, ...]] = {}
         self._call_n: dict[str, int] = {}
+        self._answered: list[str] = []  # calls at hand that the last commit touched, and that are answered
         self._run_n: dict[str, int] = {}
         self._next = {
             table: db.execute(f"SELECT coalesce(max(n), 0) + 1 FROM {table}").get
@@ -190,14 +191,22 @@ class Writer(CommitThread):
             for n, (record, body) in enumerate(zip(records, bodies, strict=True), first)
         ]
 
-    def _forget(self, touches: Iterable[str], keys: Iterable[str]) -> None:
+    def _forget(self, touches: Iterable[str], keys: Collection[str]) -> None:
         """Let go of rows that the next events will hardly touch. A call that is on its way is answered soon,
-        unless it is in a batch."""
+        unless it is in a batch; once it is answered, what its answer says of itself is noted soon."""
         calls, tasks = self._rows.calls, self._rows.tasks
+        for key in self._answered:
+            if key in calls and key not in keys:
+                del calls[key], self._call_n[key]
+        self._answered = answered = []
         for key in keys:
             call = calls.get(key)
-            if call is not None and (call.state != "intended" or call.batch):
+            if call is None:
+                continue
+            if call.batch or call.state not in ("intended", "answered"):
                 del calls[key], self._call_n[key]
+            elif call.state == "answered":
+                answered.append(key)
         for id in touches:
             task = tasks.get(id)
             if task is not None and task.state not in ACTIVE:
