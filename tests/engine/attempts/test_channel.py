@@ -30,7 +30,7 @@ class SlowToTell:
     """A ledger whose replies wake whoever waits, while their callbacks are still to be called."""
 
     def __init__(self) -> None:
-        self.reserve = SimpleNamespace(trial=lambda task: None)
+        self.reserve = SimpleNamespace(trial=lambda task, own: None)
         self.told, self.reply = threading.Event(), Future[Reply]()
         self.reply.add_done_callback(lambda _: self.told.wait(10))
 
