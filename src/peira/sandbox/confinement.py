@@ -187,7 +187,7 @@ class Confinement:
             ],
             *_view(view.folder),
             *(_whole(view, passed) if view.whole else []),
-            *_bound(view),
+            *(_bound(view) if view.whole else []),
             *_contents(passed, view.folder),
             *["--remount-ro", "/", "--chdir", view.folder, "--unsetenv", LABEL],
             *status,
@@ -238,8 +238,6 @@ def _whole(view: SandboxView, passed: PassedFiles) -> list[str]:
     shown = [*_folders(["/proc/self"]), "--proc", "/proc"]
     for descriptor, path in passed.system:
         shown += [*_folders([path]), "--perms", "0644", "--file", str(descriptor), path]
-    for path in view.mounts:
-        shown += [*_folders([path]), "--ro-bind", path, path]
     for here, there in view.sockets:
         shown += [*_folders([there]), "--bind", here, there]
     return shown
@@ -252,6 +250,8 @@ def _bound(view: SandboxView) -> list[str]:
         for here, there in places:
             inside = view.base and Path(there).is_relative_to(view.folder)
             shown += [*([] if inside else _folders([there])), option, here, there]
+    for path in view.mounts:  # last: one may lie where the base is, and has a place there
+        shown += [*_folders([path]), "--ro-bind", path, path]
     return shown
 
 

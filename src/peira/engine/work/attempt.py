@@ -134,6 +134,7 @@ class UnitAttempt:
         self._access: EndpointAccess | None = None
         self._contents: dict[str, bytes] = {}
         self._given: frozenset[str] = frozenset()
+        self._mounted: set[str] = set()
         self.artifacts: list[tuple[str, str, int, str]] = []
         """Name, digest, size and media type of what was attached."""
 
@@ -252,6 +253,7 @@ class UnitAttempt:
             bridge = self._access is not None and not what
             words = bridged(words) if bridge else words
             sockets = self._access.sockets if self._access and bridge else ()
+            self._mounted |= _make_places(mounts, work)
             view = SandboxView(WORK, True, mounts, sockets, False, str(work), *places)
         launch = Launch(
             tuple(words),
@@ -329,7 +331,7 @@ class UnitAttempt:
             now.update(scanned(work, area, self._keep, most))
         inside = {p: one for p, one in files.items() if whole or is_inside(p, unit.may_write)}
         changes: dict[str, TreeFile | None] = {
-            path: one for path, one in now.items() if inside.get(path) != one
+            path: one for path, one in now.items() if inside.get(path) != one and path not in self._mounted
         }
         changes |= {path: None for path in inside if path not in now}
         outside = [path for path in changes if not is_inside(path, unit.may_write)]
@@ -450,6 +452,18 @@ def _program(word: str) -> Any:
     if "/" in word and not word.startswith("/"):
         return None
     return find_program(word, ())
+
+
+def _make_places(mounts: Iterable[str], work: Path) -> set[str]:
+    """What is mounted and lies under /work on this machine needs a place in the workspace; these places."""
+    made = set()
+    for mount in mounts:
+        if Path(mount).is_relative_to(WORK):
+            place = work / Path(mount).relative_to(WORK)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.mkdir(exist_ok=True) if os.path.isdir(mount) else place.touch()
+            made.add(str(place.relative_to(work)))
+    return made
 
 
 def confinement_of(unit: WorkUnit) -> Confinement | None:
