@@ -15,12 +15,16 @@ from pathlib import Path
 from uuid import uuid4
 
 import psutil
+import psycopg
 import pytest
 import ray
 
+from peira.core.log.events import TaskFinished
 from peira.errors import Invalid, ProcessDied
 from peira.runners.ray import RayHost, RayRunner
 from peira.spec.modules import reference
+from peira.stores.postgres.address import Address
+from peira.stores.postgres.store import PostgresStore
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import verify
 from peira.testing import RunnerSuite, scripted
@@ -207,3 +211,110 @@ def test_a_killed_driver_leaves_nothing_and_the_run_goes_on(folder: Path) -> Non
     said, _ = again.communicate(timeout=50)
     assert again.returncode == 0, said
     sound(folder / "one.db")
+
+
+SHARED = """
+import time
+from peira import match, study
+
+@study(cases=[(f"case {i}", str(i)) for i in range(60)], evaluators=[match()])
+def shared(case):
+    time.sleep(0.1)
+    return case.input.split()[1]
+"""
+
+
+class OnPostgres:
+    """A run whose workers are actors, on a store in Postgres."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder, self.url = folder, url
+        (folder / "shared.py").write_text(SHARED)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        asked = ("run", "shared.py", "--runner", "ray", "--store", self.url, "--parallel", "2")
+        return peira(self.folder, *asked, *words)
+
+    def rows(self, query: str) -> list[tuple[object, ...]]:
+        with psycopg.connect(self.url.partition("&schema")[0], autocommit=True) as db:
+            db.execute(f"SET search_path = {Address.parse(self.url).schema}")
+            return db.execute(query).fetchall()
+
+    def wait(self, query: str, seconds: float = 40) -> None:
+        """Until a query gives true."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                if self.rows(query)[0][0]:
+                    return
+            except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+                pass
+            assert time.monotonic() < deadline, query
+            time.sleep(0.05)
+
+    def check(self) -> None:
+        """The run is complete, each trial ended once, and the store is sound."""
+        store = PostgresStore(self.url, readonly=True)
+        ends = [record.event.task for record in store.history() if isinstance(record.event, TaskFinished)]
+        assert len(ends) == len(set(ends)) == 120
+        assert verify(store) == []
+        store.close()
+        assert self.rows("SELECT status FROM run") == [("completed",)]
+
+
+DONE = "SELECT count(*) >= {} FROM task WHERE state = 5"
+
+
+@pytest.fixture
+def shared(tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> OnPostgres:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return OnPostgres(tmp_path, postgres_url)
+
+
+def workers() -> list[psutil.Process]:
+    """The actors of Ray that run workers."""
+    return [one for one in psutil.process_iter(["name"]) if one.info["name"].startswith("ray::WorkerActor")]
+
+
+class TestWorkers:
+    def test_workers_are_placed_and_the_last_closes_the_run(self, shared: OnPostgres) -> None:
+        process = shared.start("--workers", "2")
+        shared.wait("SELECT count(*) = 2 FROM member WHERE shared_run IS NOT NULL AND state = 'alive'")
+        (shared.folder / "shared.py").unlink()  # a worker rebuilds the study from what was recorded
+        said, _ = process.communicate(timeout=50)
+        assert process.returncode == 0, said
+        assert "60 trials: 60 new" in said
+        shared.check()
+
+    def test_an_actor_that_ends_is_known_to_be_gone_before_its_lease_is_over(
+        self, shared: OnPostgres
+    ) -> None:
+        process = shared.start("--workers", "2")
+        shared.wait("SELECT count(*) = 2 FROM member WHERE shared_run IS NOT NULL AND state = 'alive'")
+        shared.wait(DONE.format(10))
+        [killed, _] = workers()
+        below = killed.children(recursive=True)
+        os.kill(killed.pid, signal.SIGKILL)
+        began = time.monotonic()
+        shared.wait("SELECT count(*) = 1 FROM member WHERE state = 'gone'")
+        assert time.monotonic() - began < 20  # the lease is 30 s
+        assert not [one for one in below if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+        said, _ = process.communicate(timeout=50)
+        assert process.returncode == 0, said
+        assert "was lost: others go on" in said
+        shared.check()
+
+    def test_workers_go_on_without_the_process_that_submitted(self, shared: OnPostgres) -> None:
+        process = shared.start()
+        shared.wait(DONE.format(6))
+        process.kill()
+        process.communicate()
+        shared.wait("SELECT status = 'completed' FROM run")
+        shared.check()
+
+    def test_a_password_is_not_handed_to_ray(self, shared: OnPostgres) -> None:
+        asked = ("--runner", "ray", "--store", shared.url.replace("://peira@", "://peira:secret@"))
+        process = peira(shared.folder, "run", "shared.py", *asked)
+        said, _ = process.communicate(timeout=50)
+        assert process.returncode == 2
+        assert "its password would be kept by Ray" in said

@@ -57,4 +57,5 @@ with lazy_imports(__name__):
     from peira.app.studies import judged_by as judged_by
     from peira.app.work.trial import units_in_trial as units_in_trial
     from peira.app.workers import run_shared as run_shared
+    from peira.app.workers import shares_on_ray as shares_on_ray
     from peira.report.progress import ProgressOption as ProgressOption

@@ -49,6 +49,8 @@ from peira.spec.limits import Policy, Storage
 from peira.spec.project import LOCAL, Project, parallel_problem, runner_problem
 from peira.spec.study import Study
 
+RAY = "ray"
+"""The runner of Ray clusters."""
 WORKERS = 8
 NAME = re.compile(r"[\w.-]+")
 
@@ -136,7 +138,9 @@ def execute(study: StudyLike, options: RunOptions, on_begin: OnBegin | None = No
     if problems := options.problems():
         raise Invalid(problems)
     session = Session.find(options.store, study)
-    if options.workers is not None:
+    if options.workers is not None or (
+        (options.runner or session.project.runner) == RAY and app.shares_on_ray(session)
+    ):
         return app.run_shared(study, options, session, on_begin)
     project = session.project
     project.load_plugins()

@@ -15,7 +15,8 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 
@@ -23,7 +24,9 @@ import peira.app as app
 import peira.sandbox as sandbox
 from peira.app.models import by_model, models_of
 from peira.app.preflight import check_models
+from peira.app.ray_workers import RayWorkers
 from peira.app.run import (
+    RAY,
     WORKERS,
     BegunRun,
     OnBegin,
@@ -271,14 +274,41 @@ def _work_on(
         shutil.rmtree(work_root, ignore_errors=True)
 
 
+def worker_arguments(store: str, run: str, options: RunOptions) -> list[str]:
+    """The arguments of `peira worker` for one run."""
+    parallel = ["--parallel", str(options.parallel)] if options.parallel else []
+    return ["--quiet", "--run", run, "--store", store, *parallel]
+
+
+def shares_on_ray(session: Session) -> bool:
+    """Whether runs on Ray are executed by workers that it places, because the store can be shared."""
+    return isinstance(session.store, str) and isinstance(scheme_of(session.store), SharingScheme)
+
+
+def _on_ray(options: RunOptions, session: Session) -> RayWorkers | None:
+    """The connection to the cluster that places the workers; None if they are to be on this machine."""
+    if (options.runner or session.project.runner) != RAY or not shares_on_ray(session):
+        return None
+    if _scheme(session).environment(str(session.store)):
+        raise Invalid(
+            "store: its password would be kept by Ray: give it by PGPASSWORD or a .pgpass file, here and on "
+            "the machines of the cluster"
+        )
+    return RayWorkers(session.project.runner_options(RAY))
+
+
+def _scheme(session: Session) -> SharingScheme:
+    """How the session's store is shared."""
+    scheme = scheme_of(str(session.store))
+    assert isinstance(scheme, SharingScheme)
+    return scheme
+
+
 class LocalWorkers:
     """Workers of a run on this machine, as processes of their own."""
 
     def __init__(self, store: str, run: str, options: RunOptions) -> None:
-        command = [sys.executable, "-P", "-m", "peira.cli", "worker", "--quiet", "--run", run]
-        command += ["--store", store]
-        if options.parallel:
-            command += ["--parallel", str(options.parallel)]
+        command = [sys.executable, "-P", "-m", "peira.cli", "worker", *worker_arguments(store, run, options)]
         secrets = scheme.environment(store) if isinstance(scheme := scheme_of(store), SharingScheme) else {}
         self._children = [
             subprocess.Popen(
@@ -316,17 +346,28 @@ def run_shared(
     Others may join and leave meanwhile. Ctrl-C lets the local workers finish what they have begun; if all
     of them are gone before the run is over, it is interrupted, and others may go on with it.
     """
+    placed = _on_ray(options, session)
+    if placed is not None:  # workers execute their trials themselves
+        options = replace(options, runner=None, workers=options.workers or placed.places or 1)
     run = submit_shared(study, options, session)
     follower = Follower(session, run)
     if on_begin:
         with session.reading() as store:
             on_begin(BegunRun(run, follower.run.trials, store))
-    workers = LocalWorkers(str(session.store), run, options)
+    workers: LocalWorkers | RayWorkers
+    if placed is None:
+        workers = LocalWorkers(str(session.store), run, options)
+    else:
+        workers = placed
+        gone = partial(_scheme(session).declare_gone, str(session.store))
+        placed.start(run, options.workers or 1, worker_arguments(str(session.store), run, options), gone)
     try:
         with display(follower.run.study, options.progress) as show:
             while workers.alive:
                 try:
                     show(follower.look())
+                    while placed is not None and placed.notices:
+                        show.notice(placed.notices.pop(0))
                     time.sleep(POLL)
                 except KeyboardInterrupt:
                     workers.signal(signal.SIGINT)

@@ -42,6 +42,7 @@ NAMES = {"cpu": "num_cpus", "gpu": "num_gpus", "memory": "memory"}
 """Ray's own names of these resources; others are resources that a cluster defines."""
 QUIET = {"RAY_BACKEND_LOG_LEVEL": "error", "RAY_IGNORE_UNHANDLED_ERRORS": "1"}
 """Ray's own messages: what matters of them is said by the attempts that it happened to."""
+NAMESPACE = "peira"
 LOST = "its process was lost with its place in the Ray cluster"
 OPTIONS = {"address", "resources", "agents", "autoscale"}
 
@@ -62,8 +63,8 @@ class RaySettings(msgspec.Struct, frozen=True):
     autoscale: bool = False
 
     @classmethod
-    def read(cls, table: Mapping[str, Any], agents: Sequence[str]) -> RaySettings:
-        """The settings of a table; Invalid lists what is wrong with it."""
+    def read(cls, table: Mapping[str, Any], agents: Sequence[str] | None) -> RaySettings:
+        """The settings of a table; Invalid lists what is wrong with it. `agents` are those that there are."""
         problems = [f"{key}: is not known here" for key in sorted(set(table) - OPTIONS)]
         known: dict[str, Any] = {key: value for key, value in table.items() if key in OPTIONS}
         for place, needs in (
@@ -72,7 +73,7 @@ class RaySettings(msgspec.Struct, frozen=True):
         ):
             problems += [f"{place}{problem}" for problem in _resource_problems(needs)]
         for name, one in dict(known.get("agents") or {}).items():
-            if name not in agents:
+            if agents is not None and name not in agents:
                 problems.append(f"agents.{name}: the study has no such agent ({', '.join(agents)})")
             if not isinstance(one, Mapping) or set(one) != {"resources"}:
                 problems.append(f"agents.{name}: must be {{resources = {{gpu = 1}}}}")
@@ -134,43 +135,13 @@ class RayRunner(ProcessRunner):
 
     def start(self, desk: Desk, workers: int) -> None:
         """Connect to the cluster, and start the workers; Invalid if it cannot give what they need."""
-        import ray
-
-        if not ray.is_initialized():
-            self._connect()
-            self._ours = True
-        needs = {_ray_name(name): value for name, value in self._settings.needs.items()}
-        fits = any(
-            node["Alive"] and all(node["Resources"].get(name, 0) >= value for name, value in needs.items())
-            for node in ray.nodes()
-        )
-        if not fits and not self._settings.autoscale:
-            self._disconnect()
-            asked = ", ".join(f"{name} = {value:g}" for name, value in self._settings.needs.items())
-            raise Invalid(
-                f"runner: ray: no machine of the cluster has {asked}; if some will come, write "
-                "autoscale = true in [runners.ray]"
-            )
-        super().start(desk, workers)
-
-    def _connect(self) -> None:
-        """Connect to the cluster; it is never started here, because Ray listens on all addresses."""
-        for name, value in QUIET.items():
-            os.environ.setdefault(name, value)
-        import ray
-
+        self._ours = connect(self._settings)
         try:
-            ray.init(
-                self._settings.address,
-                log_to_driver=False,
-                configure_logging=False,
-                namespace="peira",
-            )
-        except (ConnectionError, RuntimeError, ValueError) as problem:
-            line = " ".join(str(problem).split())[:200]
-            raise Invalid(
-                f"runner: ray: cannot use the cluster at {self._settings.address!r}: {line}"
-            ) from None
+            check_fits(self._settings)
+        except Invalid:
+            self._disconnect()
+            raise
+        super().start(desk, workers)
 
     def place(self, number: int) -> ChildHost | None:
         """Wait until the cluster has a place; None if the runner is being stopped."""
@@ -184,11 +155,61 @@ class RayRunner(ProcessRunner):
         self._disconnect()
 
     def _disconnect(self) -> None:
+        disconnect(self._ours)
+        self._ours = False
+
+
+def connect(settings: RaySettings) -> bool:
+    """Connect to the cluster unless this process is connected; whether it was not.
+
+    It is never started here, because Ray listens on all addresses. Invalid if it cannot be used.
+    """
+    _check_cluster(settings.address)
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    import ray
+
+    if ray.is_initialized():
+        return False
+    try:
+        ray.init(settings.address, log_to_driver=False, configure_logging=False, namespace=NAMESPACE)
+    except (ConnectionError, RuntimeError, ValueError) as problem:
+        line = " ".join(str(problem).split())[:200]
+        raise Invalid(f"runner: ray: cannot use the cluster at {settings.address!r}: {line}") from None
+    return True
+
+
+def disconnect(ours: bool) -> None:
+    """Disconnect, if the connection is `ours`."""
+    if ours:
         import ray
 
-        if self._ours:
-            self._ours = False
-            ray.shutdown()
+        ray.shutdown()
+
+
+def check_fits(settings: RaySettings) -> int:
+    """How many machines have what is needed; Invalid if none has, and none will come."""
+    import ray
+
+    needs = {_ray_name(name): value for name, value in settings.needs.items()}
+    fits = sum(
+        node["Alive"] and all(node["Resources"].get(name, 0) >= value for name, value in needs.items())
+        for node in ray.nodes()
+    )
+    if not fits and not settings.autoscale:
+        asked = ", ".join(f"{name} = {value:g}" for name, value in settings.needs.items())
+        raise Invalid(
+            f"runner: ray: no machine of the cluster has {asked}; if some will come, write "
+            "autoscale = true in [runners.ray]"
+        )
+    return int(fits)
+
+
+def options_of(needs: Resources) -> dict[str, Any]:
+    """What Ray is asked for, by its own names."""
+    given: dict[str, Any] = {NAMES[name]: value for name, value in needs.items() if name in NAMES}
+    own = {name: value for name, value in needs.items() if name not in NAMES}
+    return {"num_cpus": 0, **given, "resources": own}
 
 
 def _check_cluster(address: str) -> None:
@@ -226,10 +247,7 @@ class RayHost:
         address = ray.util.get_node_ip_address()
         self._listener = socket.create_server((address, 0))
         self._listener.settimeout(LOOK)
-        own = {name: value for name, value in needs.items() if name not in NAMES}
-        given: dict[str, Any] = {NAMES[name]: value for name, value in needs.items() if name in NAMES}
-        given.setdefault("num_cpus", 0)
-        task = ray.remote(serve).options(**given, resources=own, max_retries=0, retry_exceptions=False)
+        task = ray.remote(serve).options(**options_of(needs), max_retries=0, retry_exceptions=False)
         self._task = task.remote(address, self._listener.getsockname()[1], self._key)
         self._control: Connection | None = None
         self._lost = threading.Event()

@@ -145,6 +145,10 @@ class SharingScheme(Protocol):
         """
         ...
 
+    def declare_gone(self, address: str, host: str, process: int) -> None:
+        """The members of this process are known to have ended: nobody need wait for their leases."""
+        ...
+
     def environment(self, address: str) -> Mapping[str, str]:
         """The environment variables with which other processes of this user can open it."""
         ...

@@ -51,6 +51,15 @@ class PostgresScheme:
     def share(self, address: str, lease: float, wait: float | None, compression: str) -> PostgresStore:
         return PostgresStore(address, shared=True, lease=lease, wait=wait, compression=compression)
 
+    def declare_gone(self, address: str, host: str, process: int) -> None:
+        where = Address.parse(address)
+        with translated(where), closing(connect(where)) as db:
+            db.execute(
+                "UPDATE member SET state = 'gone' "
+                "WHERE host = %s AND pid = %s AND state IN ('alive', 'dead')",
+                (host, process),
+            )
+
     def environment(self, address: str) -> dict[str, str]:
         password = Address.parse(address).password
         return {} if password is None else {"PGPASSWORD": password}
