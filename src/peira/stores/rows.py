@@ -198,7 +198,7 @@ def unreadable_task(row: tuple[Any, ...], problem: StoreDamaged) -> Task:
 
 def plain_task_value(row: tuple[Any, ...], id: str, run: str) -> Task | None:
     """The task of a row without anything out of the ordinary, as most are; None for any other."""
-    _, _, kind, cls, state, epoch, owner, attempts, a, b, c, _, d, e, stored, _ = row
+    _, _, kind, cls, state, epoch, owner, attempts, a, b, c, _, d, e, stored, *_ = row
     if a is b is c is d is e is None:
         result = decode_result(stored) if stored else NO_RESULT
         return Task(
