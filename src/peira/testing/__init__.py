@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from peira.testing.runners import RunnerSuite
     from peira.testing.stopping import StopRuleSuite
     from peira.testing.stores import StoreSuite
+    from peira.testing.streams import StreamSuite
     from peira.testing.transforms import TransformSuite
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "ScriptedDesk",
     "StopRuleSuite",
     "StoreSuite",
+    "StreamSuite",
     "TransformSuite",
     "scripted",
     "scripted_async",
@@ -60,6 +62,7 @@ _SUITES = {
     "RunnerSuite": "runners",
     "StopRuleSuite": "stopping",
     "StoreSuite": "stores",
+    "StreamSuite": "streams",
     "TransformSuite": "transforms",
 }
 

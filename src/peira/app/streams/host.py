@@ -83,6 +83,22 @@ class ServedStream:
     over: threading.Event = field(default_factory=threading.Event)
 
 
+@dataclass(eq=False)
+class AnnouncedJobs:
+    """Jobs that are queued in the commit of another job's end, and offered once that is durable."""
+
+    cause: ServedStream
+    jobs: list[Job]
+    mark: int | None = None
+
+    def durable(self) -> bool:
+        """Whether that commit is durable; everything is once the run has ended."""
+        execution = self.cause.execution
+        if self.mark is None:
+            self.mark = execution.settled_ops()
+        return self.cause.over.is_set() or execution.journal.durable >= self.mark
+
+
 class Host:
     """Serves streams; made by `serve`. Use it as a context manager, or call `stop`."""
 
@@ -108,7 +124,7 @@ class Host:
         self._open = ExitStack()
         self._served: dict[str, ServedStream] = {}
         self._followers: dict[str, list[tuple[Stream, After]]] = {}
-        self._announced: list[tuple[Execution, int | None, list[Job]]] = []
+        self._announced: list[AnnouncedJobs] = []
         self._noting = threading.Lock()
         self._accepting = threading.Lock()
         self._accepted: deque[
@@ -123,7 +139,7 @@ class Host:
         self.store: OpenStore = self._open.enter_context(self.session.owned(wait))
         self._own_session = Session(self.session.project, self.store)
         self._views: dict[str, StreamView] = {}
-        self._ended = False
+        self.ended = False
         self._service: CommandService = service_of(self.store)
         self._open.callback(register_host, self._service, None)
         try:
@@ -286,6 +302,10 @@ class Host:
         view = self.stream(stream)
         return [JobView(view, job_id(job.stream, job.key)) for job in made]
 
+    def execute(self, command: Command) -> None:
+        """Execute a command about a stream; it is committed when this returns."""
+        self._service.execute(command)
+
     def accept(self, jobs: Sequence[Job]) -> None:
         """Queue these jobs durably and offer them; those that are there already change nothing.
 
@@ -345,7 +365,7 @@ class Host:
     @property
     def open_session(self) -> Session:
         """A session that reads the open store; once the host has ended, one that opens it again."""
-        return self.session if self._ended else self._own_session
+        return self.session if self.ended else self._own_session
 
     # What follows from ends
 
@@ -375,10 +395,10 @@ class Host:
         if not new:
             return Consequences()
         batches = [self._assigned(one) for one in new]
-        execution = self._served[job.stream].execution
+        cause = self._served[job.stream]
         with self._noting:
-            self._announced += [(execution, None, batch) for batch in batches]
-        ops = [queued(execution.run, batch) for batch in batches]
+            self._announced += [AnnouncedJobs(cause, batch) for batch in batches]
+        ops = [queued(cause.run, batch) for batch in batches]
         return Consequences(
             tuple(event for op in ops for event in op.events), tuple(blob for op in ops for blob in op.blobs)
         )
@@ -407,16 +427,14 @@ class Host:
     def _offer_following(self) -> None:
         """Offer jobs that were queued with the ends of others, once these commits are durable."""
         with self._noting:
-            announced, self._announced = self._announced, []
-        kept = []
-        for execution, mark, batch in announced:
-            mark = execution.settled_ops() if mark is None else mark
-            if execution.journal.durable < mark:
-                kept.append((execution, mark, batch))
-            elif self.serves(batch[0].stream):
-                self._served[batch[0].stream].source.add(batch)
-        with self._noting:
-            self._announced = [*kept, *self._announced]
+            announced = list(self._announced)
+        offered = [one for one in announced if one.durable()]
+        for one in offered:
+            if self.serves(one.jobs[0].stream):
+                self._served[one.jobs[0].stream].source.add(one.jobs)
+        if offered:
+            with self._noting:  # only now: who drains waits until nothing is left here
+                self._announced = [one for one in self._announced if one not in offered]
 
     def _follow_evidence(self) -> None:
         """Record what follows from the evidence of experiments; jobs are drawn accordingly from then on."""
@@ -479,7 +497,7 @@ class Host:
             served.over.wait()
         self._stopping.set()
         self._dispatcher.join()
-        self._ended = True
+        self.ended = True
         self._open.close()
         for served in self._served.values():
             if served.problem is not None:

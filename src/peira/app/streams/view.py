@@ -121,9 +121,11 @@ class StreamView:
 
     def _sent(self) -> dict[str, Job]:
         """Jobs that were submitted and that no owner of the store has queued yet."""
+        with self.session.reading() as store:
+            control = control_of(store)
         jobs = (
             job
-            for _, command in self._control().pending()
+            for _, command in (control.pending() if control is not None else ())
             if command.command == SUBMIT
             for job in submitted_jobs(command)
         )
@@ -169,18 +171,24 @@ class StreamView:
         return JobView(self, self.find(name))
 
     def wait(self, job: str, timeout: float | None = None) -> bool:
-        """Wait until a job has ended, at most so many seconds; 0 only looks. Whether it has."""
+        """Wait until a job has ended, at most so many seconds; 0 only looks. Whether it has.
+
+        Who waits in the process of the host stops waiting when the host does.
+        """
         until = None if timeout is None else time.monotonic() + timeout
         while State(self.state(job)) not in TERMINAL:
             if until is not None and time.monotonic() >= until:
                 return False
+            if self._host is not None and self._host.ended:
+                return State(self.state(job)) in TERMINAL
             time.sleep(POLL if until is None else max(0.0, min(POLL, until - time.monotonic())))
         return True
 
     def result(self, job: str, timeout: float | None = None) -> Json:
         """The output of a job; raises TimeoutError, or JobFailed if it ended without one."""
         if not self.wait(job, timeout):
-            raise TimeoutError(f"job {job[:12]} has not ended after {timeout} s")
+            after = "when its host stopped" if timeout is None else f"after {timeout} s"
+            raise TimeoutError(f"job {job[:12]} has not ended {after}")
         row = self._row(job)
         assert row is not None
         if row.state is not State.succeeded:
@@ -203,7 +211,7 @@ class StreamView:
             return False
         with self.session.reading() as store:
             run, _ = last_opening(store, self.name)
-        deliver(self.session, Command(CANCEL, run.id, requester(), tasks=(job,)))
+        self._deliver(Command(CANCEL, run.id, requester(), tasks=(job,)))
         self.wait(job, PATIENCE)
         return self.state(job) == State.cancelled.value
 
@@ -307,10 +315,15 @@ class StreamView:
             run, _ = last_opening(store, self.name)
             if store.owner() is None:
                 raise StoreInUse(f"stream {self.name!r}: no host serves it")
-        deliver(
-            self.session,
-            Command(word, run.id if word != DRAIN else "", requester(), body={"stream": self.name}),
-        )
+        about = "" if word == DRAIN else run.id
+        self._deliver(Command(word, about, requester(), body={"stream": self.name}))
+
+    def _deliver(self, command: Command) -> None:
+        """Let the owner of the store execute a command; it is executed when this returns."""
+        if self._host is not None and not self._host.ended:
+            self._host.execute(command)
+        else:
+            deliver(self.session, command)
 
     def results(self, since: float | str | None = None) -> Results:
         """The results of its ended jobs, of the last `since` seconds ("7d") or of all times."""
