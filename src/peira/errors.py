@@ -174,7 +174,10 @@ class CallFailed(PeiraError):
     `doubt`: it may have been billed. `free`: it was not billed and may be retried (after `retry_after`
     seconds, if the provider gave a time). Neither: a retry will not help. `busy`: the provider is overloaded
     or rate limiting, so lower concurrency will help. `status` is the HTTP status, 0 if there was none.
+    `call` is the key of the call in the ledger, "" if it was not recorded.
     """
+
+    call = ""
 
     def __init__(
         self,

@@ -441,6 +441,8 @@ def _lines(entry: TranscriptEntry, most: int) -> Iterator[str]:
     if isinstance(entry, TranscriptMessage):
         by = f" (the {entry.account}'s model)" if entry.account else ""
         who = f"{entry.model or entry.role}{by}"
+        if entry.status and entry.text:
+            who = f"{who} ({entry.status})"
         if entry.reasoning:
             yield _indented(f"{who} thinks: ", entry.reasoning, most)
         if entry.text or entry.status or not entry.tool_calls:

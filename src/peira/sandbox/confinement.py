@@ -147,6 +147,10 @@ class PassedFiles:
         return [*own, *(descriptor for descriptor, _ in (*self.files, *self.system))]
 
 
+TOGETHER = ("--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent")
+"""What keeps the processes of a program together that may do all that the user may."""
+
+
 @dataclass(frozen=True)
 class Confinement:
     """The programs that confine; `setpriv` only if this process is root."""
@@ -173,9 +177,8 @@ class Confinement:
         status = ["--json-status-fd", str(passed.status)]
         block = [] if passed.block is None else ["--block-fd", str(passed.block)]
         if view.open:
-            together = ["--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent"]
             start = ["--chdir", view.folder, *status, *block]
-            return [self.bwrap, *together, "--new-session", *start, "--", *argv]
+            return [self.bwrap, *TOGETHER, "--new-session", *start, "--", *argv]
         private = [*([] if view.base else [view.folder]), *([SCRATCH] if view.whole else [])]
         return [
             self.bwrap,
@@ -197,6 +200,11 @@ class Confinement:
             *self._as_user(self.new_user() if user is None else user),
             *argv,
         ]
+
+    def together(self, argv: Sequence[str]) -> list[str]:
+        """The command line that runs `argv` unconfined, and ends all its processes with the one that started
+        it, however that ends."""
+        return [self.bwrap, *TOGETHER, "--", *argv]
 
     def _namespaces(self) -> list[str]:
         """The options for namespaces and capabilities."""

@@ -49,6 +49,12 @@ class RunMonitor(Follower):
         """Failures by reason, the most frequent first."""
         return sorted(self._groups.values(), key=lambda group: -group.count)
 
+    @property
+    def running(self) -> list[str]:
+        """The ids of the trials under way, the longest first."""
+        with self._lock:
+            return [task for task, kind in self._under_way.items() if kind == GENERATE]
+
     def _bill(self) -> Bill:
         """What the run has spent so far."""
         if self.run.counts:

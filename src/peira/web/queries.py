@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +15,7 @@ from peira.analysis.cost import Bill
 from peira.app.inbox import inbox as open_questions
 from peira.app.store.runs import UNDER_WAY, find_run
 from peira.app.store.spending import account_of
+from peira.app.store.trial import printed_so_far
 from peira.core.contracts import CallQuery, RunQuery
 from peira.core.log.events import State, Status
 from peira.core.log.state import Run
@@ -26,6 +28,7 @@ from peira.plan.provenance import read_provenance
 from peira.results.reasons import failure_reasons
 from peira.results.trials import failures as failures_of
 from peira.web.reader import ComputedTable, SiteReader
+from peira.web.rendering import case_title
 from peira.web.rest.documents import (
     CallDocument,
     CallList,
@@ -34,6 +37,7 @@ from peira.web.rest.documents import (
     FailureGroup,
     RunDetails,
     RunList,
+    RunningTrial,
     RunProgress,
     RunSpending,
     ScoreSummary,
@@ -46,6 +50,8 @@ from peira.web.site import Site
 from peira.web.trial_search import TrialQuery, TrialSearch
 
 MOST_RUNS, MOST_EVENTS, MOST_CALLS = 200, 1000, 2000
+MOST_RUNNING, LINE = 12, 200
+"""Trials under way that are shown, and characters of the last line of each."""
 OVERALL = {"overall": True}
 """The options of the table with one row."""
 
@@ -146,9 +152,27 @@ async def run_details(site: Site, prefix: str) -> RunDetails:
         seen = reader.monitor(run)
         progress = _progress(seen.progress, seen.over)
         bill = _spending(seen.bill, reader, run, progress)
-        return RunDetails(run_summary(seen.run), progress, bill, seen.failures, waiting_for(reader, run))
+        waiting, running = waiting_for(reader, run), running_now(reader, run, seen.running)
+        return RunDetails(run_summary(seen.run), progress, bill, seen.failures, waiting, running)
 
     return await reader.long(read)
+
+
+def running_now(reader: SiteReader, run: Run, trials: Sequence[str]) -> list[RunningTrial]:
+    """The trials under way, with the last line that the command of each has printed."""
+    shown = list(trials)[:MOST_RUNNING]
+    numbers, layout = reader.numbers(run.id), reader.planned(run.id).layout
+    rows = reader.slow_store.find("task", shown)
+    found = []
+    for trial in shown:
+        number = numbers.get(trial)
+        case = None if number is None else layout.place(number).case
+        epoch = rows[trial].epoch if trial in rows else 1
+        printed = printed_so_far(reader.slow_store, run.id, trial, epoch)
+        lines = [line for text in printed.values() for line in text.splitlines()[-1:]]
+        title = "" if case is None else case_title(case.id, case.input)
+        found.append(RunningTrial(trial, number, title, lines[0][:LINE] if lines else ""))
+    return found
 
 
 def waiting_for(reader: SiteReader, run: Run) -> list[WaitingFor]:

@@ -38,6 +38,8 @@ SHORT, LONG = 4, 2
 FRESH, PATIENCE = 2.0, 10.0
 """A table of a run under way is computed again after `FRESH` seconds, or `PATIENCE` times what it took."""
 MOST_TABLES, MOST_LAYOUTS, MOST_MONITORS = 256, 8, 32
+MOST_NUMBERED = 20_000
+"""Trials of a plan whose places are kept by their ids."""
 MOST_HISTORIES, MOST_STATES = 32, 200
 """Runs whose intervals are kept as they tighten, and of how many tables."""
 History = list[tuple[int, dict[str, tuple[float, float, float]]]]
@@ -99,6 +101,7 @@ class SiteReader:
         self._rows: Kept = Kept(MOST_LAYOUTS)
         self._monitors: OrderedDict[str, RunMonitor] = OrderedDict()
         self._histories: Kept = Kept(MOST_HISTORIES)
+        self._numbers: Kept = Kept(MOST_LAYOUTS)
 
     def __enter__(self) -> SiteReader:
         self.session.__enter__()
@@ -186,6 +189,18 @@ class SiteReader:
     def _layout(self, run: Run) -> tuple[Manifest, Layout]:
         manifest = manifest_of(self.store, run)
         return manifest, layout_of(manifest, self.store.get)
+
+    def numbers(self, prefix: str) -> dict[str, int]:
+        """The places of trials in the plan by their ids; empty for a plan that is too large for that."""
+        planned = self.planned(prefix)
+        layout = planned.layout
+        if layout.size > MOST_NUMBERED:
+            return {}
+
+        def make() -> dict[str, int]:
+            return {layout.trial_id(place): place.number for place in layout.places()}
+
+        return self._numbers.of(planned.run.manifest, make)
 
     def rows(self, run: str) -> Any:
         """The tasks of the store as they were when a run ended."""

@@ -36,6 +36,7 @@ def trial_document(found: TrialRecord, number: int) -> dict[str, Any]:
         "seed": found.seed,
         "executed_by": found.executed_by or None,
         "transcript": msgspec.to_builtins(found.transcript.entries),
+        **({"printed": dict(found.printed)} if found.printed else {}),
         "events": [event_values(one) for one in found.records],
     }
 

@@ -24,6 +24,7 @@ from peira.core.registry import Registry, nearest
 from peira.core.steps import recorded
 from peira.core.tools import Tool
 from peira.errors import Invalid, ToolFailed, ToolRefused
+from peira.sandbox.confinement import process_namespace
 from peira.sandbox.process_tree import labelled
 
 OFFER = "mcp tools"
@@ -223,7 +224,8 @@ class McpConnection:
 
         env = {**get_default_environment(), **{n: _value(v) for n, v in self._tools.env.items()}}
         env = labelled(env, self._label) if self._label else env
-        first, *rest = self._tools.command
+        means = process_namespace()
+        first, *rest = means.together(self._tools.command) if means else self._tools.command
         return stdio_client(self._sdk.StdioServerParameters(command=first, args=rest, env=env), errlog=silent)
 
     def _await(self, work: Any) -> Any:

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from peira.app.session import Session, SessionLike
-from peira.app.store.access import AnyStore
+from peira.app.store.access import AnyStore, store_folder
 from peira.app.store.results import manifest_of
 from peira.app.store.runs import find_run
 from peira.core.contracts import ListsPlans, RunQuery
-from peira.core.ids import resolve, seed_of
-from peira.core.log.events import Observed, Record, Result, StepRecorded, TaskFinished, TaskRetried
+from peira.core.ids import resolve, seed_of, short
+from peira.core.log.events import (
+    CallIntended,
+    Observed,
+    Record,
+    Result,
+    State,
+    StepRecorded,
+    TaskFinished,
+    TaskRetried,
+)
 from peira.core.log.state import Run
 from peira.core.transcript import Transcript, TranscriptAttempt
 from peira.engine.transcripts import shown_transcripts
 from peira.errors import Unknown
+from peira.models.secrets import without_keys
 from peira.plan.manifest import layout_of
 from peira.plan.trials import Place
 from peira.results.reader import ResultReader
@@ -35,6 +46,8 @@ class TrialRecord:
     records: tuple[Record, ...]
     transcript: Transcript
     """What happened in it, in order."""
+    printed: Mapping[str, str] = field(default_factory=dict)
+    """While it runs: what its command has printed so far, the end of it, by the name of the stream."""
 
     @property
     def seed(self) -> int:
@@ -61,6 +74,8 @@ class TrialRecord:
         return self.of(TaskRetried, TaskFinished)
 
 
+MOST_PRINTED = 16_384
+"""Bytes of the end of what a running command has printed."""
 MOST_RUNS = 1_000
 """The number of newest runs that a trial is looked for in."""
 
@@ -120,9 +135,35 @@ def trial_at(place: Place, store: Any, rows: Any, reader: ResultReader, run: str
     executed_by = task.run if task else ""
     records = store.about([result.id]) if executed_by else []
     own = tuple(record for record in records if record.run == executed_by)
-    ended = task.result if task else Result()
+    ended, printed = task.result if task else Result(), {}
+    if task is not None and task.state is State.running:
+        ended = Result(calls=_calls_so_far(own, task.epoch))
+        printed = printed_so_far(store, executed_by, result.id, task.epoch)
     said = shown_transcripts(store, {result.id: ended}, {result.id: _attempts(own)})[result.id]
-    return TrialRecord(run, result, executed_by, own, said)
+    return TrialRecord(run, result, executed_by, own, said, printed)
+
+
+def _calls_so_far(records: Iterable[Record], epoch: int) -> tuple[str, ...]:
+    """The calls of an attempt that is under way."""
+    events = [record.event for record in records]
+    asked = [one.key for one in events if isinstance(one, CallIntended) and one.epoch == epoch]
+    return tuple(dict.fromkeys(asked))
+
+
+def printed_so_far(store: AnyStore, run: str, task: str, epoch: int) -> dict[str, str]:
+    """What the command of an attempt that is under way on this machine has printed, the end of it."""
+    folder = store_folder(store, "work") / short(run) / f"{short(task)}-{epoch}"
+    found = {}
+    for name in ("stdout", "stderr"):
+        try:
+            with (folder / name).open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - MOST_PRINTED))
+                text = file.read(MOST_PRINTED).decode("utf-8", "replace")
+        except FileNotFoundError:  # it has no command, or has just ended
+            continue
+        if text.strip():
+            found[name] = without_keys(text)
+    return found
 
 
 def _attempts(records: Iterable[Record]) -> tuple[TranscriptAttempt, ...]:

@@ -30,6 +30,9 @@ from peira.results.reasons import failure_reasons
 from peira.results.rows import record
 from peira.results.trials import FailureRow, TrialResult, end_word
 
+MOST_LINES = 40
+"""Lines of what a running command has printed."""
+
 
 def show_trial(found: TrialRecord, out: CommandOutput) -> None:
     """Show everything about a trial."""
@@ -40,6 +43,7 @@ def show_trial(found: TrialRecord, out: CommandOutput) -> None:
             "seed": found.seed,
             "executed_by": found.executed_by or None,
             "transcript": msgspec.to_builtins(found.transcript.entries),
+            **({"printed": dict(found.printed)} if found.printed else {}),
             "events": [event_values(one) for one in found.records],
         }
     )
@@ -87,6 +91,9 @@ def _history(found: TrialRecord) -> list[str]:
     """The transcript; then steps, observations, attachments and earlier attempts, each with its time."""
     said = [f"  {line}".replace("\n", "\n  ") for line in text_lines(found.transcript)]
     lines: list[str] = ["", "transcript", *said] if said else []
+    for stream, text in found.printed.items():
+        last = text.splitlines()[-MOST_LINES:]
+        lines += ["", f"printed so far ({stream}, its end)", *(f"  {line}" for line in last)]
     for title, rows in (
         ("steps", [[moment(r.at), r.event.name, _body(r.event.value, r.event.blob)] for r in found.steps]),  # type: ignore[union-attr, arg-type]
         ("observations", [[moment(r.at), r.event.name, _body(r.event.data)] for r in found.observations]),  # type: ignore[union-attr]

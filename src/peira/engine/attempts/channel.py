@@ -38,7 +38,7 @@ from peira.engine.inbox import closed_answer
 from peira.engine.journal import payload
 from peira.engine.kinds import GENERATE, TRANSFORM
 from peira.engine.stages import TOOL
-from peira.errors import Abandoned, Invalid, Waiting
+from peira.errors import Abandoned, CallFailed, Invalid, Waiting
 
 LARGE_NOTE = 65_536
 """Bytes of logged data that a trail repeats at the most."""
@@ -230,8 +230,11 @@ class AttemptChannel:
         asked_at, account = self._asked.pop(done)
         if done.cancelled():  # by the agent, which waits for it no more
             self._ledger.abandon([done])
-        if done.cancelled() or done.exception():
+        problem = None if done.cancelled() else done.exception()
+        if done.cancelled() or problem is not None:
             self.bought += 1
+            if isinstance(problem, CallFailed) and problem.call:
+                self._note("call", problem.call, since=asked_at, account=account)
             return
         reply = done.result()
         self.calls += (reply.call,)
@@ -257,9 +260,11 @@ class AttemptChannel:
         self._trail.append(entry)
 
     def trail(self, took: float) -> bytes:
-        """The trail of an attempt that took so long and ends now; empty if it only asked models."""
+        """The trail of an attempt that took so long and ends now; empty if it only asked models and was
+        answered."""
         made = self._trail
-        if not made or all(entry.kind == "call" and not entry.account for entry in made):
+        plain = made and all(entry.kind == "call" and not entry.account for entry in made)
+        if not made or (plain and len(made) == len(self.calls)):
             return b""
         began = self._context.clock.monotonic() - took
         replace = msgspec.structs.replace

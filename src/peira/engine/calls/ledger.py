@@ -198,6 +198,7 @@ class Ledger:
                     raise recorded
                 return recorded
             except CallFailed as problem:
+                problem.call = key
                 if after is None:
                     raise
                 self._report_fallback(named.name, after.name, problem)

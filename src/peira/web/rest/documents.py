@@ -100,6 +100,15 @@ class WaitingFor(msgspec.Struct, frozen=True):
     questions: int
 
 
+class RunningTrial(msgspec.Struct, frozen=True):
+    """A trial under way: what it is about, where it is in the plan, and the last line that it printed."""
+
+    trial: str
+    number: int | None = None
+    case: str = ""
+    printed: str = ""
+
+
 class RunDetails(msgspec.Struct, frozen=True):
     """A run, how far it is, what it spent, and what failed in it."""
 
@@ -108,6 +117,7 @@ class RunDetails(msgspec.Struct, frozen=True):
     spending: RunSpending
     failures: list[FailureGroup]
     waiting: list[WaitingFor] = []
+    running: list[RunningTrial] = []
 
 
 class TableDocument(msgspec.Struct, frozen=True):
