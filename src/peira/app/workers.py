@@ -15,7 +15,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import msgspec
@@ -42,7 +42,7 @@ from peira.app.store.follower import Follower
 from peira.app.store.results import results_of
 from peira.app.store.runs import find_run, names_run, refuse_taken
 from peira.app.studies import StudyLike, plan_of
-from peira.core.clock import SystemClock
+from peira.core.clock import Clock, ShiftedClock, SystemClock
 from peira.core.codec import encode
 from peira.core.contracts import Op
 from peira.core.failpoints import reach
@@ -53,7 +53,7 @@ from peira.engine.commands import service_of
 from peira.engine.context import CallSettings, RunContext
 from peira.engine.execution import Execution
 from peira.engine.run import RunEnd
-from peira.engine.run_start import planned_on
+from peira.engine.run_start import planned_on, spent_before
 from peira.engine.shared.closing import end_of, is_over
 from peira.engine.shared.ranges import RangeSource
 from peira.engine.shared.worker import WorkerDriver
@@ -169,6 +169,7 @@ class WorkerOptions:
     run: str = ""
     lease: float = LEASE
     wait: float | None = 0.0
+    clock: Clock = field(default_factory=SystemClock)
 
 
 def work(
@@ -239,7 +240,8 @@ def _work_on(
     on_notice: Callable[[str], None] | None,
 ) -> RunEnd:
     """Execute this worker's part of a run."""
-    how, number, clock = _read_options(found.options), store.incarnation, SystemClock()
+    how, number = _read_options(found.options), store.incarnation
+    clock = ShiftedClock(options.clock, store.sharing.now() - options.clock.now())
     manifest = read(run.manifest, store.get)
     plan = plan_of(run.id, store, project, agents=GENERATE in how.stages)
     parallel = options.parallel or how.parallel or project.parallel or WORKERS
@@ -258,10 +260,14 @@ def _work_on(
         outputs_apart=storage.payloads == "digest",
         answers_apart=storage.responses == "drop",
         label=label(store, number),
-        shared=True,
+        sharing=store.sharing,
     )
     source = RangeSource(StudySource(plan, store, how.stages), plan.layout.at)
-    calls = CallSettings(models=models_of(project), budget=by_model(project, plan.study.budget))
+    calls = CallSettings(
+        models=models_of(project),
+        budget=by_model(project, plan.study.budget),
+        before=tuple(spent_before(plan, store, run.id)),
+    )
     execution = Execution(context, source, calls)
     store.commit([Op(run.id, (RunStarted(str(number), number),))]).result()  # refused: another did
     commands = service_of(store, lambda: app.serve_commands)

@@ -32,6 +32,19 @@ class SystemClock:
     monotonic = staticmethod(time.monotonic)
 
 
+class ShiftedClock:
+    """Another clock, set to the time of somebody else: `shift` seconds later."""
+
+    def __init__(self, clock: Clock, shift: float) -> None:
+        self._clock, self._shift = clock, shift
+
+    def now(self) -> float:
+        return self._clock.now() + self._shift
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+
 def seconds(value: float | str) -> float:
     """A duration in seconds, read from 90, "90s", "1.5h" or "200ms"; Invalid if it is not one."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:

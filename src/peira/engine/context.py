@@ -16,6 +16,7 @@ from peira.engine.hooks import Hooks
 from peira.engine.journal import INLINE, Journal
 from peira.errors import Invalid
 from peira.spec.limits import Budget, Policy
+from peira.stores.sharing import Sharing
 
 
 class HostedSources:
@@ -57,7 +58,7 @@ class RunContext:
     `inline` is the size in bytes up to which a value is stored inside its event; larger values become blobs.
     With `outputs_apart` outputs and steps always do, with `answers_apart` raw answers: they can be removed.
     Attempts get their private folders under `work_root`; processes that they start are marked by `label`.
-    `shared`: other processes execute tasks of the same run, and `owner` is one of several.
+    With `sharing` other processes execute tasks of the same run, and `owner` is one of several.
     `journal`, `hooks` and `hosted` are made here, one of each per run.
     """
 
@@ -71,10 +72,15 @@ class RunContext:
     label: str = "peira"
     outputs_apart: bool = False
     answers_apart: bool = False
-    shared: bool = False
+    sharing: Sharing | None = None
     journal: Journal = field(init=False)
     hooks: Hooks = field(init=False)
     hosted: HostedSources = field(init=False)
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes execute tasks of the same run."""
+        return self.sharing is not None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "journal", Journal(self.store))

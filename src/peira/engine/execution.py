@@ -149,6 +149,11 @@ class Execution:
         if self._ledger:
             self._ledger.close()
 
+    def share_limits(self) -> None:
+        """Hear from other processes of a shared run about limits of calls, and give back what they want."""
+        if self._ledger:
+            self._ledger.meet_others()
+
     @property
     def spent(self) -> tuple[Spent, ...]:
         """What this run spent on calls so far, by model."""

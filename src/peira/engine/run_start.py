@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +14,9 @@ from peira.core.contracts import Op, RunQuery, Store
 from peira.core.failpoints import reach
 from peira.core.ids import compose, digest_bytes
 from peira.core.log.events import (
+    AnyEvent,
     CallAnswered,
+    CallBilled,
     CallIntended,
     CallLost,
     CallRead,
@@ -174,27 +176,55 @@ def spent_by_calls(store: Readable, run: str) -> list[Spent]:
     """What a run spent that did not come to its end. What it sent and did not hear of is doubtful, and so is
     what was set aside for answers that do not say what they took; what it handed in as a batch counts where
     it is answered."""
+    return _billed(_call_events(store, run), store)
+
+
+def spent_by_owner(store: Readable, run: str, owner: str) -> list[Spent]:
+    """What one process of a shared run has spent, at most."""
+    return _billed(_events_of(owner, _call_events(store, run)), store)
+
+
+def _call_events(store: Readable, run: str) -> Iterator[AnyEvent]:
+    after = 0
+    while records := store.events(run, after):
+        after = records[-1].seq
+        yield from (record.event for record in records)
+
+
+def _events_of(owner: str, events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
+    """Those about sends of this process, up to the next send of each call by another."""
+    ours: set[str] = set()
+    for event in events:
+        if isinstance(event, CallIntended):
+            (ours.add if event.owner == owner else ours.discard)(event.key)
+        elif not isinstance(event, (CallRead, CallAnswered, CallLost)):
+            continue
+        if event.key in ours:
+            yield event
+
+
+def _billed(events: Iterable[AnyEvent], store: Readable) -> list[Spent]:
+    """The bills of these events, with what is in doubt."""
     spent: list[Spent] = []
     sent: dict[str, CallIntended] = {}
     handed: dict[str, CallIntended] = {}
     unread: dict[str, CallIntended] = {}
-    after = 0
-    while records := store.events(run, after):
-        after = records[-1].seq
-        for event in (record.event for record in records):
-            if isinstance(event, CallIntended):
-                if (cut_off := sent.pop(event.key, None)) is not None:
-                    spent.append(cut_off.in_doubt())
-                (handed if event.batch else sent)[event.key] = event
-            elif isinstance(event, CallRead):
-                read = unread.pop(event.key, None)
-                spent.append(event.bill(read.model if read else _asked(event.key, sent, handed, store)))
-                if read is not None:
-                    spent.append(_unsaid(event, read))
-            elif isinstance(event, (CallAnswered, CallLost)):
-                if isinstance(event, CallAnswered) and not event.known and event.key in sent:
-                    unread[event.key] = sent[event.key]
-                spent.append(event.bill(_asked(event.key, sent, handed, store)))
+    for event in events:
+        if isinstance(event, CallIntended):
+            if (cut_off := sent.pop(event.key, None)) is not None:
+                spent.append(cut_off.in_doubt())
+            (handed if event.batch else sent)[event.key] = event
+        elif isinstance(event, CallRead):
+            read = unread.pop(event.key, None)
+            spent.append(event.bill(read.model if read else _asked(event.key, sent, handed, store)))
+            if read is not None:
+                spent.append(_unsaid(event, read))
+        elif isinstance(event, CallBilled):
+            spent.append(event.bill())
+        elif isinstance(event, (CallAnswered, CallLost)):
+            if isinstance(event, CallAnswered) and not event.known and event.key in sent:
+                unread[event.key] = sent[event.key]
+            spent.append(event.bill(_asked(event.key, sent, handed, store)))
     aside = (Spent(e.model, doubtful_tokens=e.tokens, doubtful_money=e.money) for e in unread.values())
     return [*spent, *aside, *(event.in_doubt() for event in sent.values())]
 

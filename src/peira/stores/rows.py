@@ -90,6 +90,8 @@ class CallRest(msgspec.Struct, omit_defaults=True, array_like=True):
     why: str = ""
     served: str = ""
     batch: str = ""
+    owner: str = ""
+    until: float = 0.0
 
 
 _call_rest = msgspec.json.Decoder(CallRest)
@@ -355,7 +357,9 @@ def _call_row(call: Call, n: int, asked: int | None) -> tuple[Any, ...]:
     )
     if not call.model:
         return *row, None, None, None, None, None, None
-    rest = encode(CallRest(call.request, call.sends, call.why, call.served, call.batch))
+    rest = encode(
+        CallRest(call.request, call.sends, call.why, call.served, call.batch, call.owner, call.until)
+    )
     return *row, rest, asked, call.model, call.input, call.output, call.cost
 
 
@@ -380,4 +384,6 @@ def _call_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Call:
     of = _call_rest.decode(rest)
     run = run_id(asked >> SEQ_BITS)
     counted = run, input, output, cost
-    return Call(*common, model, of.request, of.sends, of.why, *counted, of.served, of.batch)
+    return Call(
+        *common, model, of.request, of.sends, of.why, *counted, of.served, of.batch, of.owner, of.until
+    )

@@ -31,7 +31,8 @@ class Beat(msgspec.Struct, frozen=True):
     `version` changes with the run's own row; `stop` is why all are to stop ("" if they are not); `failures`
     are those that other members counted; `left` is the number of positions that were not handed out, `open`
     that of ranges that are not done; `members` work on the run; `gone` have ended or died, and what they had
-    is not released yet.
+    is not released yet; `neighbours` are the numbers and processes of members on this machine that are not
+    known to have ended.
     """
 
     status: Status
@@ -43,6 +44,24 @@ class Beat(msgspec.Struct, frozen=True):
     taken: int = 0
     members: int = 1
     gone: tuple[int, ...] = ()
+    neighbours: tuple[tuple[int, int], ...] = ()
+
+
+class Drawn(msgspec.Struct, frozen=True):
+    """What a pool gave; if nothing, `left` is what is in it, and `hope` whether others may give any back."""
+
+    given: float
+    left: float = 0.0
+    hope: bool = False
+
+
+class PoolShare(msgspec.Struct, frozen=True):
+    """What a member that is gone holds of a pool (`scope`: an account and a limit) of a run."""
+
+    run: str
+    scope: str
+    member: int
+    granted: float
 
 
 class SharedRun(msgspec.Struct, frozen=True):
@@ -75,6 +94,18 @@ class Sharing(Protocol):
         """The numbers of all living members, as the owners of tasks are named."""
         ...
 
+    def may_write(self, owner: str) -> bool:
+        """Whether a member may still record an answer: it is alive, or not known to have ended."""
+        ...
+
+    def now(self) -> float:
+        """The time, by the clock of the store."""
+        ...
+
+    def ended(self, members: Collection[int]) -> None:
+        """These members are known to have ended: nothing that they have sent is waited for."""
+        ...
+
     def released(self, members: Collection[int]) -> None:
         """What these members had as tasks is queued again: their ranges are free from now on."""
         ...
@@ -100,6 +131,51 @@ class Sharing(Protocol):
 
     def free(self, run: str, leased: LeasedRange, counts: Mapping[str, int]) -> None:
         """Give a range back that is not done; `counts` are the tasks of it that have ended."""
+        ...
+
+    def draw(self, run: str, scope: str, most: float, before: float, need: float) -> Drawn:
+        """Take `need` from a pool of `most`, or more while there is much; nothing if that is not there.
+
+        `before` was spent before the pool was made. A pool is made when it is first drawn on.
+        """
+        ...
+
+    def settle(
+        self, run: str, scope: str, share: float, used: float, settled: float, everything: bool = False
+    ) -> float:
+        """Say what is used of a share, and settled of that; the rest is given back if another process wants
+        it, or with `everything`. Returns the share from now on."""
+        ...
+
+    def shares(self, members: Collection[int]) -> list[PoolShare]:
+        """What these members hold of pools and have not given back."""
+        ...
+
+    def give_back(self, share: PoolShare, spent: float) -> None:
+        """Of a gone member's share only this much was spent, at most: the rest returns to its pool."""
+        ...
+
+    def take_turns(self, model: str, interval: float, n: int) -> float:
+        """Take `n` times to send to a model, each `interval` seconds after the other, which nobody else has;
+        returns in how many seconds the first one is."""
+        ...
+
+    def use_tokens(self, model: str, more: float) -> float:
+        """Add seconds of a model's rate of tokens to what all have used (less, if negative); returns in how
+        many seconds all of that is over."""
+        ...
+
+    def hold_slots(self, model: str, most: int, using: int, wanted: int) -> int:
+        """Hold up to `wanted` of the `most` calls of a model that all may have under way: a fair part, and no
+        fewer than are `using`. Returns how many."""
+        ...
+
+    def close_model(self, model: str, seconds: float) -> None:
+        """Nobody is to send to a model for so long."""
+        ...
+
+    def model_state(self, model: str) -> tuple[float, float]:
+        """For how many seconds nobody is to send, and in how many all tokens that were used are over."""
         ...
 
     def stop(self, run: str, why: bytes) -> None:

@@ -509,7 +509,8 @@ class CallIntended(Event, frozen=True, tag="call.intended", gc=False):
 
     `send` is the number of this send of the call, from 1; `request` is a blob. With a `batch` (a task of that
     id) it is submitted with others and no attempt waits: the asking task is executed again when the answer is
-    there. If the run has a budget, `tokens` and `money` are reserved for it.
+    there. If the run has a budget, `tokens` and `money` are reserved for it. In a shared store `owner` is who
+    sends it, and `until` when no answer can come any more.
     """
 
     task: str
@@ -522,6 +523,8 @@ class CallIntended(Event, frozen=True, tag="call.intended", gc=False):
     batch: str = ""
     tokens: int = 0
     money: float = 0.0
+    owner: str = ""
+    until: float = 0.0
 
     def in_doubt(self) -> Spent:
         """The cost to assume if no answer is ever recorded."""
@@ -576,8 +579,28 @@ class CallRead(Event, frozen=True, tag="call.read", gc=False):
         )
 
 
+class CallBilled(Event, frozen=True, tag="call.billed", gc=False):
+    """A send was answered whose call had been answered before, through another send: this bill is paid, too,
+    and its answer is not kept. Tokens and cost as in `CallRead`."""
+
+    task: str
+    key: str
+    model: str
+    input: int = -1
+    output: int = -1
+    cost: float = -1.0
+
+    def bill(self) -> Spent:
+        """The cost of the answer."""
+        tokens = max(0, self.input), max(0, self.output)
+        return Spent(self.model, 1, 1, *tokens, max(0.0, self.cost), int(self.cost < 0))
+
+
 class CallLost(Event, frozen=True, tag="call.lost", gc=False):
-    """A send got no answer; with `doubt` it may have been billed nevertheless, at most about so much."""
+    """A send got no answer; with `doubt` it may have been billed nevertheless, at most about so much.
+
+    In a shared store `send` is its number: another process may have sent the call again.
+    """
 
     task: str
     key: str
@@ -585,6 +608,7 @@ class CallLost(Event, frozen=True, tag="call.lost", gc=False):
     doubt: bool = False
     tokens: int = 0
     money: float = 0.0
+    send: int = 0
 
     def bill(self, model: str) -> Spent:
         """The cost to assume: nothing, unless it may have been billed."""
@@ -702,6 +726,7 @@ AnyEvent = (
     | CallIntended
     | CallAnswered
     | CallRead
+    | CallBilled
     | CallLost
     | CallSettled
     | Observed

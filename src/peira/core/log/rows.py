@@ -95,7 +95,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     States: `recorded` (a step); `kept` (a session, whose `value` is a `SessionRow`); `asked`, `closed` (a
     question, whose `value` is a `QuestionRow`); `intended`, `answered`, `lost` (not billed, or allowed to be
     sent again), `in_doubt`, `void` (a call). Tokens and cost are -1 where they are unknown; `run` is the last
-    run that asked.
+    run that asked. In a shared store `owner` has sent it last, and no answer to that can come after `until`.
     """
 
     key: str
@@ -114,6 +114,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     cost: float = -1.0
     served: str = ""
     batch: str = ""
+    owner: str = ""
+    until: float = 0.0
 
     @property
     def known(self) -> bool:

@@ -68,6 +68,7 @@ _TOUCHES: dict[type, Callable[[Any], tuple[str, ...]]] = {
     ev.SessionWritten: _no_task,
     ev.CallAnswered: _no_task,
     ev.CallRead: _no_task,
+    ev.CallBilled: _no_task,
     ev.CallLost: _no_task,
 }
 _QUESTION_EVENTS = frozenset({ev.QuestionAsked, ev.QuestionAnswered, ev.QuestionClosed})
@@ -610,6 +611,8 @@ def _(event: ev.CallIntended, view: View, record: Record) -> None:
         sends=event.send,
         run=record.run,
         batch=event.batch,
+        owner=event.owner,
+        until=event.until,
     )
 
 
@@ -655,10 +658,15 @@ def _charge(view: View, id: str, more: Spent) -> None:
         view.runs[id] = replace(run, spent=tuple(by_model[name] for name in sorted(by_model)))
 
 
+@_means(ev.CallBilled)
+def _(event: ev.CallBilled, view: View, record: Record) -> None:
+    _charge(view, record.run, event.bill())
+
+
 @_means(ev.CallLost)
 def _(event: ev.CallLost, view: View, record: Record) -> None:
     row = view.calls.get(event.key)
-    if row is None or row.state != "intended":
+    if row is None or row.state != "intended" or event.send not in (0, row.sends):
         raise Fenced(f"call {event.key} is not on its way")
     state = "in_doubt" if event.doubt else "lost"
     view.calls[event.key] = replace(row, state=state, why=event.why)

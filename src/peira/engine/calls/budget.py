@@ -10,7 +10,7 @@ import asyncio
 import math
 import unicodedata
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
@@ -77,6 +77,8 @@ class Account:
         self.name, self._allowance = name, allowance
         self._money, self._tokens, self._calls = before.money, before.tokens, before.calls
         self.aside, self.bounded, self.counted = 0, allowance.bounded, set[str]()
+        self.reserved = NOTHING
+        """What is reserved, in all."""
         self._least = NO_LEAST  # the smallest reservation
         self._misfits = self._granted = 0  # calls that did not fit; reservations since the first of them
 
@@ -95,6 +97,15 @@ class Account:
         self._allowance = self._allowance.model_copy(update=more)
         self._misfits = self._granted = 0
 
+    @property
+    def hopeful(self) -> bool:
+        """Whether what is lacking may be given back by other processes: of a pooled account."""
+        return False
+
+    def used(self, limit: str) -> float:
+        """What is taken or reserved of a limit."""
+        return {"money": self._money, "tokens": self._tokens, "calls": self._calls}[limit]
+
     def lacks(self, share: Reservation) -> str:
         """The limit that forbids taking this much more, as a message; "" if none."""
         for limit, used, more in (
@@ -103,22 +114,25 @@ class Account:
             ("calls", self._calls, share.calls),
         ):
             most = getattr(self._allowance, limit)
-            if most is not None and used >= most * (1 - ROUNDING):
-                return f"{self.name}.{limit} of {_shown(limit, most)} is used up"
-            if most is not None and used + more > most * (1 + ROUNDING):
-                left, may = _shown(limit, most - used), _shown(limit, more)
-                return f"{self.name}.{limit} of {_shown(limit, most)} has {left} left, a call may take {may}"
+            if most is not None and (message := lacking_message(self.name, limit, most, used, more)):
+                return message
         return ""
 
     def reserve(self, share: Reservation) -> None:
         """Add a reservation."""
         self.take(share)
-        self.aside += 1
+        self.hold(share)
         self._granted += self._misfits > 0
         least = self._least
         self._least = Reservation(
             min(least.money, share.money), min(least.tokens, share.tokens), min(least.calls, share.calls)
         )
+
+    def hold(self, share: Reservation, sign: int = 1) -> None:
+        """Count a reservation that is taken already; with `sign` -1, it is settled."""
+        self.aside += sign
+        held, money, tokens = self.reserved, sign * share.money, sign * share.tokens
+        self.reserved = Reservation(held.money + money, held.tokens + tokens, held.calls + sign * share.calls)
 
     def misfit(self) -> bool:
         """Note a call that does not fit; returns whether there is no point in trying others.
@@ -136,6 +150,16 @@ class Account:
         self._money += sign * share.money
         self._tokens += sign * share.tokens
         self._calls += sign * share.calls
+
+
+def lacking_message(name: str, limit: str, most: float, used: float, more: float) -> str:
+    """Why so much more does not fit into a limit; "" if it does."""
+    if used >= most * (1 - ROUNDING):
+        return f"{name}.{limit} of {_shown(limit, most)} is used up"
+    if used + more > most * (1 + ROUNDING):
+        left, may = _shown(limit, most - used), _shown(limit, more)
+        return f"{name}.{limit} of {_shown(limit, most)} has {left} left, a call may take {may}"
+    return ""
 
 
 def may_cost(named: NamedModel, expected: Usage, share: Reservation, part: float = 1.0) -> Reservation:
@@ -272,18 +296,25 @@ class ModelUsage:
         return min(self._inputs[max(0, at - 1) : at + 1], key=lambda seen: abs(seen[0] - size))[1]
 
 
+MakeAccount = Callable[[str, Allowance, Reservation], Account]
+HOPE = 0.5
+"""Seconds after which who waits for other processes to give something back looks again."""
+
+
 class RunAccounts:
     """All accounts of a run.
 
     State changes only on the ledger's loop, so there is no lock; `trial` may be called on any thread.
     """
 
-    def __init__(self, budget: Budget, before: Iterable[Spent] = ()) -> None:
-        """`before` is what earlier runs spent. Models have their full names here, not aliases."""
-        spent = list(before)
-        self._run = Account("budget", budget, _shares(spent))
+    def __init__(self, budget: Budget, before: Iterable[Spent] = (), make: MakeAccount | None = None) -> None:
+        """`before` is what earlier runs spent. Models have their full names here, not aliases. With `make`,
+        limits of the study and of models are shared with other processes."""
+        spent, made = list(before), make or Account
+        self._pooled = make is not None
+        self._run = made("budget", budget, _shares(spent))
         self._models = {
-            name: Account(f"budget.per_model.{name}", allowance, _shares(s for s in spent if s.model == name))
+            name: made(f"budget.per_model.{name}", allowance, _shares(s for s in spent if s.model == name))
             for name, allowance in budget.per_model.items()
         }
         self._trial, self._trials = budget.per_trial, dict[str, Account]()
@@ -363,7 +394,7 @@ class RunAccounts:
         share = self.share(named, most, trial)
         least = None if likely is None else self.share(named, likely, trial)
         while not self.fit(named, share, trial, least, likely is not None):
-            await self.change()
+            await asyncio.wait([self.change()], timeout=HOPE if self._pooled else None)
         return share
 
     def share(self, named: NamedModel, most: Usage, trial: Account | None, part: float = 1.0) -> Reservation:
@@ -396,7 +427,7 @@ class RunAccounts:
         """
         accounts = self._accounts(named, trial)
         lacking = [(account, why) for account in accounts if (why := account.lacks(share))]
-        if any(account.aside for account, _ in lacking):
+        if any(account.aside or account.hopeful for account, _ in lacking):
             return False
         for account, why in lacking:
             if least is None or account.lacks(least):
@@ -410,7 +441,7 @@ class RunAccounts:
     def hold(self, named: NamedModel, share: Reservation, counted: bool) -> None:
         """Reserve for a call of an earlier run; `counted`: it is part of `before` already."""
         for account in self._accounts(named, None):
-            account.aside += 1
+            account.hold(share)
             if not counted:
                 account.take(share)
 
@@ -428,6 +459,10 @@ class RunAccounts:
         self._reached.pop(self._run.name, None)
         self._wake()
 
+    def shared_accounts(self) -> list[Account]:
+        """The limited accounts of the study and of models."""
+        return [account for account in (self._run, *self._models.values()) if account.bounded]
+
     def change(self) -> asyncio.Future[None]:
         """A future that is done when the next reservation is settled."""
         changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -440,7 +475,7 @@ class RunAccounts:
         """Replace a reservation by what the call took (None: nothing), and wake those who wait."""
         for account in self._accounts(named, trial):
             account.take(share, -1)
-            account.aside -= 1
+            account.hold(share, -1)
             if took is not None:
                 account.take(took)
         self._wake()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -16,12 +17,14 @@ from peira.core.log.state import Call
 from peira.core.models import Answer, NamedModel, Reply
 from peira.core.text.words import counted
 from peira.engine.batch.batcher import Batcher, in_batch
-from peira.engine.calls.budget import Reservation, RunAccounts
+from peira.engine.calls.budget import MakeAccount, Reservation, RunAccounts
 from peira.engine.calls.listing import CallListing
 from peira.engine.calls.open_calls import unanswered
+from peira.engine.calls.pools import PooledAccount
 from peira.engine.calls.purchase import Buyer, CallRequest, read_answer, read_reply, unread
 from peira.engine.calls.rate_limit import RateLimiter
 from peira.engine.calls.service import OVER, FoundCalls, RoutedRequest, enter_service, leave_service
+from peira.engine.calls.shared_rate_limit import SharedRateLimiter
 from peira.engine.context import CallSettings, RunCallbacks, RunContext
 from peira.errors import Abandoned, CallFailed, InDoubt, NotKept, StoreDamaged
 
@@ -39,13 +42,14 @@ class Ledger:
 
     def __init__(self, context: RunContext, calls: CallSettings, callbacks: RunCallbacks) -> None:
         self._store, self._policy, self._callbacks = context.store, context.policy, callbacks
+        self._sharing = context.sharing
         self._find_model, self._batch = calls.models, calls.batch
         self._limiters: dict[str, RateLimiter] = {}  # of the models that this run asked
         self._reported_fallbacks: set[tuple[str, str]] = set()
         self._asked_again = 0  # answers that could not be read, in the place of which others were asked for
         self._under_way: set[RoutedRequest] = set()  # being served
-        self._closed = False
-        self.reserve = RunAccounts(calls.budget, calls.before)
+        self._closed, self._closing = False, threading.Lock()
+        self.reserve = RunAccounts(calls.budget, calls.before, _pooling(context))
         store = context.store
         self._listing = CallListing(store) if calls.listed and isinstance(store, ListsPlans) else None
         self._buyer = Buyer(context, self.reserve, callbacks, self._listing)
@@ -213,6 +217,9 @@ class Ledger:
         than the one that failed with it.
         Raises InDoubt for a call that is held, and Parked for one that waits in a batch.
         """
+        if (others := self._buyer.others) is not None:
+            for key in [key for key in keys if key in rows]:
+                rows[key] = await others.wait(rows[key], asked.state)
         for named, key in zip(chain, keys, strict=True):
             if key in rows and rows[key].state == "answered":
                 reply = self._replay(named, rows[key], asked)
@@ -237,6 +244,21 @@ class Ledger:
             self.reserve.raise_limits(limits)
         else:
             loop.call_soon_threadsafe(self.reserve.raise_limits, dict(limits))
+
+    def meet_others(self) -> None:
+        """Hear from other processes of a shared run about limits, and give back what they want of them, and
+        this one does not need. Any thread."""
+        with self._closing:
+            if not self._closed and self._service.loop is not None:
+                self._service.finish(self._meet_others())
+
+    async def _meet_others(self, last: bool = False) -> None:
+        for account in self.reserve.shared_accounts():
+            if isinstance(account, PooledAccount):
+                account.give_back(everything=last)
+        for limiter in self._limiters.values():
+            if isinstance(limiter, SharedRateLimiter):
+                limiter.refresh()
 
     def hand_in(self) -> None:
         """Submit gathered batches now: no further calls will come before some are answered."""
@@ -295,7 +317,7 @@ class Ledger:
 
     def _limiter(self, named: NamedModel) -> RateLimiter:
         """The rate limiter of a model, which all runs of the process share."""
-        found = self._limiters[named.name] = self._service.limiter(named)
+        found = self._limiters[named.name] = self._service.limiter(named, self._sharing)
         return found
 
     def say(self, model: str, text: str) -> None:
@@ -311,10 +333,12 @@ class Ledger:
 
     def close(self) -> None:
         """End the calls of this run; answers that arrive within LAST_WAIT are still recorded."""
-        if not self._closed:
-            self._closed = True
+        with self._closing:
+            was_closed, self._closed = self._closed, True
+        if not was_closed:
             if self._service.loop is not None:
                 self._service.finish(self._end())
+                self._service.finish(self._meet_others(last=True))
             leave_service(self._service, self)
 
     async def _end(self) -> None:
@@ -339,6 +363,14 @@ class Ledger:
         for routed in list(self._under_way):
             if routed.asked.state.waits and routed.task is not None:
                 routed.task.cancel()
+
+
+def _pooling(context: RunContext) -> MakeAccount | None:
+    """What makes the accounts of a shared run; None if this process has the run alone."""
+    sharing, run = context.sharing, context.run
+    if sharing is None:
+        return None
+    return lambda name, allowance, before: PooledAccount(name, allowance, before, sharing, run)
 
 
 def _recorded(raw: bytes, key: str) -> Answer:

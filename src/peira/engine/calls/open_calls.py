@@ -88,7 +88,7 @@ class OpenSend:
         elif took != self.share:  # the whole reservation is counted already
             self._reserve.hold(self.named, self.share, counted=True)
             if self._account is not None:
-                self._account.aside += 1
+                self._account.hold(self.share)
             self._reserve.settle(self.named, self._account, self.share, took)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -20,6 +21,7 @@ from peira.core.ids import compose, digest
 from peira.core.log.events import (
     AnyEvent,
     CallAnswered,
+    CallBilled,
     CallIntended,
     CallLost,
     CallRead,
@@ -32,9 +34,10 @@ from peira.core.models import Answer, NamedModel, Reply, Request, Usage, token_c
 from peira.engine.calls.budget import NOTHING, UNCOUNTED, Account, Reservation, RunAccounts, may_cost
 from peira.engine.calls.open_calls import CallState, OpenSend
 from peira.engine.calls.rate_limit import RateLimiter
+from peira.engine.calls.senders import ELSEWHERE, LOOK, OtherSenders
 from peira.engine.context import RunCallbacks, RunContext
 from peira.engine.journal import INLINE, Journal, payload
-from peira.errors import Abandoned, CallFailed, Exhausted, InDoubt, Unwritable
+from peira.errors import Abandoned, CallFailed, Exhausted, InDoubt, Parked, Unwritable
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 """The first and the longest wait before a failed call is sent again, in seconds."""
@@ -176,6 +179,10 @@ class Buyer:
         self._latest: dict[str, OpenSend] = {}  # by key, of calls of which a send was given up
         self._answered_once: dict[str, bool] = {}  # of calls that were sent again meanwhile: any answer yet?
 
+        self.others: OtherSenders | None = None
+        if context.sharing is not None:
+            self.others = OtherSenders(context.store, context.sharing, context.owner, context.clock)
+
     def spent(self) -> tuple[Spent, ...]:
         """What was spent so far, by model."""
         return tuple(spent for _, spent in sorted(self._spent.items()))
@@ -219,13 +226,20 @@ class Buyer:
         send = OpenSend(named, key, limiter, self._reserve, call.account, share, sent_at)
         took: Reservation | None = None
         try:
-            await self._write(self._intent(named, call, key, number, share), (call.body,))
+            intent = self._intent(named, call, key, number, share)
+            await self._write(intent, (call.body,))
             reach("ledger.after_intent")
+            if self.others is not None:
+                try:
+                    self.others.check_time(named, intent.until)
+                except CallFailed as problem:
+                    await self._write(CallLost(call.attempt.spec.id, key, str(problem), send=number))
+                    return problem
             if state.abandoned:
                 await self._write(CallLost(call.attempt.spec.id, key, "not sent: nobody waits for it"))
                 raise Abandoned("nobody waits for this call")
             took = share  # from here on it may be billed, whatever happens
-            outcome = await self._send(named, call, send)
+            outcome = await self._send(named, call, send, number)
             if outcome is None or isinstance(outcome, CallFailed):
                 if outcome is not None:
                     limiter.failed(outcome, sent_at)
@@ -304,9 +318,14 @@ class Buyer:
         """
         (task, epoch), name = call.attempt.key, named.model.name
         reserved = (share.tokens, share.money) if self._reserve.kept else ()
-        return CallIntended(task, epoch, key, name, call.digest, call.place, send, "", *reserved)
+        intent = CallIntended(task, epoch, key, name, call.digest, call.place, send, "", *reserved)
+        if self.others is None:
+            return intent
+        return msgspec.structs.replace(intent, owner=self.others.owner, until=self.others.until(named))
 
-    async def _send(self, named: NamedModel, call: CallRequest, send: OpenSend) -> Answer | CallFailed | None:
+    async def _send(
+        self, named: NamedModel, call: CallRequest, send: OpenSend, number: int
+    ) -> Answer | CallFailed | None:
         """Send the request; a failure is recorded and returned. None if another send was answered first."""
         (task, epoch), key, share = call.attempt.key, send.key, send.share
         if self._hooks.listening:
@@ -324,7 +343,10 @@ class Buyer:
             self.tell(task, epoch, named, key, problem)
             may = self._may_cost(named, call, share) if problem.doubt else NOTHING
             if self._latest.get(key, send) is send and not self._answered_once.get(key):
-                await self._write(CallLost(task, key, str(problem), problem.doubt, may.tokens, may.money))
+                lost = CallLost(task, key, str(problem), problem.doubt, may.tokens, may.money)
+                if self.others is not None:
+                    lost = msgspec.structs.replace(lost, send=number)
+                await self._write(lost)
             if problem.doubt:
                 self.doubted(named, may)
             return problem
@@ -373,7 +395,9 @@ class Buyer:
         reach("ledger.before_answer")
         inline, blob, blobs = payload(encode(answer), self._inline)
         event = CallAnswered(task, key, inline, blob)
-        await self._write(event, blobs)
+        if not await self._is_first(event, blobs):
+            self._bill(named, task, key, read_reply(named, answer, request), share)
+            raise Parked(LOOK, ELSEWHERE)
         reach("ledger.after_answer")
         self._add(event.bill(named.model.name))
         if answer.exposed and named.name not in self._exposed:
@@ -386,6 +410,33 @@ class Buyer:
         if self._reserve.counts(named):
             self._reserve.experience(named.name).learn(size, reply.usage)
         return msgspec.structs.replace(reply, cost=cost, served=named.name, call=key), reply.usage, cost
+
+    async def _is_first(self, event: CallAnswered, blobs: tuple[bytes, ...]) -> bool:
+        """Record an answer; False if another process has recorded one already."""
+        if self.others is None:
+            await self._write(event, blobs)
+            return True
+        refusal = await self._writer.write(Op(self._run, (event,), blobs))
+        if isinstance(refusal, Unwritable) or (
+            refusal is not None and not self.others.sent_by_another(event.key, sys.maxsize)
+        ):
+            raise refusal if isinstance(refusal, Unwritable) else Abandoned(str(refusal))
+        return refusal is None
+
+    def _bill(self, named: NamedModel, task: str, key: str, reply: Reply | CallFailed, share: float) -> None:
+        """Record what a second answer to a call costs: it is paid, too, and not used."""
+        usage = Usage() if isinstance(reply, CallFailed) else reply.usage
+        cost = None if isinstance(reply, CallFailed) else _cost(named, usage, share)
+        event = CallBilled(
+            task,
+            key,
+            named.model.name,
+            input=-1 if usage.input is None else usage.input,
+            output=-1 if usage.output is None else usage.output,
+            cost=-1.0 if cost is None else cost,
+        )
+        self._journal.queue([Op(self._run, (event,))])
+        self._add(event.bill())
 
     def note(self, named: NamedModel, task: str, key: str, reply: Reply, share: float = 1.0) -> float | None:
         """Note what a recorded answer says of itself: what it cost, if that is known. Nobody waits for it:
@@ -438,11 +489,17 @@ class Buyer:
         state.waits = False
 
     async def _write(self, event: AnyEvent, blobs: tuple[bytes, ...] = ()) -> None:
-        """Durable when it returns; Abandoned if the attempt may write no more."""
+        """Durable when it returns; Abandoned if the attempt may write no more.
+
+        Parked if another process has sent the call, or its answer: then it is looked up again.
+        """
         refusal = await self._writer.write(Op(self._run, (event,), blobs))
         if isinstance(refusal, Unwritable):
             raise refusal
         if refusal is not None:
+            send = getattr(event, "send", 0)
+            if self.others is not None and send and self.others.sent_by_another(event.key, send):  # type: ignore[union-attr]
+                raise Parked(LOOK, ELSEWHERE)
             raise Abandoned(str(refusal))
 
     def write(self, op: Op) -> asyncio.Future[Outcome]:

@@ -19,7 +19,9 @@ from peira.core.mailbox import Mailbox
 from peira.core.models import ModelLimits, NamedModel, Reply
 from peira.engine.calls.purchase import CallRequest
 from peira.engine.calls.rate_limit import RateLimiter
+from peira.engine.calls.shared_rate_limit import SharedRateLimiter
 from peira.errors import Abandoned
+from peira.stores.sharing import Sharing
 
 MANY = 128
 """The number of calls that are looked up in the store at once, which blocks the loop meanwhile."""
@@ -106,13 +108,15 @@ class CallService:
                 self._models[place] = found
             return self._models[place]
 
-    def limiter(self, named: NamedModel) -> RateLimiter:
-        """The rate limiter of a model, made on first use; the same for all runs."""
+    def limiter(self, named: NamedModel, sharing: Sharing | None = None) -> RateLimiter:
+        """The rate limiter of a model, made on first use; the same for all runs, and with `sharing` one that
+        keeps the limits together with other processes."""
         place = named.name, named.limits
         if place not in self._limiters:
-            now = asyncio.get_running_loop().time
-            say = self._teller(named.name)
-            self._limiters[place] = RateLimiter(named.name, named.limits, now, say)
+            how = named.name, named.limits, asyncio.get_running_loop().time, self._teller(named.name)
+            model = named.model.name
+            made = RateLimiter(*how) if sharing is None else SharedRateLimiter(*how, sharing, model)
+            self._limiters[place] = made
         return self._limiters[place]
 
     def _teller(self, model: str) -> Callable[[str], None]:

@@ -4,20 +4,52 @@ releases what members had that are gone."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 
 import msgspec
 
 from peira.core.codec import encode
-from peira.core.log.events import Status
+from peira.core.log.events import Spent, Status
 from peira.core.log.state import UNDER_WAY
 from peira.engine.control import StopRequest
 from peira.engine.execution import Execution
 from peira.engine.recovery import release_gone
+from peira.engine.run_start import spent_by_owner
 from peira.stores.sharing import Beat, SharedStore
 
 BEAT = 1.0
 """Seconds between two renewals of the lease; a request to stop or to pause is heard within this time."""
+
+
+def has_ended(process: int) -> bool:
+    """Whether a process of this machine has ended; one that nobody has waited for yet has, too."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in ("Z", "X")
+    except FileNotFoundError:
+        return Path("/proc/self/stat").exists()
+    except (OSError, IndexError):
+        return False
+
+
+def reclaim_shares(store: SharedStore, gone: Collection[int]) -> None:
+    """Return to the budget's pools what members that are gone held and cannot have spent."""
+    spent: dict[tuple[str, int], list[Spent]] = {}
+    for share in store.sharing.shares(gone):
+        place = share.run, share.member
+        if place not in spent:
+            spent[place] = spent_by_owner(store, share.run, str(share.member))
+        account, _, limit = share.scope.rpartition(".")
+        store.sharing.give_back(share, min(share.granted, _spent_of(spent[place], account, limit)))
+
+
+def _spent_of(spent: Sequence[Spent], account: str, limit: str) -> float:
+    """What these bills take from a limit of an account, at most."""
+    model = account.removeprefix("budget.per_model.") if account != "budget" else ""
+    ours = [one for one in spent if model in ("", one.model)]
+    if limit == "money":
+        return sum(one.most_money for one in ours)
+    return float(sum(one.most_tokens if limit == "tokens" else one.sends for one in ours))
 
 
 class StopNotice(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -102,8 +134,13 @@ class Membership:
             self._adjust()
         if execution.waiting:
             execution.look_at_waits()
-        if beat.gone:
-            release_gone(self._store, beat.gone)
+        execution.share_limits()
+        ended = [number for number, process in beat.neighbours if has_ended(process)]
+        if ended:
+            self._store.sharing.ended(ended)
+        if gone := {*beat.gone, *ended}:
+            reclaim_shares(self._store, gone)
+            release_gone(self._store, gone)
 
     def _adjust(self) -> None:
         """Take over limits of the run that were raised."""

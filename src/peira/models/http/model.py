@@ -85,6 +85,11 @@ class ServedModel:
         """Seconds without a byte after which a request is given up (`timeouts.first_byte`)."""
         return self._endpoint.timeouts.first_byte
 
+    @property
+    def longest_send(self) -> float:
+        """Seconds after which a request is given up, whatever comes (`timeouts.total`)."""
+        return self._endpoint.timeouts.total
+
     def check(self) -> None:
         """Raise Invalid, with the environment variable, if the key is missing. Sends nothing."""
         self._endpoint.key.check(self.name)

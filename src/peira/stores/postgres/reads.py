@@ -95,11 +95,20 @@ def calls(db: Connection, keys: Sequence[str], lock: str = "") -> list[Row]:
 
 
 def runs(db: Connection, ids: Sequence[str], lock: str = "") -> list[Row]:
-    """The rows of these runs, each with its version at the end, in the order of their numbers."""
+    """The rows of these runs, each with its version at the end, in the order of their numbers.
+
+    With `lock`, what every commit to them changes is locked first, by a statement of its own: one that waits
+    for a lock goes on with the locked row as it is then, and with all others as they were before.
+    """
     cursor = db.cursor(binary=True)
+    if lock:
+        cursor.execute(
+            f"SELECT 1 FROM head WHERE run IN (SELECT n FROM run WHERE id = ANY(%s)) ORDER BY run {lock}",
+            (arrays.text(ids),),
+        )
     cursor.execute(
         f"SELECT {RUN}, head.version FROM run JOIN head ON head.run = run.n WHERE id = ANY(%s) "
-        f"ORDER BY run.n {lock}",
+        "ORDER BY run.n",
         (arrays.text(ids),),
     )
     return cursor.fetchall()

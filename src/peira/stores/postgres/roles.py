@@ -30,6 +30,10 @@ WORKER = {
     "blob": "INSERT",
     "shared_run": "INSERT, UPDATE",
     "leased_range": "INSERT, UPDATE",
+    "pool": "INSERT, UPDATE",
+    "pool_share": "INSERT, UPDATE",
+    "model_limit": "INSERT, UPDATE",
+    "model_slot": "INSERT, UPDATE",
     "duty": "INSERT, UPDATE",
 }
 """What a worker may do with each table, beyond reading it."""

@@ -177,12 +177,52 @@ def shared_runs(db: Connection) -> None:
     sharing_functions(db)
 
 
+def shared_limits(db: Connection) -> None:
+    """Version 3: members keep budgets and the limits of models together."""
+    db.execute(
+        """
+        CREATE TABLE pool (                          -- a limit of a shared run's budget
+            shared  integer NOT NULL,
+            scope   text NOT NULL,                   -- an account and its limit: budget.money
+            granted double precision NOT NULL,       -- all shares, and what was spent before
+            wanted  double precision NOT NULL DEFAULT 0,  -- a member lacks so much
+            PRIMARY KEY (shared, scope)
+        ) WITH (fillfactor = 10);
+        CREATE TABLE pool_share (                    -- what a member holds of it
+            shared  integer NOT NULL,
+            scope   text NOT NULL,
+            member  bigint NOT NULL,
+            granted double precision NOT NULL,
+            settled double precision NOT NULL DEFAULT 0,  -- spent of it, for good
+            PRIMARY KEY (shared, scope, member)
+        ) WITH (fillfactor = 50);
+
+        CREATE TABLE model_limit (                   -- what all members together send to a model
+            name         text PRIMARY KEY,
+            next_send    double precision NOT NULL DEFAULT 0,  -- the next time to send that nobody has
+            tokens_due   double precision NOT NULL DEFAULT 0,  -- when the tokens that were used are over
+            closed_until double precision NOT NULL DEFAULT 0   -- a pause that the provider asked for
+        ) WITH (fillfactor = 10);
+        CREATE TABLE model_slot (                    -- calls that a member may have under way
+            name   text NOT NULL,
+            member bigint NOT NULL,
+            slots  integer NOT NULL,
+            wanted integer NOT NULL,
+            PRIMARY KEY (name, member)
+        ) WITH (fillfactor = 50);
+
+        DROP FUNCTION IF EXISTS beat(bigint, text, integer);
+        """
+    )
+    sharing_functions(db)
+
+
 def sharing_functions(db: Connection) -> None:
     """Create the functions of members; a migration that changes `sharing.sql` calls this again."""
     db.execute(Path(__file__).with_name("sharing.sql").read_text(encoding="utf-8"))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (first_tables, shared_runs)
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (first_tables, shared_runs, shared_limits)
 
 
 def version(db: Connection, schema: str) -> int | None:

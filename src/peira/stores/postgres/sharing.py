@@ -21,8 +21,9 @@ from peira.stores.postgres.connection import (
     is_broken,
     translated,
 )
+from peira.stores.postgres.members import this_host
 from peira.stores.rows import STATES
-from peira.stores.sharing import Beat, LeasedRange, SharedRun
+from peira.stores.sharing import Beat, Drawn, LeasedRange, PoolShare, SharedRun
 
 LEASE = 30.0
 """Seconds after which a process that did not renew its lease is dead."""
@@ -38,12 +39,13 @@ class PostgresSharing:
 
     def __init__(self, address: Address, me: int, lease: float) -> None:
         self._address, self._me, self.lease = address, me, lease
+        self._host = this_host()
         self._lock = threading.Lock()
         self._db: Connection | None = None
 
     def beat(self, run: str, failures: int = 0) -> Beat:
-        [row] = self._rows("SELECT * FROM beat(%s, %s, %s)", (self._me, run, failures))
-        status, version, stop, failed, left, opened, taken, members, gone = row
+        [row] = self._rows("SELECT * FROM beat(%s, %s, %s, %s)", (self._me, run, failures, self._host))
+        status, version, stop, failed, left, opened, taken, members, gone, numbers, processes = row
         return Beat(
             Status(status or Status.deleted),
             version or 0,
@@ -54,10 +56,28 @@ class PostgresSharing:
             taken,
             max(1, members),
             tuple(gone),
+            tuple(zip(numbers, processes, strict=True)),
         )
 
     def living(self) -> frozenset[str]:
         return frozenset(str(n) for (n,) in self._rows("SELECT n FROM member WHERE state = 'alive'"))
+
+    def may_write(self, owner: str) -> bool:
+        rows = self._rows(
+            "SELECT 1 FROM member WHERE n::text = %s AND until IS NOT NULL AND state IN ('alive', 'dead')",
+            (owner,),
+        )
+        return bool(rows)
+
+    def now(self) -> float:
+        [(now,)] = self._rows("SELECT extract(epoch FROM clock_timestamp())::double precision")
+        return float(now)
+
+    def ended(self, members: Collection[int]) -> None:
+        self._rows(
+            "UPDATE member SET state = 'gone' WHERE n = ANY(%s) AND state IN ('alive', 'dead') RETURNING n",
+            (sorted(members),),
+        )
 
     def released(self, members: Collection[int]) -> None:
         self._rows("SELECT release_members(%s)", (sorted(members),))
@@ -88,6 +108,64 @@ class PostgresSharing:
             "AND state = 'taken' RETURNING first",
             (state, Jsonb(dict(counts)), run, leased.first, self._me),
         )
+
+    def draw(self, run: str, scope: str, most: float, before: float, need: float) -> Drawn:
+        [row] = self._rows(
+            "SELECT * FROM draw_share(%s, %s, %s, %s::double precision, %s::double precision, "
+            "%s::double precision)",
+            (self._me, run, scope, most, before, need),
+            sync=True,
+        )
+        return Drawn(*row)
+
+    def settle(
+        self, run: str, scope: str, share: float, used: float, settled: float, everything: bool = False
+    ) -> float:
+        [(left,)] = self._rows(
+            "SELECT settle_share(%s, %s, %s, %s::double precision, %s::double precision, "
+            "%s::double precision, %s)",
+            (self._me, run, scope, share, used, settled, everything),
+        )
+        return float(left)
+
+    def shares(self, members: Collection[int]) -> list[PoolShare]:
+        rows = self._rows(
+            "SELECT s.id, p.scope, p.member, p.granted FROM pool_share AS p JOIN shared_run AS s "
+            "ON s.n = p.shared WHERE p.member = ANY(%s) AND p.granted > p.settled",
+            (sorted(members),),
+        )
+        return [PoolShare(*row) for row in rows]
+
+    def give_back(self, share: PoolShare, spent: float) -> None:
+        self._rows(
+            "SELECT reclaim_share(%s, %s, %s, %s::double precision)",
+            (share.run, share.scope, share.member, spent),
+        )
+
+    def take_turns(self, model: str, interval: float, n: int) -> float:
+        [(delay,)] = self._rows("SELECT take_turns(%s, %s::double precision)", (model, n * interval))
+        return float(delay)
+
+    def use_tokens(self, model: str, more: float) -> float:
+        [(delay,)] = self._rows("SELECT use_tokens(%s, %s::double precision)", (model, more))
+        return float(delay)
+
+    def hold_slots(self, model: str, most: int, using: int, wanted: int) -> int:
+        [(slots,)] = self._rows(
+            "SELECT hold_slots(%s, %s, %s, %s, %s)", (self._me, model, most, using, wanted)
+        )
+        return int(slots)
+
+    def close_model(self, model: str, seconds: float) -> None:
+        self._rows("SELECT close_model(%s, %s::double precision)", (model, seconds))
+
+    def model_state(self, model: str) -> tuple[float, float]:
+        rows = self._rows(
+            "SELECT closed_until - now.at, tokens_due - now.at FROM model_limit, "
+            "(SELECT extract(epoch FROM clock_timestamp())::double precision AS at) AS now WHERE name = %s",
+            (model,),
+        )
+        return (float(rows[0][0]), max(0.0, float(rows[0][1]))) if rows else (0.0, 0.0)
 
     def stop(self, run: str, why: bytes) -> None:
         self._rows(

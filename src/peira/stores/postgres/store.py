@@ -404,7 +404,7 @@ class PostgresStore:
             db = self._writer.db
             try:
                 if not db.closed:
-                    members.leave(db, self._where, self.incarnation, self._shared)
+                    members.leave(db, self._where, self._writer.me, self._shared)
             except psycopg.Error:  # the server is gone: its lock is free with the connection
                 pass
             finally:

@@ -34,6 +34,7 @@ from peira.stores.fold import RowView, fold, touching
 from peira.stores.postgres import arrays, members, reads
 from peira.stores.postgres.address import Address
 from peira.stores.postgres.connection import FENCED, PAUSE, STALE, Connection, connect, is_broken
+from peira.stores.postgres.sharing import LOST_LEASE
 from peira.stores.postgres.spool import AnswerSpool
 from peira.stores.rows import SEQ_BITS, call_rows, call_value, run_row, run_value, task_row, task_value
 
@@ -53,6 +54,7 @@ UNTIMED = frozenset(
         ev.CallIntended,
         ev.CallAnswered,
         ev.CallRead,
+        ev.CallBilled,
         ev.CallLost,
         ev.Observed,
         ev.Attached,
@@ -64,6 +66,10 @@ UNTIMED = frozenset(
 """Events that leave no time of their own in a row; all others are folded under locks, with the time known."""
 MOST_TRIES = 1000
 """Folds of one group; each means that another process has committed meanwhile."""
+ANSWERS = frozenset({ev.CallAnswered, ev.CallRead, ev.CallBilled})
+"""Events that a process may record whose lease has run out: what was paid for is kept, however late."""
+LAST_WORDS = 30.0
+"""Seconds for which such a process may do so."""
 TAKEN_OVER = "another process has taken the store over"
 PUT = f"SELECT * FROM put({', '.join(['%s'] * 52)})"
 
@@ -73,6 +79,10 @@ Blob = tuple[bytes, str, bytes | None, int]
 
 Span = tuple[int, int, int]
 """The place of a run among those of a commit, and the first and the last of its events that are meant."""
+
+
+class LeaseLost(Fenced):
+    """The lease of this process has run out; others have taken over what it had."""
 
 
 class PostgresWriter(CommitThread):
@@ -93,9 +103,9 @@ class PostgresWriter(CommitThread):
         self._spool, self._away, self._spooling = spool, False, threading.Lock()
         self._batch: list[WriteRequest] = []
         self._on_commit, self._committed = on_commit, list[Record]()
-        self._db, self._address, self._me, self._shared = db, address, me, shared
+        self._db, self._address, self.me, self._shared = db, address, me, shared
         self._clock, self._codec = clock, codec
-        self._token = 0
+        self._token, self._lost = 0, False
         self._rows = RowView()
         self._task_version: dict[str, int] = {}
         self._call_version: dict[str, int] = {}
@@ -132,7 +142,7 @@ class PostgresWriter(CommitThread):
             batch = batch[-1:]
         if batch[-1].choose is not None:
             groups: list[Sequence[Op]] = []
-            outcomes = self._surely(lambda: self._locked([], batch[-1].choose, groups))
+            outcomes = self._surely(lambda: self._chosen(batch[-1].choose, groups))
         else:
             groups = [request.ops for request in batch]
             ops = [op for group in groups for op in group]
@@ -152,6 +162,9 @@ class PostgresWriter(CommitThread):
             self._outcomes: list[Outcome] | None = None
             try:
                 return commit()
+            except LeaseLost:
+                self._drop_all()
+                self._outlive_lease()
             except (psycopg.OperationalError, psycopg.InterfaceError) as problem:
                 if not is_broken(self._db, problem):
                     raise
@@ -190,15 +203,42 @@ class PostgresWriter(CommitThread):
         self._run_id = reads.RunNumbers(db)
         # The server may need a moment to notice that the old connection is gone, and free its lock.
         while not members.try_lock(db, self._address, self._shared):
-            if members.rejoin(db, self._me) is None or time.monotonic() > deadline:
+            if members.rejoin(db, self.me) is None or time.monotonic() > deadline:
                 raise StoreInUse(TAKEN_OVER)
             time.sleep(PAUSE)
-        token = members.rejoin(db, self._me)
+        token = members.rejoin(db, self.me)
+        if token is None and self._shared:
+            self._outlive_lease()
+            return 0
         if token is None:
             raise StoreInUse(TAKEN_OVER)
         return token
 
+    def _outlive_lease(self) -> None:
+        """The lease of this process has run out: as a new member it only records answers that were paid for.
+
+        Everything else is refused from now on; others have taken it over.
+        """
+        self._lost = True
+        self.me = members.join(self._db, LAST_WORDS)
+
+    def _chosen(self, choose: Callable[[], Sequence[Op]] | None, groups: list[Sequence[Op]]) -> list[Outcome]:
+        """Commit ops that are chosen under locks; none once the lease is lost."""
+        if self._lost:
+            groups[:] = [[]]
+            return []
+        return self._locked([], choose, groups)
+
     def _folded(self, ops: Sequence[Op]) -> list[Outcome]:
+        """Commit ops; once the lease is lost, only those that record answers."""
+        if not self._lost:
+            return self._accepted(ops)
+        late = [op for op in ops if all(type(event) in ANSWERS for event in op.events)]
+        outcomes = iter(self._accepted(late) if late else ())
+        kept = {id(op) for op in late}
+        return [next(outcomes) if id(op) in kept else Fenced(LOST_LEASE) for op in ops]
+
+    def _accepted(self, ops: Sequence[Op]) -> list[Outcome]:
         """Commit ops from the rows at hand where that is possible, else from locked rows."""
         if not any(op.events for op in ops):
             if blobs := self._blobs(ops):
@@ -246,7 +286,7 @@ class PostgresWriter(CommitThread):
         for _ in range(MOST_TRIES):
             try:
                 with self._db.transaction():
-                    self._db.execute("SELECT 1 FROM member WHERE n = %s FOR UPDATE", (self._me,))
+                    self._db.execute("SELECT 1 FROM member WHERE n = %s FOR UPDATE", (self.me,))
                     if choose is not None and groups is not None:
                         groups[:] = [choose()]
                         [ops] = groups
@@ -291,7 +331,7 @@ class PostgresWriter(CommitThread):
         """Read the rows that these ops touch and that are not at hand; with `lock`, lock them."""
         rows = self._rows
         if missing := sorted({op.run for op in ops if op.run} - rows.runs.keys()):
-            for row in reads.runs(self._db, missing, f"{lock} OF head" if lock else ""):
+            for row in reads.runs(self._db, missing, lock):
                 run = run_value(row[:-1])
                 rows.runs[run.id], self._run_version[run.id] = run, row[-1]
                 self._run_n[run.id] = row[0]
@@ -429,7 +469,7 @@ class PostgresWriter(CommitThread):
         moved = [
             int(replace(self._rows.runs[run], next_seq=0) != replace(runs[run], next_seq=0)) for run in heads
         ]
-        values: list[Any] = [self._me, self._token, self._clock.now() if self._clock and at is None else at]
+        values: list[Any] = [self.me, self._token, self._clock.now() if self._clock and at is None else at]
         values += _blob_columns(blobs)
         values += self._task_columns(changed, spans)
         values += (
@@ -486,6 +526,8 @@ class PostgresWriter(CommitThread):
         except psycopg.Error as problem:
             if problem.sqlstate == STALE:
                 raise StaleRows(str(problem)) from None
+            if problem.sqlstate == FENCED and self._shared:
+                raise LeaseLost(LOST_LEASE) from None
             if problem.sqlstate == FENCED:
                 raise Fenced(TAKEN_OVER) from None
             raise
