@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import designed
+import live
 import means
 import missing
 import others
@@ -49,6 +50,7 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
     "Small slices": verdicts.small_slices,
     "Lost trials": verdicts.lost,
     "Imputed trials": missing.imputed,
+    "Live experiments on streams": live.experiments,
 }
 
 

@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks" / "calibration"))
 
 import designed
+import live
 import means
 import others
 import page
@@ -196,3 +197,21 @@ def test_effects_count_information_and_not_units(draw):
 def test_forecasts_of_power_are_what_is_found():
     """16 runs x 3 cases: 0.39 was promised and 0.17 found; 8 x 2 x 2: 0.78 and 0.20."""
     assert not broken(list(unbalanced.forecasts(quick=True)))
+
+
+@pytest.mark.parametrize("assign", ["random", "thompson"])
+def test_live_comparisons_hold_at_every_look(assign):
+    """Of effects that drift the plain means of arms are wrong, and the interval is not."""
+    for name in ("0.95 and 0.95", "effect only at first"):
+        assert not broken([live.missed(assign, live.SITUATIONS[name], 15, 3, 250)])
+
+
+def test_experiments_that_are_decided_name_no_false_winner():
+    none = live.decided("thompson", (0.5, 0.5), 10, 5, 250)
+    some = live.decided("random", (0.9, 0.5), 10, 6, 250)
+    assert not broken([none, some])
+    assert some.note.startswith("found in 1.00")
+
+
+def test_goals_are_seldom_wrong_however_often_one_looks():
+    assert not broken([live.goal(0.8, over, 15, 7, 200) for over in (None, 50.0)])

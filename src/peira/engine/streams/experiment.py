@@ -138,7 +138,7 @@ class LiveExperiment:
         self._complete = 0  # of those in the order
         self._predictions = ArmPredictions(plan.arms, plan.options.range)
         level = 1 - plan.options.alpha / max(1, plan.arms - 1)
-        self._contrasts = {
+        self.contrasts = {
             (one, two): RandomisedContrast(
                 [float(arm == one) - float(arm == two) for arm in range(plan.arms)],
                 plan.least_share,
@@ -147,6 +147,7 @@ class LiveExperiment:
             )
             for one, two in combinations(range(plan.arms), 2)
         }
+        """The confidence sequence of every two arms, first minus second."""
         self._left = list(range(plan.arms))  # of successive rejects
         self._looked = self._looks = 0
         self._next = plan.options.least
@@ -216,7 +217,7 @@ class LiveExperiment:
             if unit.void:
                 continue
             self.n += 1
-            for contrast in self._contrasts.values():
+            for contrast in self.contrasts.values():
                 contrast.draw(self._predictions, unit.arm, unit.share, unit.value)
             if unit.value is not None:
                 self._predictions.add(unit.arm, unit.value)
@@ -249,8 +250,8 @@ class LiveExperiment:
 
     def _ahead(self, one: int, two: int) -> tuple[float, float]:
         """The lower end of one arm's advantage over another, and the p-value of there being none."""
-        first = (one, two) in self._contrasts
-        contrast = self._contrasts[(one, two) if first else (two, one)]
+        first = (one, two) in self.contrasts
+        contrast = self.contrasts[(one, two) if first else (two, one)]
         if first == self.plan.maximize:
             return contrast.low.low(), contrast.low.above(0.0)
         return -contrast.high.high(), contrast.high.below(0.0)
@@ -280,7 +281,7 @@ class LiveExperiment:
     def standings(self, arm: int) -> tuple[Standing, ...]:
         """The differences of an arm from each other, with their confidence sequences."""
         labels, found = self.plan.labels, []
-        for (one, two), contrast in self._contrasts.items():
+        for (one, two), contrast in self.contrasts.items():
             if arm in (one, two):
                 now, sign = contrast.now(), 1 if arm == one else -1
                 mean = None if now.mean is None else sign * now.mean
