@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -240,6 +243,68 @@ def test_the_traffic_may_follow_an_outcome_that_comes_later(store: Path) -> None
         experiment = host._served["styled"].experiment
         assert experiment is not None
         until(lambda: experiment.traffic.winner == 1)
+
+
+HOSTED = """
+import time
+from pathlib import Path
+from peira import stream
+
+def good(output, expected):
+    if expected == "slow" and not Path("once").exists():
+        Path("once").touch()
+        time.sleep(600)
+    return output == expected
+
+@stream(
+    factors={"style": ["plain", "loud"]}, assign="thompson", stop="when decided", evaluators=[good]
+)
+def styled(case, style):
+    return f"{style} {case.input}"
+"""
+
+
+def test_experiments_and_scores_survive_kills(tmp_path: Path) -> None:
+    """Killed between jobs and their scores, again and again: nothing is lost, or decided twice."""
+    (tmp_path / "live.py").write_text(HOSTED)
+
+    def start() -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "peira", "serve", "live.py", "--store", "live.db"]
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert "peira serves styled" in process.stdout.readline()
+        return process
+
+    def end(process: subprocess.Popen[str], how: signal.Signals) -> None:
+        process.send_signal(how)
+        process.wait(60)
+        assert process.stdout is not None
+        process.stdout.close()
+
+    process = start()
+    try:
+        view = open(tmp_path / "live.db").stream("styled")
+        view.submit("x", key="slow", expected="slow")
+        until(lambda: (tmp_path / "once").exists() and view.jobs("succeeded"))
+        for turn in range(2):
+            for n in range(40):
+                view.submit("x", key=f"{turn} {n}", expected="loud x")
+            until(lambda turn=turn: len(view.jobs("succeeded")) >= 40 * turn + 25)
+            end(process, signal.SIGKILL)
+            process = start()
+        until(lambda: all(one["state"] == "succeeded" for one in view.jobs()))
+        until(lambda: events(view, "run.decided"))
+    finally:
+        end(process, signal.SIGTERM)
+    trials = view.results().trials
+    assert len(trials) == 81
+    assert {trial.scores["good"].state.value for trial in trials} == {"succeeded"}
+    assert len(events(view, "run.decided")) == 1
+    splits = events(view, "stream.split")
+    openings = [n for n, one in enumerate(splits) if one["by"] == "opening"]
+    assert len(openings) == 3
+    for n in openings[1:]:
+        assert splits[n]["traffic"] == splits[n - 1]["traffic"]
 
 
 @pytest.mark.parametrize(
