@@ -1,16 +1,6 @@
 """Breaks found in an agent runtime. Each is impossible here, and a test shows it.
 
-Not in scope yet (they need streams, people, or triggers):
-
-    retention takes results from live waiters
-    resume after a pause repeats steps             steps are replayed after a crash: tests/faults/test_kill.py
-    human answer delivered to the wrong execution
-    max_steps exhausted reported as success        limits that exist: tests/engine/test_limits.py
-    isolation levels declared and never read
-    a slow subscriber slows execution
-    an event trigger re-triggers itself
-    state file torn to 0 bytes                     no state file; tests/faults/test_processes.py for a store
-    listing 5k sessions takes seconds              benchmarks/
+Those that need streams, people or triggers are in test_field_c_streams.py.
 """
 
 from __future__ import annotations
