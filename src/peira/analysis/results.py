@@ -292,17 +292,24 @@ class Results:
         return replace(found, notes=(*found.notes, *self._undeclared([found.by], found.score)))
 
     def effects(
-        self, *factors: str, score: str | None = None, level: float = 0.95, order: int = 2
+        self, *factors: str, score: str | None = None, level: float = 0.95, order: int = 2, formula: str = ""
     ) -> analysis.factor_effects.Effects:
         """Main effects and interactions of up to `order` factors, with intervals.
 
-        Without names, of all factors. Two-level factors are compared by the same estimator as in `compare`;
-        terms with more levels are tested by Hotelling's T-squared. Factors without a declared hypothesis are
-        noted as exploratory.
+        Without names, of all factors. `formula` states the terms of the model ("a + b + a:b"). Two-level
+        factors are compared by the same estimator as in `compare`; terms with more levels are tested by
+        Hotelling's T-squared. Factors without a declared hypothesis are noted as exploratory; the formula
+        that the design was made for is named.
         """
-        found = analysis.factor_effects.effects(self._stream(), factors, score, level, order, self.notes)
+        found = analysis.factor_effects.effects(
+            self._stream(), factors, score, level, order, self.notes, formula
+        )
         names = [one.term for one in found.tests if " x " not in one.term]
-        return replace(found, notes=(*found.notes, *self._undeclared(names, found.score)))
+        planned = self.aims.formula if self.aims and not (formula or factors) else ""
+        made_for = (
+            [f"the design was made for the model {planned}, which formula= asks for"] if planned else []
+        )
+        return replace(found, notes=(*found.notes, *made_for, *self._undeclared(names, found.score)))
 
     def marginal_means(
         self,

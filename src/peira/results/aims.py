@@ -25,6 +25,8 @@ class Aims:
     outcomes: tuple[Outcome, ...] = ()
     hypotheses: tuple[Hypothesis, ...] = ()
     plans: tuple[AnalysisPlan, ...] = ()
+    formula: str = ""
+    """The model that the design was made for, if it was stated."""
 
     @classmethod
     def of(cls, snapshot: Json) -> Aims:
@@ -35,6 +37,7 @@ class Aims:
             tuple(read_value(Outcome, raw) for raw in stored.get("outcomes", ())),
             tuple(_as_shown(read_value(Hypothesis, raw), labels) for raw in stored.get("hypotheses", ())),
             tuple(read_value(AnalysisPlan, raw) for raw in stored.get("analysis_plans", ())),
+            _formula(stored.get("design")),
         )
 
     def measure_of(self, outcome: str) -> str | None:
@@ -82,3 +85,9 @@ def _measure_name(outcome: Outcome) -> str:
     """The name of an outcome's measure."""
     parts = (outcome.judged_by, outcome.metric)
     return ".".join(part for part in parts if part)
+
+
+def _formula(design: Json) -> str:
+    """The formula that a design states; "" if it states none."""
+    stated = design.get("formula") if isinstance(design, Mapping) else None
+    return stated if isinstance(stated, str) and stated != "main" else ""

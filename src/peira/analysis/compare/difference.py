@@ -206,11 +206,14 @@ class Difference:
 class Differences:
     """The differences between sides on one measure; the linear model is fitted at most twice.
 
-    With `missing` "impute", lost values are imputed several times, and the differences pooled.
+    With `missing` "impute", lost values are imputed several times, and the differences pooled. With
+    `interactions` these alone are in the linear model beside the main effects, each by its factors' names;
+    otherwise all of two factors are that the conditions can tell apart.
     """
 
     measured: Measured
     missing: Missing = "ended"
+    interactions: tuple[tuple[str, ...], ...] | None = None
 
     @cached_property
     def completed(self) -> list[Differences]:
@@ -236,7 +239,11 @@ class Differences:
     @cached_property
     def model(self) -> CaseModel:
         """The linear model of the design."""
-        return CaseModel(self.table, self.names, ORDER)
+        if self.interactions is None:
+            return CaseModel(self.table, self.names, ORDER)
+        varying = {factor.name for factor in CaseModel(self.table, self.names, 1).factors}
+        asked = [names for names in self.interactions if varying.issuperset(names)]
+        return CaseModel(self.table, self.names, 1, asked)
 
     def between(
         self,
@@ -327,7 +334,7 @@ class Differences:
             each if each.value is not None else Observation(each.trial, value(each.trial))
             for each in self.measured.observations
         )
-        return Differences(replace(self.measured, observations=seen))
+        return replace(self, measured=replace(self.measured, observations=seen))
 
     def _again(self, one: Side, two: Side, by: str) -> Difference:
         """The difference of the sides with the same trials."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from peira.analysis.compare.difference import ORDER, Differences
@@ -14,8 +17,10 @@ from peira.analysis.effects.marginal_means import Marginal, marginals
 from peira.analysis.effects.regression import CaseModel, CodedFactor, EffectTerm, Fit
 from peira.analysis.effects.variance import Variance, variance
 from peira.analysis.table.groups import check_names
-from peira.analysis.table.measures import Measured, measure
+from peira.analysis.table.measures import Measured, Observation, measure
 from peira.analysis.value import ResultValue, TextGrid
+from peira.core.ids import Json
+from peira.core.registry import nearest
 from peira.core.text import grid as layout
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
@@ -131,25 +136,39 @@ def effects(
     level: float = 0.95,
     order: int = 2,
     notes: Sequence[str] = (),
+    formula: str = "",
 ) -> Effects:
     """Main effects and interactions up to `order` of the named factors.
 
-    Without names, of all that vary.
+    Without names, of all that vary. A `formula` ("model + style + model:style") names the terms of the linear
+    model instead; factors that it leaves out are taken to do nothing.
 
-    Raises Invalid for a level outside (0, 1) or an order below 1, and Unknown for an unknown factor.
+    Raises Invalid for a level outside (0, 1), an order below 1 or a formula that cannot be read, and Unknown
+    for an unknown factor.
     """
     _check(level, order)
     measured = measure(trials, score)
     differences = Differences(measured)
     table, every = differences.table, differences.names
     check_names(names, every, ())
+    if formula:
+        if names:
+            raise Invalid("formula: it names the factors; leave out those beside it")
+        stated = parse_formula(formula, every)
+        interactions = tuple(one for one in stated if len(one) > 1)
+        kept = {name for term in stated for name in term}
+        measured = replace(measured, observations=_without(measured.observations, set(every) - kept))
+        differences = Differences(measured, interactions=interactions)
+        table, every = differences.table, differences.names
     remarks = [*measured.remarks("effects"), *notes]
     if not len(table.values):
         return Effects(measured.name, level, notes=("No trial has a score: nothing can be said.", *remarks))
-    whole = order == ORDER and set(names or every) == set(every)
+    whole = bool(formula) or (order == ORDER and set(names or every) == set(every))
     model = differences.model if whole else CaseModel(table, names or every, order)
     if not model.factors:
         return Effects(measured.name, level, notes=("No factor varies: there are no effects.", *remarks))
+    if formula:
+        remarks.append(f"in the model {' + '.join(term.name.replace(' x ', ':') for term in model.terms)}")
     found = model.fit()
     fitted = [_term(found, differences, term, level) for term in found.kept.terms]
     shown = tuple(one for each, _ in fitted for one in each)
@@ -164,6 +183,54 @@ def effects(
         table.groups,
         (*_notes(found, shown, level), *remarks),
     )
+
+
+def parse_formula(formula: str, factors: Collection[str]) -> list[tuple[str, ...]]:
+    """The terms of a formula, each by its factors; `a * b` stands for a, b and a:b.
+
+    `main` stands for all factors, `interactions` for all interactions of two beside them.
+
+    Main effects of factors that are only in interactions are added: without them an interaction would depend
+    on how levels are coded. Invalid with every problem.
+    """
+    problems: list[str] = []
+    terms: list[tuple[str, ...]] = []
+    for text in (part.strip() for part in formula.split("+")):
+        if text in ("main", "interactions"):
+            terms += [(name,) for name in factors]
+            terms += combinations(factors, 2) if text == "interactions" else []
+            continue
+        names = [name.strip() for name in re.split(r"[:*]", text)]
+        if any("^" in name for name in names):
+            problems.append(f"formula: {text}: levels have no squares here; `surface` fits them")
+        elif unknown := [name for name in names if name not in factors]:
+            problems += [f"formula: no factor {name!r}{nearest(name, factors)}" for name in unknown]
+        elif len(set(names)) < len(names):
+            problems.append(f"formula: {text}: names a factor twice")
+        else:
+            sizes = range(2, len(names) + 1) if "*" in text else [len(names)]
+            terms += [(name,) for name in names]
+            terms += [tuple(group) for size in sizes for group in combinations(names, size) if size > 1]
+    if problems:
+        raise Invalid(problems)
+    order = list(factors)
+    return list(dict.fromkeys(tuple(sorted(term, key=order.index)) for term in terms))
+
+
+def _without(seen: Sequence[Observation], left_out: Collection[str]) -> tuple[Observation, ...]:
+    """The observations with these factors ignored: their levels count as repeats."""
+    if not left_out:
+        return tuple(seen)
+    conditions: dict[int, Mapping[str, Json]] = {}
+
+    def rest(trial: TrialResult) -> TrialResult:
+        place = id(trial.condition)
+        if place not in conditions:
+            conditions[place] = {n: v for n, v in trial.condition.items() if n not in left_out}
+        agent = "" if "agent" in left_out else trial.agent
+        return msgspec.structs.replace(trial, condition=conditions[place], agent=agent)
+
+    return tuple(replace(one, trial=rest(one.trial)) for one in seen)
 
 
 def _check(level: float, order: int) -> None:

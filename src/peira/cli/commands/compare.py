@@ -144,6 +144,10 @@ def effects(
     order: Annotated[
         int, typer.Option("--order", metavar="N", help="Interactions of up to so many factors (2).")
     ] = 2,
+    formula: Annotated[
+        str,
+        typer.Option("--formula", metavar="TERMS", help="The terms of the model, like a + b + a:b."),
+    ] = "",
     model: Annotated[
         str,
         typer.Option(
@@ -178,6 +182,8 @@ def effects(
         kinds = {str(one): one for one in get_args(Kind)}
         if random and model != "linear":
             raise Invalid("--random: needs --model linear")
+        if formula and model != "paired":
+            raise Invalid("--formula: is for --model paired, the default")
         if model in kinds:
             found = results.mixed(*names, score=score, kind=kinds[model], level=level, random=random or ())
             show(found, shown)
@@ -186,7 +192,8 @@ def effects(
         elif model == "split-plot":
             show(results.strata(*names, score=score, order=order), shown)
         elif model == "paired":
-            show(results.effects(*names, score=score, level=level, order=order), shown)
+            found_effects = results.effects(*names, score=score, level=level, order=order, formula=formula)
+            show(found_effects, shown)
         else:
             raise Invalid(f"--model: there is no {model!r}{nearest(model, MODELS)}")
 
