@@ -46,7 +46,7 @@ SAMPLED = (paired_permutation, permutation)
 
 def single(quick: bool) -> Iterator[Cell]:
     """Intervals of a mean of independent values."""
-    rounds = 1000 if quick else 10_000
+    rounds = 1000 if quick else 4000
     for seed, (n, shape) in enumerate(product((10, 100) if quick else (10, 30, 100, 300, 1000), SHAPES)):
         yield warned_cell("t", f"n {n}, {shape}", partial(_mean, SHAPES[shape], n), rounds, seed)
 
@@ -56,7 +56,7 @@ def skewed(quick: bool) -> Iterator[Cell]:
 
     The note has the rejection rate of plain t, and how often the comparison warned.
     """
-    rounds = 500 if quick else 4000
+    rounds = 500 if quick else 2500
     shapes = [shape for shape in SHAPES if shape.startswith(("lognormal", "normal"))]
     for seed, (n, shape) in enumerate(product((12, 30, 100), shapes)):
         for kind in ("paired", "unpaired"):
@@ -90,7 +90,7 @@ def clusters(quick: bool) -> Iterator[Cell]:
 
     Unequal: one case in ten has twenty repeats, the others two.
     """
-    rounds = 500 if quick else 3000
+    rounds = 500 if quick else 2000
     cases_, correlations = ((10, 25), (0.0, 0.5)) if quick else ((10, 25, 100), (0.0, 0.1, 0.5, 0.8))
     shapes = ("normal", "t with 3 df") if quick else tuple(SHAPES)
     for seed, (cases, correlation, unequal, shape) in enumerate(

@@ -31,6 +31,7 @@ with lazy_imports(__name__):
     from peira.analysis.judges import raters as raters
     from peira.analysis.ranking import leaderboard as leaderboard
     from peira.analysis.ranking import tournament as tournament
+    from peira.analysis.table import confusion as confusion
     from peira.analysis.table import means as means
     from peira.analysis.table import quantiles as quantiles
     from peira.analysis.table import ratios as ratios

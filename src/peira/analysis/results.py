@@ -536,6 +536,10 @@ class Results:
         """
         return analysis.reliability.reliability(self._stream(), by, level, self.notes)
 
+    def confusion(self, *, level: float = 0.95) -> analysis.confusion.Confusion:
+        """What was expected against what was answered, with recall and precision of each label."""
+        return analysis.confusion.confusion(self._stream(), level, self.notes)
+
     def slices(
         self, by: str = "slice", *, score: str | None = None, level: float = 0.95
     ) -> analysis.slices.Slices:

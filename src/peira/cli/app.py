@@ -116,6 +116,7 @@ COMMANDS = {
     "effects": ("compare", "Say what each factor does, and what factors do together."),
     "means": ("analysis", "Show means over factors, adjusted for the others, and contrasts."),
     "slices": ("analysis", "Show the means of slices, small ones pulled towards the rest."),
+    "confusion": ("analysis", "Show which answers were given for which expected ones."),
     "quantiles": ("analysis", "Show medians and tails: of seconds, or of any number."),
     "ratio": ("analysis", "Show one total per another: cost per success."),
     "surface": ("analysis", "Say where a score is best, over factors that are numbers."),

@@ -2,7 +2,7 @@
 
 A `Spread` with a skewness is that of a mean of skewed values. Its interval is the hull of Student's and of
 Hall's, which transforms the t statistic by a monotone cubic that takes its skewness out (Hall 1992, "On the
-removal of skewness by transformation"); its p-value is the larger of the two, in agreement. Never narrower
+removal of skewness by transformation"); its p-value is the largest of these, in agreement. Never narrower
 than Student's t at either end, so that a skewness which the sample has by chance does no harm.
 """
 
@@ -30,9 +30,8 @@ def around(mean: float, spread: Spread, level: float) -> tuple[float, float]:
     Raises ValueError for a level outside (0, 1).
     """
     reach = quantile(spread.df, upper(level))
-    below = above = reach
-    if spread.skewness:
-        below, above = max(reach, _skewed(reach, spread)), max(reach, -_skewed(-reach, spread))
+    below = max([reach, *(_skewed(reach, part) for part in _parts(spread))])
+    above = max([reach, *(-_skewed(-reach, part) for part in _parts(spread))])
     return mean - below * spread.error, mean + above * spread.error
 
 
@@ -40,16 +39,20 @@ def p_of(mean: float, spread: Spread, alternative: Alternative) -> float:
     """The p-value of the null hypothesis of a mean of 0, in agreement with `around`."""
     statistic = mean / spread.error
     plain = p_value(statistic, spread.df, alternative)
-    if not spread.skewness:
-        return plain
-    skewness = spread.skewness
-    unskewed = statistic + skewness * statistic**2 / 3 + skewness**2 * statistic**3 / 27 + skewness / 6
-    return max(plain, p_value(unskewed, spread.df, alternative))
+    unskewed = (
+        statistic + part * statistic**2 / 3 + part**2 * statistic**3 / 27 + part / 6
+        for part in _parts(spread)
+    )
+    return max([plain, *(p_value(one, spread.df, alternative) for one in unskewed)])
 
 
-def _skewed(reach: float, spread: Spread) -> float:
+def _parts(spread: Spread) -> list[float]:
+    """The skewnesses that are allowed for: up to that of the spread, which need not reach furthest."""
+    return [spread.skewness * part / 4 for part in (1, 2, 3, 4)] if spread.skewness else []
+
+
+def _skewed(reach: float, skewness: float) -> float:
     """The t statistic whose value without skewness is `reach`: the inverse of Hall's transformation."""
-    skewness = spread.skewness
     return 3 / skewness * (math.cbrt(1 + skewness * (reach - skewness / 6)) - 1)
 
 

@@ -1,4 +1,4 @@
-"""`peira means`, `slices`, `quantiles`, `ratio`, `surface`, `hypotheses`, `trust`: more analyses."""
+"""`peira means`, `slices`, `confusion`, `quantiles`, `ratio`, `surface`, `hypotheses`, `trust`."""
 
 from __future__ import annotations
 
@@ -120,6 +120,31 @@ def slices(
     """
     with looking(store) as opened:
         show(opened.results(run).slices(by, score=score, level=level), shown)
+
+
+def confusion(
+    run: RunName = "",
+    where: Annotated[
+        str, typer.Option("--where", metavar="EXPRESSION", help='Only these trials: model == "small".')
+    ] = "",
+    level: Level = 0.95,
+    store: Store = None,
+    shown: Presentation = TERMINAL,
+) -> None:
+    """Show which answers were given for which expected ones.
+
+    The confusion matrix, and for each label how many of those expected were answered (recall) and how many
+    of those answered were expected (precision). For answers that are labels: short texts, whole numbers,
+    true and false.
+
+    \b
+    Examples:
+      peira confusion
+      peira confusion 3f2a91 --where 'model == "small"'
+    """
+    with looking(store) as opened:
+        results = opened.results(run)
+        show((results.where(where) if where else results).confusion(level=level), shown)
 
 
 def quantiles(

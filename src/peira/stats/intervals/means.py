@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,12 +45,45 @@ def spread(data: Floats, codes: Codes) -> Spread:
 
 def skewed_spread(data: Floats, codes: Codes, noticed: float) -> Spread:
     """`spread` with the skewness of the mean, for measures without limits; see `skewness_of`."""
-    return replace(spread(data, codes), skewness=skewness_of(contributions(data, codes), noticed=noticed))
+    return replace(spread(data, codes), skewness=skewness_of(shape_of(data, codes), noticed=noticed))
 
 
-def contributions(data: Floats, codes: Codes) -> Floats:
-    """What each cluster contributes to the error of the mean: its residuals over the number of values."""
-    return totals(codes, data - data.mean()) / data.size
+class Shape(NamedTuple):
+    """The shape of a mean of clusters: its variance, the skewness of clusters, and how many there are.
+
+    `effective` counts clusters by their weights; `scale` is the largest contribution of one to the mean.
+    """
+
+    variance: float
+    skewness: float
+    clusters: int
+    effective: float
+    scale: float
+
+
+def shape_of(data: Floats, codes: Codes) -> Shape:
+    """The shape of a mean; clusters of any size are taken to be equally skewed."""
+    each = sizes(codes)
+    moved, units = totals(codes, data - data.mean()) / data.size, totals(codes, data) / each
+    scale = float(np.abs(moved).max())
+    relative = moved / scale if scale else moved
+    return Shape(float(relative @ relative), _skewness(units), each.size, _effective(each), scale)
+
+
+def _skewness(units: Floats) -> float:
+    """The skewness of values; 0 if they do not vary."""
+    centred = units - units.mean()
+    most = float(np.abs(centred).max())
+    if is_rounding(most, units):
+        return 0.0
+    scaled = centred / most
+    skewness: float = float((scaled**3).mean()) / float((scaled**2).mean()) ** 1.5
+    return skewness
+
+
+def _effective(weights: Floats) -> float:
+    """The number of units of equal weight whose mean is as skewed as that of units with these weights."""
+    return float((weights**2).sum()) ** 3 / float((weights**3).sum()) ** 2
 
 
 NOTICED, EVIDENT = 0.5, 2.0
@@ -60,8 +94,8 @@ CAUTION = 5.0
 """Skewness is multiplied by 1 + this / n: samples of long-tailed values show too little of it."""
 
 
-def skewness_of(*sides: Floats, noticed: float) -> float:
-    """The skewness of a sum of independent contributions with mean 0, given by its sides.
+def skewness_of(one: Shape, two: Shape | None = None, *, noticed: float) -> float:
+    """The skewness of a mean, or of the difference of two independent ones.
 
     0 if it does not exceed `noticed` times its standard error in normal samples, which may be infinite.
 
@@ -69,17 +103,18 @@ def skewness_of(*sides: Floats, noticed: float) -> float:
     (Fisher's G1) and then increased by `CAUTION`, a number found by simulation ("Means" in
     docs/calibration.md): with 10 log-normal values coverage is 0.91 without and 0.94 with it.
     """
-    scale, fewest = max(float(np.abs(side).max()) for side in sides), min(side.size for side in sides)
+    sides = [(one, 1)] if two is None else [(one, 1), (two, -1)]
+    scale, fewest = max(side.scale for side, _ in sides), min(side.clusters for side, _ in sides)
     if scale == 0 or fewest < 3 or math.isinf(noticed):
         return 0.0
     least = NOTICED if fewest < FEW else noticed
     third = chance = variance = 0.0
-    for side in sides:
-        n, each = side.size, side / scale
-        square, raised = float(each @ each), (1 + CAUTION / n) * math.sqrt(n * (n - 1)) / (n - 2)
-        third += raised * float((each**3).sum())
-        chance += raised**2 * 6 * (n - 1) / ((n - 2) * (n + 1) * (n + 3)) * square**3
-        variance += square
+    for side, sign in sides:
+        n, share = side.clusters, side.variance * (side.scale / scale) ** 2
+        part = (1 + CAUTION / n) * math.sqrt(n * (n - 1)) / (n - 2) * share**1.5 / math.sqrt(side.effective)
+        third += sign * part * side.skewness
+        chance += part**2 * 6 * n * (n - 1) / ((n - 2) * (n + 1) * (n + 3))
+        variance += share
     return third / variance**1.5 if abs(third) > least * math.sqrt(chance) else 0.0
 
 
@@ -313,17 +348,14 @@ def _with_skewness_remark(found: Estimate, units: Floats, weights: Floats, rule:
     effective number of units under unequal weights; skewness within two of its standard errors is ignored.
     With fewer than `FEW` units that differ from the most common value, skewness cannot be assessed.
     """
-    n, centred = units.size, units - units.mean()
-    scale = float(np.abs(centred).max())
-    if found.low is None or is_rounding(scale, units):
+    n = units.size
+    if found.low is None or is_rounding(float(np.abs(units - units.mean()).max()), units):
         return found
     if n < 3:
         return _with_remark(found, "few")
-    scaled = centred / scale
-    skewness = abs(float((scaled**3).mean())) / float((scaled**2).mean()) ** 1.5
+    skewness = abs(_skewness(units))
     chance = math.sqrt(6 * n * (n - 1) / ((n - 2) * (n + 1) * (n + 3)))
-    effective = float((weights**2).sum()) ** 3 / float((weights**3).sum()) ** 2
-    if effective < rule * skewness**2 and skewness > 2 * chance:
+    if _effective(weights) < rule * skewness**2 and skewness > 2 * chance:
         return _with_remark(found, "skewed")
     differing = n - int(np.unique(units, return_counts=True)[1].max())
     return _with_remark(found, "few") if differing < FEW else found

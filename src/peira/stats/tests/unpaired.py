@@ -17,8 +17,8 @@ from peira.stats.intervals.means import (
     ADJUSTED_FOR_SKEWNESS,
     EVIDENT,
     Limits,
-    contributions,
     estimate,
+    shape_of,
     skewness_of,
     spread,
     t_suffices,
@@ -216,9 +216,9 @@ def difference_spread(
 def _skewness(first: Floats, second: Floats, one: Labels, two: Labels) -> float:
     """The skewness of the difference of two means."""
     own, other = (
-        contributions(data, coded(labels, data.size)[0]) for data, labels in ((first, one), (second, two))
+        shape_of(data, coded(labels, data.size)[0]) for data, labels in ((first, one), (second, two))
     )
-    return skewness_of(own, -other, noticed=EVIDENT)
+    return skewness_of(own, other, noticed=EVIDENT)
 
 
 FEW = 10
