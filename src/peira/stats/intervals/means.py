@@ -64,7 +64,10 @@ class Shape(NamedTuple):
 def shape_of(data: Floats, codes: Codes) -> Shape:
     """The shape of a mean; clusters of any size are taken to be equally skewed."""
     each = sizes(codes)
-    moved, units = totals(codes, data - data.mean()) / data.size, totals(codes, data) / each
+    if each.size == data.size:
+        moved, units = (data - data.mean()) / data.size, data
+    else:
+        moved, units = totals(codes, data - data.mean()) / data.size, totals(codes, data) / each
     scale = float(np.abs(moved).max())
     relative = moved / scale if scale else moved
     return Shape(float(relative @ relative), _skewness(units), each.size, _effective(each), scale)
@@ -310,10 +313,10 @@ def unbounded(data: Floats, codes: Codes, groups: int, level: float, noticed: fl
     plain = graded(data, codes, groups, level)
     if plain.low is None or plain.method.startswith("t on clusters"):
         return plain
-    found = skewed_spread(data, codes, noticed)
-    if not found.skewness:
+    skewness = skewness_of(shape_of(data, codes), noticed=noticed)
+    if not skewness:
         return plain
-    each = sizes(codes)
+    found, each = replace(spread(data, codes), skewness=skewness), sizes(codes)
     method = plain.method.partition(" (")[0] + ADJUSTED_FOR_SKEWNESS
     adjusted = Estimate(plain.mean, *around(plain.mean, found, level), plain.n, method)
     return _with_skewness_remark(adjusted, totals(codes, data) / each, each, VERY_SKEWED)
