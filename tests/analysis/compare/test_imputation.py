@@ -145,3 +145,13 @@ def test_imputed_differences_keep_their_level():
 
     for cell in missing.compared("yes/no", 30, "by the other side", 60, 7):
         assert not cell.verdict.startswith("TOO")
+
+
+def test_where_a_side_has_nothing_there_is_nothing_to_impute(trial, results):
+    """A level, or a study, of which every trial failed."""
+    lost = [trial(f"{case}", None, m=side) for case in range(8) for side in "ab"]
+    half = [trial(f"{case}", None if side == "a" else case % 2, m=side) for case in range(8) for side in "ab"]
+    for trials in (lost, half):
+        found = results(trials).compare("m", missing="impute")
+        assert found.contrasts[0].p is None
+        assert results(trials).leaderboard("m", missing="impute").entries[0].best in (None, 1)

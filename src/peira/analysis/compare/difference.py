@@ -287,11 +287,13 @@ class Differences:
                 "missing: imputed differences have Student's t; leave out test, interval and pairing"
             )
         ended = Differences(self.measured).between(one, two, by)
+        if not ended.known:
+            return ended
         filled = [each._again(one, two, by) for each in self.completed]
         spreads = [each.spread for each in filled]
         means = [each.estimate(0.95).mean for each in filled]
         known = [(mean, spread) for mean, spread in zip(means, spreads, strict=True) if spread is not None]
-        if not ended.known or len(known) < len(filled):
+        if len(known) < len(filled):
             return ended
         mean, total = pooled(known)
         units = min(each.units for each in filled)

@@ -61,6 +61,8 @@ def imputations(measured: Measured, draws: int = DRAWS, seed: int = SEED) -> lis
     Conditions without any value cannot be imputed: their trials stay lost.
     """
     table = _Table.of(measured)
+    if not table.lost:
+        return [measured] * draws
     rng = np.random.default_rng(seed)
     return [_completed(measured, table, table.drawn(rng)) for _ in range(draws)]
 
