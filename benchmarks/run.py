@@ -24,6 +24,7 @@ from growth import growth, rerun
 from hello import hello
 from large import large
 from postgres import postgres
+from postgres_limits import postgres_limits
 from sandbox import sandbox
 from scoring import scoring
 from startup import startup
@@ -44,6 +45,7 @@ SECTIONS: dict[str, Callable[[Bench], Section]] = {
     "scoring": scoring,
     "sandbox": sandbox,
     "postgres": postgres,
+    "postgres_limits": postgres_limits,
 }
 
 
