@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import median
@@ -42,7 +42,7 @@ class Trials:
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
-        self.run = digest(uuid4().hex)
+        self.run, self._going_on = digest(uuid4().hex), ""
         self._request = store.put(b"request")
         planned = ev.RunPlanned(manifest=store.put(b"{}"), study="limits", trials=0)
         store.commit([Op(self.run, (planned,)), Op(self.run, (ev.RunStarted("owner", 1),))]).result()
@@ -51,8 +51,22 @@ class Trials:
         """The stages of n trials: what is committed together."""
         trials = [digest(uuid4().hex) for _ in range(n)]
         scores = [digest(uuid4().hex) for _ in range(n)]
-        calls = [digest(uuid4().hex) for _ in range(n)]
         yield [self._claim("generate", trial) for trial in trials]
+        yield from self._calls(trials)
+        yield [self._end(trial) for trial in trials]
+        yield [self._claim("evaluate", score) for score in scores]
+        yield [self._end(score) for score in scores]
+
+    def calls(self, n: int) -> Iterator[list[Op]]:
+        """The same of n calls of one trial that goes on."""
+        if not self._going_on:
+            self._going_on = digest(uuid4().hex)
+            yield [self._claim("generate", self._going_on)]
+        yield from self._calls([self._going_on] * n)
+
+    def _calls(self, trials: Sequence[str]) -> Iterator[list[Op]]:
+        """One call of each of these trials: its intent, and its answer."""
+        calls = [digest(uuid4().hex) for _ in trials]
         yield [
             self._op(ev.CallIntended(trial, 1, call, "model", self._request, "0"))
             for trial, call in zip(trials, calls, strict=True)
@@ -61,9 +75,6 @@ class Trials:
             self._op(ev.CallAnswered(trial, call, ANSWER, input=100, output=100, cost=0.001))
             for trial, call in zip(trials, calls, strict=True)
         ]
-        yield [self._end(trial) for trial in trials]
-        yield [self._claim("evaluate", score) for score in scores]
-        yield [self._end(score) for score in scores]
 
     def _op(self, event: ev.AnyEvent) -> Op:
         return Op(self.run, (event,))
@@ -75,6 +86,9 @@ class Trials:
         return self._op(
             ev.TaskFinished(task, 1, ev.State.succeeded, ev.Result(0.5, msgspec.Raw(b'"answer"')))
         )
+
+
+Stages = Callable[[Trials, int], Iterator[list[Op]]]
 
 
 def postgres_limits(bench: Bench) -> Section:
@@ -94,6 +108,9 @@ def _measured(title: str, server: PrivateServer, trials: int) -> Section:
         found = _in_groups(server, group, trials if group >= 128 else max(64, trials // 16))
         data[f"groups of {group}"] = found
         lines.append((f"trials, groups of {group}", *(f"{value:,.0f}" for value in found.values())))
+    found = _in_groups(server, GROUPS[-1], trials, Trials.calls)
+    data["calls"] = found
+    lines.append((f"calls, groups of {GROUPS[-1]}", *(f"{value:,.0f}" for value in found.values())))
     notes = []
     for own in (False, True):
         rates = {n: _commits(server, n, own) for n in WRITERS}
@@ -105,14 +122,7 @@ def _measured(title: str, server: PrivateServer, trials: int) -> Section:
     memory = _connection(server)
     data["connection"] = memory
     notes.append(f"an idle connection takes {memory / 2**20:.1f} MiB of the server's own memory")
-    header = (
-        "",
-        "server µs a trial",
-        "client µs a trial",
-        "WAL bytes a trial",
-        "kept bytes a trial",
-        "trials/s",
-    )
+    header = ("each", "server µs", "client µs", "WAL bytes", "kept bytes", "a second")
     return Section(title, header, lines, data, notes)
 
 
@@ -131,16 +141,19 @@ def _server() -> Iterator[PrivateServer]:
         shutil.rmtree(folder)
 
 
-def _in_groups(server: PrivateServer, group: int, trials: int) -> dict[str, float]:
-    """Record trials in commits of so many ops each."""
-    address = f"{server.url}&schema=groups_{group}"
+def _in_groups(
+    server: PrivateServer, group: int, trials: int, stages: Stages = Trials.ops
+) -> dict[str, float]:
+    """Record trials, or calls, in commits of so many ops each."""
+    address = f"{server.url}&schema={stages.__name__}_{group}"
+    trials = -(-trials // group) * group
     with closing(PostgresStore(address)) as store, psycopg.connect(server.url, autocommit=True) as db:
         made = Trials(store)
-        _record(made, store, group, group)  # warm up
+        _record(stages, made, store, group, group)  # warm up
         server_cpu, client_cpu = _server_cpu(server), time.process_time()
         wal, size = _wal(db), store.size()
         began = time.monotonic()
-        _record(made, store, group, trials)
+        _record(stages, made, store, group, trials)
         seconds = time.monotonic() - began
         return {
             "server": (_server_cpu(server) - server_cpu) / trials * 1e6,
@@ -151,9 +164,9 @@ def _in_groups(server: PrivateServer, group: int, trials: int) -> dict[str, floa
         }
 
 
-def _record(made: Trials, store: PostgresStore, group: int, trials: int) -> None:
+def _record(stages: Stages, made: Trials, store: PostgresStore, group: int, trials: int) -> None:
     for _ in range(0, trials, group):
-        for ops in made.ops(group):
+        for ops in stages(made, group):
             store.commit(ops).result()
 
 

@@ -89,7 +89,8 @@ def worker(
         last = work(session, options, begun, ended, note)
     out.document({"status": None if last is None else last.status.value})
     if last is None:
-        out.text("there is no run to work on")
+        if not quiet:
+            out.text("there is no run to work on")
         return 0
     if last.status is Status.interrupted:
         return errors.say(["left the run to others; to go on: peira worker"], 130)
