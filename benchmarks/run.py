@@ -19,6 +19,7 @@ from pathlib import Path
 
 from calls import calls
 from designs import designs
+from fanout import fanout
 from figures import Section
 from growth import growth, rerun
 from hello import hello
@@ -44,6 +45,7 @@ SECTIONS: dict[str, Callable[[Bench], Section]] = {
     "designs": designs,
     "scoring": scoring,
     "sandbox": sandbox,
+    "work": fanout,
     "postgres": postgres,
     "postgres_limits": postgres_limits,
 }
