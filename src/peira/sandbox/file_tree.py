@@ -7,9 +7,11 @@ is read back was written by untrusted code: links are never followed, and nothin
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
@@ -162,12 +164,37 @@ def scanned(
             os.close(opened)
 
 
-def _opened(name: str, flags: int, folder: int) -> int:
-    """An opened entry of a folder; -1 if it is not what it should be."""
+def _opened(name: str, flags: int, folder: int, mode: int = 0) -> int:
+    """An opened entry of a folder; -1 if it is not what it should be.
+
+    With `mode`, one that may not be opened gets that mode first: it is ours, and no link.
+    """
     try:
         return os.open(name, flags, dir_fd=folder)
+    except PermissionError:
+        if not mode:
+            return -1
     except OSError:
         return -1
+    with suppress(OSError):
+        os.chmod(name, mode, dir_fd=folder)
+    return _opened(name, flags, folder)
+
+
+def clear_tree(folder: Path) -> None:
+    """Remove a folder that untrusted code has written, whatever modes it gave to what is in it."""
+
+    def unlock(function: Callable[..., object], path: str, problem: object) -> None:
+        with suppress(OSError):
+            os.chmod(os.path.dirname(path), 0o700)
+            if os.path.isdir(path) and not os.path.islink(path):
+                os.chmod(path, 0o700)
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                os.unlink(path)
+
+    shutil.rmtree(folder, onerror=unlock)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Allowance:
@@ -209,7 +236,7 @@ def _entry(
     except OSError:
         return
     if stat.S_ISDIR(there.st_mode):
-        inner = _opened(name, FOLDER, folder)
+        inner = _opened(name, FOLDER, folder, 0o700)
         if inner < 0:
             raise CommandFailed(f"{path}: the folder cannot be read")
         try:
@@ -221,7 +248,7 @@ def _entry(
         yield path, _link(os.readlink(name, dir_fd=folder), keep)
     elif stat.S_ISREG(there.st_mode):
         count.take(path, there.st_size)
-        opened = _opened(name, FILE, folder)
+        opened = _opened(name, FILE, folder, 0o600)
         if opened < 0:
             raise CommandFailed(f"{path}: cannot be read")
         with os.fdopen(opened, "rb") as file:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import mimetypes
 import os
-import shutil
 import signal
 import time
 import tomllib
@@ -48,6 +47,7 @@ from peira.sandbox.file_tree import (
     ObjectFolder,
     TreeFile,
     changed_tree,
+    clear_tree,
     lay_out,
     make_area,
     scanned,
@@ -148,6 +148,9 @@ class UnitAttempt:
                 return self._run(folder, log)
         finally:
             log.end()
+            for name in ("work", "check"):
+                if (folder / name).exists():
+                    clear_tree(folder / name)
             if log.size and not self._channel.closed:
                 self._attach(LOG, log.kept(), "text/plain")
 
@@ -362,7 +365,6 @@ class UnitAttempt:
             self._execute(self._unit.check, copy, log, {}, ((), ((str(copy), WORK),)), "check: ")
         except TimedOut as problem:
             raise TimedOut(f"check: {problem}") from None
-        shutil.rmtree(copy, ignore_errors=True)
 
     def _proposal(self, own: _OwnFolders) -> dict[str, Json]:
         """The units that it proposes, validated; CommandFailed says everything that is wrong with them."""
