@@ -15,8 +15,11 @@ from peira import open, serve, stream
 from peira.app.streams.host import Host
 from peira.app.streams.view import StreamView
 from peira.core.ids import seed_of
-from peira.engine.streams.jobs import drawn_arm, job_id
+from peira.engine.streams.experiment import PATIENCE, LiveExperiment, experiment_plan
+from peira.engine.streams.jobs import Job, drawn_arm, job_id
 from peira.errors import Invalid, Unknown
+from peira.plan.expansion import expand
+from peira.spec.streams.files import read_streams
 from peira.spec.streams.stream import Stream
 
 pytestmark = pytest.mark.timeout(120)
@@ -111,6 +114,52 @@ def test_shadows_are_compared_job_by_job(store: Path) -> None:
     [contrast] = open(store).stream("styled").results().compare("style").contrasts
     assert (contrast.paired, contrast.n, contrast.model) == (True, 60, "pairs")
     assert contrast.clear(0.05)
+
+
+def heavy(case: Any, style: str) -> Any:
+    if style == "loud":
+        case.input["began"] and Path(case.input["began"]).touch()
+        until(lambda: Path(case.input["go"]).exists())
+        raise ValueError("a shadow failed")
+    return f"{style} x"
+
+
+def test_shadows_never_delay_fail_or_answer_a_job(store: Path, tmp_path: Path) -> None:
+    """With one worker, and shadows that hang and then fail."""
+    go, began = tmp_path / "go", tmp_path / "began"
+    with serve(made(heavy, assign="all", parallel=1), store=store, parallel=1) as host:
+        jobs = [
+            host.submit("heavy", {"go": str(go), "began": str(began)}, key=f"k{n}", expected="plain x")
+            for n in range(5)
+        ]
+        assert [job.result(30) for job in jobs] == ["plain x"] * 5
+        until(began.exists)
+        assert not go.exists()
+        go.touch()
+        host.drain()
+    assert {one["state"] for one in open(store).stream("heavy").jobs()} == {"succeeded"}
+    states = [
+        (one.condition["style"], one.state.value) for one in open(store).stream("heavy").results().trials
+    ]
+    assert states.count(("loud", "failed")) == states.count(("plain", "succeeded")) == 5
+
+
+def test_a_job_that_has_no_value_for_long_is_counted_as_lost() -> None:
+    """Others are not kept waiting by one that asks a person; what comes of it later changes nothing."""
+    plan = experiment_plan(made(stop="when decided"), expand(made().study))
+    assert plan is not None
+    experiment = LiveExperiment(plan, plan.begun(None), None)  # type: ignore[arg-type]
+    job = Job("styled", experiment=plan.id, arm=0, shares=(0.5, 0.5))
+    experiment.expect("waiting", job)
+    for _ in range(PATIENCE - 1):
+        experiment.count(job, 1.0, False)
+    experiment.news()
+    assert experiment.n == 0
+    experiment.count(job, 1.0, False)
+    experiment.news()
+    assert experiment.n == PATIENCE + 1
+    [contrast] = experiment.contrasts.values()
+    assert contrast.low.sum < contrast.high.sum
 
 
 def test_a_decision_ends_the_experiment_and_the_stream_goes_on_with_the_winner(store: Path) -> None:
@@ -325,3 +374,24 @@ def test_experiments_that_do_not_fit_are_refused(fields: dict[str, Any], problem
     with pytest.raises(Invalid) as caught:
         made(**fields)
     assert [line for line in caught.value.problems if line.startswith(problem)]
+
+
+def test_experiments_are_written_in_files(tmp_path: Path) -> None:
+    (tmp_path / "agents.py").write_text("def styled(case, style):\n    return style\n")
+    file = tmp_path / "streams.toml"
+    file.write_text(
+        """
+        [streams.styled]
+        agent = "agents.py:styled"
+        assign = "successive rejects"
+        stop = "when decided"
+        evaluators = ["exact"]
+        factors = {style = ["plain", "loud"]}
+        [streams.styled.experiment]
+        floor = 0.2
+        jobs = 100
+        margin = 0.02
+        """
+    )
+    [found] = read_streams(file)
+    assert (found.stop, found.experiment.floor, found.experiment.jobs) == ("when decided", 0.2, 100)

@@ -193,7 +193,8 @@ class Host:
         )
         following = self._following if stream.name in self._followers else None
         left = self._left_over(stream.name)
-        left += StreamRecord(store, stream.name).unscored(before.id) if before else ()
+        if before is not None and plan.evaluators:
+            left += StreamRecord(store, stream.name).unscored(before.id)
         experiment = opened_experiment(store, stream, plan, run, before, {task.id for task in left})
         source = StreamSource(stream, plan, store, following, self._resources, experiment)
         source.restore(left)

@@ -116,12 +116,16 @@ def experiment_plan(stream: Stream, plan: Plan) -> ExperimentPlan | None:
 
 
 class DrawnUnit(msgspec.Struct, gc=False):
-    """A job that was drawn: `known` once it has a value, or is lost (None); `void` if it says nothing."""
+    """A job that was drawn: `known` once it has a value, or is lost (None); `void` if it says nothing.
+
+    `counted` once it was given to the sequences, whatever comes later.
+    """
 
     arm: int
     share: float
     known: bool = False
     void: bool = False
+    counted: bool = False
     value: float | None = None
 
 
@@ -186,6 +190,8 @@ class LiveExperiment:
             if progress.tasks:
                 return
             del self._units[task]
+            if unit.counted:
+                return
             if ended.state is State.cancelled:
                 unit.known = unit.void = True
                 self._complete += 1
@@ -214,6 +220,7 @@ class LiveExperiment:
                 return
             self._order.popleft()
             self._complete -= unit.known
+            unit.counted = True
             if unit.void:
                 continue
             self.n += 1
