@@ -213,8 +213,8 @@ def test_live_comparisons_hold_at_every_look():
 
 
 def test_experiments_that_are_decided_name_no_false_winner():
-    none = live.decided("thompson", (0.5, 0.5), 10, 5, 250)
-    some = live.decided("random", (0.9, 0.5), 10, 6, 250)
+    none = live.decided("thompson", (0.5, 0.5), 5, 5, 150)
+    some = live.decided("random", (0.9, 0.4), 5, 6, 150)
     assert not broken([none, some])
     assert some.note.startswith("found in 1.00")
 
