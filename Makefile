@@ -32,7 +32,7 @@ test: $(READY) ## run the tests
 	@$(BIN)/pytest -q -n logical $(ARGS)
 
 ray: $(READY) ## install Ray (0.3 GB), without which the tests of --runner ray are skipped
-	@$(BIN)/python -c 'import ray' 2>/dev/null || { $(INSTALL) '.[ray]'; }
+	@$(BIN)/python -c 'import ray' 2>/dev/null || { $(INSTALL) -e '.[ray]'; }
 
 newest: $(READY) ## try the newest release of aiohttp; a failure if calls work neither directly nor by sessions
 	@.ci/newest-aiohttp
