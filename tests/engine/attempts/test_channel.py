@@ -63,7 +63,7 @@ class SlowToOpen:
         self.opened: list[object] = []
         self.asked: list[Any] = []
 
-    def _open(self, task: str) -> object:
+    def _open(self, task: str, own: object) -> object:
         self.opening.set()
         self.go.wait(10)
         self.opened.append(object())
