@@ -295,6 +295,23 @@ class PlanEntry(NamedTuple):
     scores: Sequence[tuple[str, str]] = ()
 
 
+class TaskFinder(Protocol):
+    """Finds tasks, as `Store.find` does."""
+
+    def find(self, ids: Sequence[str]) -> dict[str, Task]:
+        """The rows of these tasks that exist."""
+        ...
+
+
+@runtime_checkable
+class ScansTasks(Protocol):
+    """A store that can read all its tasks in one pass, for those who want most of them."""
+
+    def scan_tasks(self, wanted: int) -> TaskFinder | None:
+        """What finds tasks as they are now; None if looking up so many as are wanted is faster."""
+        ...
+
+
 class CallWords(NamedTuple):
     """What was asked in a call and answered, or how both begin."""
 

@@ -20,8 +20,9 @@ from peira.plan.conditions import Condition, LevelLabels
 from peira.plan.manifest import read
 from peira.plan.trials import Place, PlannedCase
 
-GROUP = 2_000
-"""Trials that are written together."""
+FEWEST, MOST = 2_000, 20_000
+"""Trials that are written together: few at first, so that this is done while others run; then more and more,
+because trials end in random order, and the more are written in theirs the fewer pages are written again."""
 MOST_TEXT = 2000
 """Characters that are shown of a long text."""
 MOST_REMEMBERED = 20_000
@@ -40,6 +41,7 @@ class PlanListing:
         """`plan` is the digest of the manifest; `get` reads blobs, None if nothing is shown of them."""
         self._plan, self._store, self._labels, self._get = plan, store, labels, get
         self._waiting: list[Noted] = []
+        self._enough = FEWEST
         self._groups: dict[int, tuple[Condition, tuple[int, str, str]]] = {}
         self._subjects: dict[int, tuple[PlannedCase, tuple[int | str | None, ...]]] = {}
 
@@ -57,7 +59,8 @@ class PlanListing:
     def note(self, place: Place, trial: str, result: Result, scores: Sequence[tuple[str, str]]) -> None:
         """Add a trial that has ended. Never waits: the store's own thread makes texts of it, and writes."""
         self._waiting.append((place, trial, result, scores))
-        if len(self._waiting) >= GROUP:
+        if len(self._waiting) >= self._enough:
+            self._enough = min(2 * self._enough, MOST)
             self._flush()
 
     def _flush(self) -> None:

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal
 
-from peira.core.contracts import OpenStore, RunQuery
+from peira.core.contracts import OpenStore, RunQuery, ScansTasks, TaskFinder
 from peira.core.log.events import Record, TaskReused
 from peira.core.log.state import Task, replayed, touched
 from peira.errors import Fenced
 
 ALL = 2**31
+
+
+MANY = 20_000
+"""From so many trials on, all tasks of a store are read in one pass, if it can do that."""
 
 
 def as_of(store: OpenStore, run: str) -> OpenStore | Snapshot:
@@ -20,20 +24,50 @@ def as_of(store: OpenStore, run: str) -> OpenStore | Snapshot:
     return Snapshot(store, run, {one.id for one in later}) if later else store
 
 
+def scanned(rows: OpenStore | Snapshot, trials: int) -> OpenStore | Snapshot | ScannedRows:
+    """The same rows for whoever reads all of so many trials: found in one pass over the store."""
+    store = rows.store if isinstance(rows, Snapshot) else rows
+    finder = store.scan_tasks(trials) if trials >= MANY and isinstance(store, ScansTasks) else None
+    if finder is None:
+        return rows
+    return rows.found_by(finder) if isinstance(rows, Snapshot) else ScannedRows(store, finder)
+
+
+class ScannedRows:
+    """Reads tasks from a pass over the store; everything else as it is."""
+
+    def __init__(self, store: OpenStore, tasks: TaskFinder) -> None:
+        self._store, self._tasks = store, tasks
+
+    def find(self, kind: Literal["task", "call", "run"], keys: Sequence[str]) -> dict[str, Any]:
+        """As `Store.find`."""
+        return self._tasks.find(keys) if kind == "task" else self._store.find(kind, keys)
+
+    def get(self, digest: str) -> bytes:
+        """The bytes of a blob."""
+        return self._store.get(digest)
+
+
 class Snapshot:
     """Reads tasks as they were at the end of a run; calls, runs and blobs as they are.
 
     A task that a later run changed is replayed from its events. One that a later run created is missing.
     """
 
-    def __init__(self, store: OpenStore, run: str, later: set[str]) -> None:
-        self._store, self._run, self._later = store, run, later
+    def __init__(self, store: OpenStore, run: str, later: set[str], tasks: TaskFinder | None = None) -> None:
+        """`tasks` finds tasks as they are now, faster than the store."""
+        self.store, self._store, self._run, self._later = store, store, run, later
+        self._tasks = tasks
+
+    def found_by(self, tasks: TaskFinder) -> Snapshot:
+        """The same, with tasks as they are now from another finder."""
+        return Snapshot(self._store, self._run, self._later, tasks)
 
     def find(self, kind: Literal["task", "call", "run"], keys: Sequence[str]) -> dict[str, Any]:
         """The rows of those keys that existed then."""
-        rows = self._store.find(kind, keys)
         if kind != "task":
-            return rows
+            return self._store.find(kind, keys)
+        rows = self._store.find(kind, keys) if self._tasks is None else self._tasks.find(keys)
         past = ((id, self._at_end(row) if self._is_later(row) else row) for id, row in rows.items())
         return {id: row for id, row in past if row is not None}
 

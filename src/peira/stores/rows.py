@@ -202,28 +202,25 @@ def plain_task_value(row: tuple[Any, ...], id: str, run: str) -> Task | None:
     """The task of a row without anything out of the ordinary, as most are; None for any other."""
     _, _, kind, cls, state, epoch, owner, attempts, a, b, c, _, d, e, stored, *_ = row
     if a is b is c is d is e is None:
-        result = decode_result(stored) if stored else NO_RESULT
-        return Task(
-            id,
-            kind,
-            cls,
-            STATES[state],
-            epoch,
-            owner or "",
-            attempts,
-            0,
-            0,
-            0.0,
-            "",
-            "",
-            "",
-            (),
-            "",
-            run,
-            "",
-            result,
-        )
+        return plain_task(id, kind, cls, state, epoch, owner, attempts, run, stored)
     return None
+
+
+def plain_task(
+    id: str,
+    kind: str,
+    cls: str,
+    state: int,
+    epoch: int,
+    owner: str | None,
+    attempts: int,
+    run: str,
+    stored: bytes | None,
+) -> Task:
+    """A task without anything out of the ordinary; `stored` is its result."""
+    plain = id, kind, cls, STATES[state], epoch, owner or "", attempts
+    result = decode_result(stored) if stored else NO_RESULT
+    return Task(*plain, 0, 0, 0.0, "", "", "", (), "", run, "", result)
 
 
 def _task_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Task:

@@ -75,6 +75,7 @@ def results_of(
     def load(brief: bool = False) -> Iterator[TrialResult]:
         with session.reading() as opened:
             rows = opened if latest else analysis.snapshot.as_of(opened, run_id)
+            rows = analysis.snapshot.scanned(rows, run.trials)
             trials = analysis.reader.ResultReader(manifest, rows, run_id, histories=histories, brief=brief)
             # A trial that the stopping rule spared has no result, and is not lost.
             yield from (one for one in trials if one.state in TERMINAL) if spared else trials

@@ -39,6 +39,7 @@ from peira.core.contracts import (
     PlanEntry,
     Retained,
     RunQuery,
+    TaskFinder,
 )
 from peira.core.failpoints import reach
 from peira.core.ids import digest_bytes
@@ -71,6 +72,8 @@ MIGRATION = 2.0
 AT_ONCE = 100
 """Blobs that are copied from another store together."""
 CACHE_KIB = 8 * 1024
+SCAN_SHARE = 4
+"""Reading every task is faster than looking up a part of them that is larger than one in this many."""
 """Random ids touch pages all over: the default cache of 2 MB would be read through again and again."""
 
 
@@ -354,6 +357,18 @@ class SqliteStore:
             if kind == "run":
                 return {run.id: run for _, run in reads.runs(self._reader, keys, looking=True)}
             return {call.key: call for _, call in reads.calls(self._reader, keys)}
+
+    def scan_tasks(self, wanted: int) -> TaskFinder | None:
+        def fetch(sql: str, bindings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+            with self._reading():  # for each chunk: others read meanwhile
+                return self._reader.execute(sql, bindings).fetchall()
+
+        [(tasks,)] = fetch("SELECT coalesce(max(n), 0) FROM task", ())
+        if not tasks or wanted * SCAN_SHARE < tasks:
+            return None
+        from peira.stores.sqlite.task_scan import TaskScan  # needs numpy, which is slow to import
+
+        return TaskScan(fetch, partial(self.find, "task"))
 
     def events(self, run: str, after: int = 0, limit: int = 1000) -> list[Record]:
         with self._reading():

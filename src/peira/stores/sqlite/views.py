@@ -19,7 +19,7 @@ import apsw
 from peira.core.contracts import CallWords, PlanEntry
 from peira.stores.rows import SEQ_BITS, STATES
 
-CHUNK = 10_000
+CHUNK = 20_000
 
 TABLES = """
 CREATE TABLE listed_plan (
