@@ -28,6 +28,7 @@ from postgres import postgres
 from postgres_limits import postgres_limits
 from sandbox import sandbox
 from scoring import scoring
+from shared_runs import shared_runs
 from startup import startup
 from throughput import throughput
 from workers import HERE, Bench, finish
@@ -48,6 +49,7 @@ SECTIONS: dict[str, Callable[[Bench], Section]] = {
     "work": fanout,
     "postgres": postgres,
     "postgres_limits": postgres_limits,
+    "shared_runs": shared_runs,
 }
 
 

@@ -27,9 +27,12 @@ WORKER = """
 import sys
 from peira.app.session import Session
 from peira.app.workers import WorkerOptions, work
+from peira.core.clock import ShiftedClock, SystemClock
 
 if __name__ == "__main__":
-    ended = work(Session.find(sys.argv[1]), WorkerOptions(parallel=4, lease=float(sys.argv[2])))
+    clock = ShiftedClock(SystemClock(), float(sys.argv[3]) if len(sys.argv) > 3 else 0.0)
+    options = WorkerOptions(parallel=4, lease=float(sys.argv[2]), clock=clock)
+    ended = work(Session.find(sys.argv[1]), options)
     print(ended and ended.status)
 """
 LEASE = 2.0
@@ -62,9 +65,10 @@ class Workers(PostgresBench):
         options = RunOptions(policy={"interruptions": self.interruptions}, workers=0)
         return submit_shared(str(self.script), options, Session.find(self.store))
 
-    def join(self, failpoint: str = "") -> Any:
+    def join(self, failpoint: str = "", clock: float = 0.0) -> Any:
+        """A worker whose clock is so many seconds ahead."""
         env = {**os.environ, "OUTSIDE": str(self.folder), "PEIRA_FAILPOINT": failpoint}
-        command = [sys.executable, str(self.worker), str(self.store), str(LEASE)]
+        command = [sys.executable, str(self.worker), str(self.store), str(LEASE), str(clock)]
         return self.begin(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def check(self, reference: Reference, run: str, twice: int) -> None:
@@ -111,11 +115,16 @@ def finish(bench: Bench, *processes: Any) -> list[int]:
     return [bench.finish(process) for process in processes]
 
 
+def wait_until_begun(bench: Bench, worker: Any) -> None:
+    """Wait until a worker has executed something, or was killed before."""
+    while worker.poll() is None and not bench.lines("trials"):
+        time.sleep(0.002)
+
+
 def killed_at(bench: Workers, place: str, reference: Reference) -> None:
     run = bench.submit()
     first = bench.join(f"{place}:{PLACES[place]}")
-    while first.poll() is None and not bench.lines("trials"):  # it has begun
-        time.sleep(0.002)
+    wait_until_begun(bench, first)
     others = [bench.join(), bench.join()]
     codes = finish(bench, first, *others)
     assert codes[1:] == [0, 0]
@@ -133,6 +142,23 @@ def test_one_of_three_is_killed_at_a_named_place(place, bench, reference) -> Non
 @pytest.mark.parametrize("place", sorted(PLACES.keys() - set(SAMPLED)))
 def test_one_of_three_is_killed_at_every_named_place(place, bench, reference) -> None:
     killed_at(bench, place, reference)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_the_same_comes_of_it_whatever_the_number_of_workers(workers, bench, reference) -> None:
+    """The same ids, outputs, scores and table as of one process on SQLite; nothing is done twice (S7)."""
+    run = bench.submit()
+    assert finish(bench, *[bench.join() for _ in range(workers)]) == [0] * workers
+    bench.check(reference, run, twice=0)
+
+
+def test_clocks_that_are_an_hour_off_change_nothing(bench, reference) -> None:
+    run = bench.submit()
+    early = bench.join("engine.before_end:6", clock=-3600.0)
+    wait_until_begun(bench, early)
+    late = bench.join(clock=3600.0)
+    assert finish(bench, early, late) == [-9, 0]
+    bench.check(reference, run, twice=8)
 
 
 def wait_for_trials(bench: Bench, n: int) -> None:

@@ -12,7 +12,7 @@ from peira.app.studies import StudyLike
 from peira.app.workers import LEASE, WorkerOptions, submit_shared, work
 from peira.cli import errors
 from peira.cli.options import Json, Parallel, Progress, Store, Unconfined, Wait
-from peira.cli.output import CommandOutput, note
+from peira.cli.output import CommandOutput, note, program
 from peira.cli.run_summary import next_command
 from peira.core.clock import seconds
 from peira.core.ids import short
@@ -93,7 +93,7 @@ def worker(
             out.text("there is no run to work on")
         return 0
     if last.status is Status.interrupted:
-        return errors.say(["left the run to others; to go on: peira worker"], 130)
+        return errors.say([f"left the run to others; to go on: {program()} worker"], 130)
     return 0
 
 
@@ -106,7 +106,7 @@ def submitted(
     where = f" --store '{store}'" if store else ""
     out.text(
         f"run {short(run)} waits for workers\n"
-        f"  work:   peira worker{where}\n"
+        f"  work:   {program()} worker{where}\n"
         f"  watch:  {next_command('watch', run, store)}\n"
         f"  stop:   {next_command('cancel', run, store)}"
     )

@@ -1,0 +1,172 @@
+"""Shared runs: submitted, controlled from anywhere, and executed where the study's files are not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import peira
+from peira.app.control import cancel, pause_run, resume_run
+from peira.app.run import RunOptions
+from peira.app.session import Session
+from peira.app.workers import WorkerOptions, submit_shared, work
+from peira.core.log.events import Status
+from peira.errors import Invalid
+
+SLOW = """
+import time
+from peira import Case, exact, study
+
+
+@study(cases=[Case(i, expected=i) for i in range({cases})], evaluators=[exact()], policy={policy})
+def slow(case):
+    time.sleep({seconds})
+    if case.input in {failing}:
+        raise ValueError("no")
+    return case.input
+"""
+WORKER = """
+import sys
+from peira.app.session import Session
+from peira.app.workers import WorkerOptions, work
+
+if __name__ == "__main__":
+    work(Session.find(sys.argv[1]), WorkerOptions(parallel=4))
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def made(cases: int = 8, seconds: float = 0.0, policy: Any = None, failing: tuple[int, ...] = ()) -> Path:
+        file = tmp_path / "slow.py"
+        told = {"cases": cases, "seconds": seconds, "policy": policy or {}, "failing": failing}
+        file.write_text(SLOW.format(**told))
+        (tmp_path / "worker.py").write_text(WORKER)
+        return file
+
+    return made
+
+
+@pytest.fixture
+def join(warm: Any, postgres_url: str) -> Iterator[Callable[[], Any]]:
+    """Starts a worker."""
+    with ExitStack() as started:
+
+        def begun() -> Any:
+            command = [sys.executable, "worker.py", postgres_url]
+            process = warm.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            started.callback(process.communicate)
+            started.callback(process.kill)
+            return process
+
+        yield begun
+
+
+def submit(study: Path, address: str, **options: Any) -> str:
+    return submit_shared(str(study), RunOptions(workers=0, **options), Session.find(address))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_a_submitted_run_waits_for_workers(study, postgres_url):
+    run = submit(study(), postgres_url)
+    assert peira.open(postgres_url).run(run).status is Status.planned
+    ended = work(Session.find(postgres_url), WorkerOptions(parallel=2))
+    assert ended is not None
+    assert ended.status is Status.completed
+    assert ended.counts == {"planned": 8, "evaluate.succeeded": 8, "generate.succeeded": 8}
+    assert work(Session.find(postgres_url), WorkerOptions()) is None, "there is nothing left to do"
+
+
+def test_what_was_done_before_is_reused(study, postgres_url):
+    file = study(failing=(3,))
+    submit(file, postgres_url)
+    first = work(Session.find(postgres_url), WorkerOptions(parallel=2))
+    assert first is not None
+    assert first.status is Status.failures
+    assert (first.counts["generate.succeeded"], first.counts["generate.failed"]) == (7, 1)
+    submit(file, postgres_url, policy={"retry_failed": False})
+    again = work(Session.find(postgres_url), WorkerOptions(parallel=2))
+    assert again is not None
+    assert again.counts == {
+        "planned": 8, "evaluate.reused": 7, "generate.kept": 1, "generate.reused": 7,
+    }  # fmt: skip
+
+
+def test_the_files_of_the_study_need_not_be_there(study, postgres_url):
+    file = study()
+    run = submit(file, postgres_url)
+    file.unlink()
+    work(Session.find(postgres_url), WorkerOptions(parallel=2))
+    assert peira.open(postgres_url).results(run).status == "completed"
+
+
+def test_other_packages_are_refused_unless_that_is_allowed(study, postgres_url, tmp_path, monkeypatch):
+    submit(study(), postgres_url)
+    (tmp_path / "lib" / "otherwise-1.2.dist-info").mkdir(parents=True)
+    monkeypatch.syspath_prepend(str(tmp_path / "lib"))
+    with pytest.raises(Invalid) as refused:
+        work(Session.find(postgres_url), WorkerOptions())
+    assert any("otherwise (not installed), here is 1.2" in line for line in refused.value.problems)
+    ended = work(Session.find(postgres_url), WorkerOptions(allow_different=True))
+    assert ended is not None
+    assert ended.status is Status.completed
+
+
+def test_what_workers_cannot_do_is_said_before_anything_is_written(study, postgres_url, tmp_path):
+    with pytest.raises(Invalid, match="batches"):
+        submit(study(), postgres_url, batch=True)
+    with pytest.raises(Invalid, match="one process at a time"):
+        submit(study(), str(tmp_path / "store.db"))
+    assert not Session.find(postgres_url).exists
+    assert not (tmp_path / "store.db").exists()
+
+
+def test_too_many_failures_of_all_together_stop_all(study, postgres_url, join):
+    file = study(cases=200, seconds=0.1, policy={"max_failures": 5, "retries": 0}, failing=tuple(range(200)))
+    run = submit(file, postgres_url)
+    workers = [join(), join()]
+    assert [worker.wait(timeout=50) for worker in workers] == [0, 0]
+    ended = peira.open(postgres_url).run(run)
+    assert ended.status is Status.stopped
+    assert "more than the 5 allowed" in ended.reason
+    assert ended.counts["generate.failed"] < 100
+
+
+def test_pause_and_cancel_reach_every_worker(study, postgres_url, join):
+    run = submit(study(cases=400, seconds=0.2), postgres_url)
+    workers = [join(), join()]
+    opened = peira.open(postgres_url)
+
+    def running() -> int:
+        with Session.find(postgres_url).reading() as store:
+            return len(store.active())
+
+    wait_for(lambda: running() > 2)
+    assert pause_run(run, postgres_url)[1]
+    wait_for(lambda: running() == 0)
+    time.sleep(0.5)
+    assert running() == 0, "nothing begins while it is paused"
+    assert resume_run(run, postgres_url)[1]
+    wait_for(lambda: running() > 2)
+    assert cancel(run, postgres_url).done
+    assert [worker.wait(timeout=50) for worker in workers] == [0, 0]
+    ended = opened.run(run)
+    assert ended.status is Status.cancelled
+    assert ended.counts["generate.left"] > 300
+    assert sum(n for key, n in ended.counts.items() if key.startswith("generate.")) == 400
