@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from peira import open, serve, stream
 from peira.app.streams.host import Host
 from peira.app.streams.view import StreamView
+from peira.cli import main
 from peira.core.ids import seed_of
 from peira.engine.streams.experiment import PATIENCE, LiveExperiment, experiment_plan
 from peira.engine.streams.jobs import Job, drawn_arm, job_id
@@ -105,6 +107,32 @@ def test_levels_are_compared_at_every_look(store: Path) -> None:
         results.compare("style", test="welch")
     with pytest.raises(Unknown):
         results.compare("color")
+
+
+def test_results_and_outcomes_on_the_command_line(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with serve(made(), store=store) as host:
+        submitted(host, 60)
+        host.drain()
+
+    def said(*words: str, code: int = 0) -> str:
+        assert main(["stream", *words, "--store", str(store)]) == code
+        shown = capfd.readouterr()
+        return shown.out + shown.err
+
+    assert "bought = true" in said("outcome", "styled", "k1", "bought", "true")
+    assert "give a name and a value" in said("outcome", "styled", "k1", code=2)
+    assert "'exact' is a score of this stream" in said("outcome", "styled", "k1", "exact", "1", code=2)
+    page = store.with_name("report.md")
+    shown = said("results", "styled", "--since", "7d", "--by", "style", "--score", "exact", "-o", str(page))
+    assert "valid at every look, for all jobs since 2" in shown
+    report = page.read_text()
+    assert "confidence sequences of the mean effect on the jobs so far" in report
+    assert "Exploratory" not in report
+    document = json.loads(said("results", "styled", "--by", "style", "--score", "exact", "--json"))
+    assert document["comparison"]["contrasts"][0]["clear"] is True
+    stats = json.loads(said("stats", "styled", "--json"))
+    assert stats["experiment"]["shares"] == {"plain": 0.5, "loud": 0.5}
+    assert "no job has ended" in said("results", "styled", "--since", "0s", "--by", "style")
 
 
 def test_shadows_are_compared_job_by_job(store: Path) -> None:

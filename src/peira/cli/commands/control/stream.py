@@ -315,6 +315,10 @@ def _value(text: str) -> Any:
 
 def _results(results: Results, by: str, score: str | None, output: Path | None, out: CommandOutput) -> None:
     """Show the table, the comparison of levels if one is asked for, and write the report if it is named."""
+    if not any(results.counts.values()):
+        out.document(msgspec.Raw(results.table().to_json().encode()))
+        out.text("no job has ended yet, of those that were submitted since then")
+        return
     if output is not None:
         registry.make("report", output.suffix[1:].lower(), results=results, path=output)
         note(f"written to {output}")
