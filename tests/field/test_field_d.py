@@ -1,10 +1,6 @@
 """Breaks found in a fan-out of work units. Each is impossible here, and a test shows it.
 
-Not in scope yet (work units, confined workspaces and tool sessions come with fan-out):
-
-    stale artifact of a former run accepted         here artifacts belong to an attempt, never to a folder
-    workers write outside their directories, into siblings, forge their artifacts; symlink escape
-    synchronous start-up blocks the loop
+Those of confined workspaces, evidence and process trees are shown on work plans: tests/work/test_breaks.py.
 """
 
 from __future__ import annotations

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from peira import Case, current_trial, fanout, run, step, study, unit
 from peira.app.session import Session
 from peira.core.log.events import TaskFinished, TaskWaiting
+from peira.core.log.rows import Task
 from peira.errors import Invalid
 
 pytestmark = pytest.mark.timeout(300)
@@ -100,3 +106,52 @@ def test_a_wait_for_units_is_no_attempt(folder: Path) -> None:
         assert store.find("task", [results.trials[0].id])[results.trials[0].id].attempts == 1
     assert sum(isinstance(event, TaskWaiting) for event in events) == 1
     assert sum(isinstance(event, TaskFinished) for event in events) == 2
+
+
+PROGRAM = """
+from pathlib import Path
+from peira import Case, fanout, run, study, unit
+
+def work(unit, needs):
+    with open("executed", "ab", buffering=0) as file:
+        file.write(f"{unit} {sum(needs.values())}\\n".encode())
+    return 1 + sum(needs.values())
+
+def agent(case):
+    units = [unit(f"{case.input}{n}", work, [f"{case.input}{n - 1}"] if n else []) for n in range(3)]
+    return fanout(units)[f"{case.input}2"].value
+
+made = study(name="killed", agent=agent, cases=[Case(input=x) for x in "ab"], version="1")
+results = run(made, store="w.db", parallel=2, progress=False)
+Path("done").write_text(str(sorted(trial.output for trial in results.trials)))
+"""
+
+
+@pytest.mark.parametrize("kill", ["engine.before_wait:2", "engine.before_end:3", "store.after_commit:6"])
+def test_a_killed_trial_finds_its_units_again(folder: Path, warm: Any, kill: str) -> None:
+    (folder / "p.py").write_text(PROGRAM)
+    words = [sys.executable, "p.py"]
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    env = {**os.environ, "PEIRA_FAILPOINT": kill}
+    warm.start(words, cwd=folder, env=env, **streams).communicate(timeout=120)
+    assert not (folder / "done").exists()
+    before = _succeeded(folder)
+    executed = _executed(folder)
+    _, said = warm.start(words, cwd=folder, env=dict(os.environ), **streams).communicate(timeout=120)
+    assert (folder / "done").exists(), said
+    assert (folder / "done").read_text() == "[3, 3]"
+    again = _executed(folder) - executed
+    assert set(again) <= {f"{x}{n} {n}" for x in "ab" for n in range(3)}
+    assert sum(again.values()) + before == 6  # those that had ended are not executed again
+
+
+def _executed(folder: Path) -> Counter[str]:
+    log = folder / "executed"
+    return Counter(log.read_text().splitlines() if log.exists() else [])
+
+
+def _succeeded(folder: Path) -> int:
+    """How many units have succeeded by the store, as its next owner sees it."""
+    with Session.find(folder / "w.db").owned() as store:
+        rows = [row for row in store.rows() if isinstance(row, Task) and row.kind == "unit"]
+    return sum(row.state == "succeeded" for row in rows)

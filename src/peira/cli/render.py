@@ -92,6 +92,9 @@ def status_text(follower: Follower, size: int, account: RunAccount, store: str |
 
 def _next(run: Run, store: str | None) -> str:
     """The command to type next, by the run's status."""
+    if "work" in run.tags:
+        where = f" --store {shlex.quote(store)}" if store else ""
+        return f"{program()} work show --run {short(run.id)}{where}"
     if run.status in UNDER_WAY:
         return next_command("watch", run.id, store)
     if run.status is Status.frozen:

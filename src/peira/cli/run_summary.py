@@ -112,6 +112,10 @@ def headline(results: Results, account: RunAccount, reason: str = "") -> str:
 
 def tally(counts: Mapping[str, int]) -> str:
     """The counts of a run in one line: new, reused, and everything that did not go well."""
+    units = {state.removeprefix("unit."): n for state, n in counts.items() if state.startswith("unit.")}
+    if units and not any("." not in state and state != "planned" for state in counts):  # a work plan
+        ends = ", ".join(f"{n:,} {state}" for state, n in sorted(units.items()))
+        return f"{counted(sum(units.values()), 'unit')}: {ends}"
     planned = counts.get("planned", 0)
     new = planned - sum(counts.get(state, 0) for state in NOT_DONE_HERE)
     other = [_count_text(state, n) for state, n in counts.items() if n and state not in FINE]

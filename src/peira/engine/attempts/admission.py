@@ -356,8 +356,14 @@ class Admission:
             self._scheduler.offer(entry, needs)
 
     def _place_waiting(self, offer: Offer, row: Task, awaits: frozenset[str]) -> None:
-        """Let a task wait on for what is still open; if that is nothing, it is ready."""
+        """Let a task wait on for what is still open; if that is nothing, it is ready.
+
+        One that waited for other tasks in an earlier run is ready, too: nobody may offer these here before
+        its own attempt does. It waits again if it must.
+        """
         tasks = not awaits.isdisjoint(row.awaits)
+        if tasks and row.run != self._run:
+            awaits, tasks = frozenset(), False
         entry = TaskEntry(
             offer, row.epoch, row.interruptions, row.attempts, awaits=awaits, awaits_tasks=tasks
         )
