@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ HOSTILE = [
     "<svg onload=window.pwned=3><a href='javascript:window.pwned=4'>x</a></svg>",
     "[click](javascript:window.pwned=5) ![x](http://example.org/x.png) **bold** `code`",
     "\\u202eright to left\\u202c \\x1b[31mred\\x1b[0m \\x07",
-    "w" * 40_000,
+    "w" * 10_000_000,
     "</script></pre></main><iframe src=//example.org></iframe>",
     "a **word**\\n\\n- one\\n- two\\n\\n| a | b |\\n|---|---|\\n| 1 | <b>2</b> |\\n",
 ]
@@ -159,6 +160,15 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def copy_store(project: Path, folder: Path) -> None:
+    """Copy the store of a project, with the files beside it."""
+    for file in project.glob("s.db*"):
+        if file.is_dir():
+            shutil.copytree(file, folder / file.name)
+        else:
+            shutil.copy(file, folder / file.name)
+
+
 @pytest.fixture(scope="session")
 def server(project: Path) -> Iterator[Server]:
     """A server of that project's store, for those who only look."""
@@ -198,6 +208,13 @@ class Tab:
         while not self.see(script):
             assert time.monotonic() < deadline, script
             self.page.wait_for_timeout(100)
+
+    def serious(self) -> list[tuple[str, str]]:
+        """What axe-core finds wrong with the page that is serious: the rule, and the first element."""
+        axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+        found = axe.Axe().run(self.page).response["violations"]
+        grave = [one for one in found if one["impact"] in ("serious", "critical")]
+        return [(one["id"], one["nodes"][0]["html"][:150]) for one in grave]
 
     def close(self) -> None:
         self.context.close()

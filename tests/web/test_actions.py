@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import Server, Tab, serving
+from .conftest import Server, Tab, copy_store, serving
 from .test_browser import begin
 
 ASKING = """
@@ -30,7 +30,7 @@ def post(server: Server, path: str, status: int = 200, **body: Any) -> Any:
     return found.json
 
 
-def until(check: Callable[[], Any], patience: float = 50.0) -> Any:
+def until(check: Callable[[], Any], patience: float = 120.0) -> Any:
     deadline = time.monotonic() + patience
     while not (found := check()):
         assert time.monotonic() < deadline
@@ -46,7 +46,7 @@ def folder(project: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_living_run_is_paused_adjusted_and_cancelled(folder: Path) -> None:
     _, run = begin(folder)
     with serving(folder, "--store", "s.db") as server:
@@ -79,9 +79,9 @@ def test_a_living_run_is_paused_adjusted_and_cancelled(folder: Path) -> None:
         post(server, f"/runs/{begun['run']}/cancel")
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_outputs_are_scored_again(folder: Path, project: Path) -> None:
-    shutil.copy(project / "s.db", folder / "s.db")
+    copy_store(project, folder)
     with serving(folder, "--store", "s.db") as server:
         run = server.api("/runs")["runs"][0]["id"]
         post(server, f"/runs/{run}/score", evaluators="includes", name="lenient")
@@ -106,7 +106,7 @@ def calling(case):
 """
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_everything_is_done_from_pages(folder: Path, tab: Callable[..., Tab]) -> None:
     (folder / "calling.py").write_text(CALLING)
     _, run = begin(folder, study="calling.py")
@@ -120,6 +120,7 @@ def test_everything_is_done_from_pages(folder: Path, tab: Callable[..., Tab]) ->
         seen = tab(of=server)
         seen.page.on("dialog", lambda dialog: dialog.accept())
         seen.go(f"/runs/{run}")
+        assert seen.serious() == []
         seen.page.click("button:has-text('Pause')")
         seen.page.click("button:has-text('Resume')", timeout=60_000)
         seen.page.wait_for_selector("button:has-text('Pause')", timeout=60_000)
@@ -148,7 +149,7 @@ def test_everything_is_done_from_pages(folder: Path, tab: Callable[..., Tab]) ->
         assert seen.said == []
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_two_answers_are_compared_by_arrows(folder: Path, tab: Callable[..., Tab]) -> None:
     (folder / "duels.py").write_text(DUELS)
     with serving(folder, "--store", "s.db") as server:
@@ -157,6 +158,7 @@ def test_two_answers_are_compared_by_arrows(folder: Path, tab: Callable[..., Tab
         seen = tab(of=server)
         seen.go("/inbox?me=ann")
         assert seen.page.locator(".duel .given").count() == 2
+        assert seen.serious() == []
         assert seen.see("window.pwned") is None
         for left in (3, 2):
             seen.page.keyboard.press("ArrowLeft")
@@ -181,7 +183,7 @@ def duels(case):
 """
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_questions_are_answered_by_keyboard(folder: Path, tab: Callable[..., Tab]) -> None:
     with serving(folder, "--store", "s.db") as server:
         run = post(server, "/runs", 201, study="mails.py")["run"]

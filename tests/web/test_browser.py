@@ -35,7 +35,9 @@ def paths(server: Server, run: str) -> dict[str, str]:
         "choose": "/compare",
         "calls": "/calls",
         "plan": "/plan",
+        "inbox": "/inbox",
         "streams": "/streams",
+        "work": "/work",
         "error": "/nothing",
     }
     for number, trial in enumerate(trials):
@@ -47,7 +49,7 @@ FITS = """() => [...document.querySelectorAll('section, h1, .head, .filter, pre,
     one => one.getBoundingClientRect().right > innerWidth + 1).map(one => one.outerHTML.slice(0, 120))"""
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_every_page_is_quiet_inert_and_fits(
     tab: Open, server: Server, run: str, width: int, scheme: str
@@ -72,19 +74,14 @@ def test_every_page_is_quiet_inert_and_fits(
         ), name
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_serious_is_found_by_axe(tab: Open, server: Server, run: str, scheme: str) -> None:
-    axe = pytest.importorskip(
-        "axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing"
-    )
     seen = tab(1280, scheme)
-    for name, path in list(paths(server, run).items())[:13]:
+    for name, path in list(paths(server, run).items())[:15]:
         seen.go(path)
         seen.page.wait_for_timeout(300)
-        found = axe.Axe().run(seen.page).response["violations"]
-        grave = [one for one in found if one["impact"] in ("serious", "critical")]
-        assert [(one["id"], one["nodes"][0]["html"][:150]) for one in grave] == [], name
+        assert seen.serious() == [], name
 
 
 def test_trials_are_stepped_through_by_keyboard(tab: Open, server: Server, run: str) -> None:
@@ -161,7 +158,7 @@ def begin(folder: Path, *options: str, study: str = "live.py") -> tuple[int, str
     return json.loads(said.stdout)["pid"], json.loads(said.stdout)["run"]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_living_run_is_followed_through_a_restart_of_the_server(tab: Open, living: Path) -> None:
     _, run = begin(living)
     done = "Number(document.querySelector('#run progress').value)"
@@ -180,7 +177,7 @@ def test_a_living_run_is_followed_through_a_restart_of_the_server(tab: Open, liv
         seen.page.wait_for_selector("#lost", state="hidden", timeout=30_000)
         seen.page.on("dialog", lambda dialog: dialog.accept())
         seen.page.click("text=Cancel")
-        seen.page.wait_for_selector("#said:not([hidden])", timeout=60_000)
+        seen.page.wait_for_selector("#said:not([hidden])", timeout=120_000)
         assert "is cancelled" in seen.page.inner_text("#said")
         assert second.api(f"/runs/{run}")["run"]["status"] == "cancelled"
         [taken] = second.api(f"/runs/{run}/events?kinds=run.command")["events"]
@@ -188,7 +185,7 @@ def test_a_living_run_is_followed_through_a_restart_of_the_server(tab: Open, liv
         assert taken["by"]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_study_is_planned_and_started_from_the_page(tab: Open, living: Path) -> None:
     with serving(living, "--store", "s.db") as started:
         seen = tab(of=started)
@@ -196,12 +193,12 @@ def test_a_study_is_planned_and_started_from_the_page(tab: Open, living: Path) -
         seen.go("/plan")
         seen.page.select_option("select[name=study]", "sums.py")
         seen.page.click("text=See its plan")
-        seen.page.wait_for_selector("#preview:not([hidden])", timeout=60_000)
+        seen.page.wait_for_selector("#preview:not([hidden])", timeout=120_000)
         assert "48 trials" in seen.page.inner_text("#plan-plan")
         seen.page.fill("input[name=name]", "from-the-page")
         seen.page.click("button.strong")
-        seen.page.wait_for_url(re.compile("/runs/[0-9a-f]{64}"), timeout=60_000)
-        seen.page.wait_for_selector("text=completed with failures", timeout=60_000)
+        seen.page.wait_for_url(re.compile("/runs/[0-9a-f]{64}"), timeout=120_000)
+        seen.page.wait_for_selector("text=completed with failures", timeout=120_000)
         [run] = started.api("/runs")["runs"]
         assert run["name"] == "from-the-page"
         seen.page.reload()

@@ -23,7 +23,7 @@ from peira.web.connections import ConnectionGuard, allow_many_connections
 from peira.web.security import AccessCheck, Credentials, credentials_from
 from peira.web.server import ServerOptions
 
-from .conftest import Server, serving
+from .conftest import Server, copy_store, serving
 
 PAGES = ["/", "/runs", "/runs.json", "/calls", "/api/v1/runs", "/api/v1/openapi.json", "/live", "/nothing"]
 
@@ -217,7 +217,8 @@ def digests(folder: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("killed", [False, True], ids=["at rest", "its owner was killed"])
 def test_read_only_writes_nothing(project: Path, tmp_path: Path, killed: bool) -> None:
-    for name in ("s.db", "sums.py", "peira.toml", "live.py"):
+    copy_store(project, tmp_path)
+    for name in ("sums.py", "peira.toml", "live.py"):
         shutil.copy(project / name, tmp_path / name)
     if killed:
         command = [sys.executable, "-P", "-m", "peira.cli", "run", "live.py", "-p", "2", "--quiet"]

@@ -48,7 +48,7 @@ def hosted(tmp_path: Path) -> Iterator[Server]:
         host.communicate(timeout=30)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_stream_is_seen_and_steered(hosted: Server, tab: Callable[..., Tab]) -> None:
     def jobs(**states: int) -> bool:
         return bool(hosted.api("/streams/support")["states"] == states)
@@ -77,6 +77,7 @@ def test_a_stream_is_seen_and_steered(hosted: Server, tab: Callable[..., Tab]) -
     seen.page.click("button.strong:has-text('Submit')")
     seen.until("document.querySelector('#stream').innerText.includes('t-4')")
     assert hosted.api("/streams/support/jobs/t-4")["state"] == "queued"
+    assert seen.serious() == []
     seen.page.click("text=Resume")
     until(lambda: hosted.api("/streams/support/jobs/t-4")["state"] == "succeeded")
 
@@ -89,6 +90,7 @@ def test_a_stream_is_seen_and_steered(hosted: Server, tab: Callable[..., Tab]) -
     seen.page.wait_for_timeout(200)
     assert seen.see("window.pwned") is None
     assert "onerror" in seen.page.inner_text("main")
+    assert seen.serious() == []
     assert len(hosted.api("/streams/support/jobs?state=succeeded&limit=1")["jobs"]) == 1
     assert hosted.ask("/api/v1/streams/suport").status == 404
     assert hosted.ask("/streams/support.json?state=gone").status == 400

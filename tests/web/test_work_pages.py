@@ -49,7 +49,7 @@ def test_units_stand_below_what_they_need() -> None:
     assert unit_graph([]) == ""
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_work_plan_is_seen_and_steered(tmp_path: Path, tab: Callable[..., Tab]) -> None:
     (tmp_path / "base").mkdir()
     (tmp_path / "plan.toml").write_text(PLAN.replace("{flag}", str(tmp_path / "flag")))
@@ -72,6 +72,7 @@ def test_a_work_plan_is_seen_and_steered(tmp_path: Path, tab: Callable[..., Tab]
             seen.go(f"/work/{run}")
             seen.until("document.querySelector('[aria-label=slow] .tail')?.innerText.includes('still here')")
             assert seen.page.locator(".graph .unit").count() == 4
+            assert seen.serious() == []
             assert seen.see("window.pwned") is None
             seen.page.locator("[aria-label=slow] button").click()
             until(lambda: state("slow") == "cancelled")

@@ -32,6 +32,8 @@ CHUNK, TEXT = 100, 160
 """Trials that are read together, and the number of characters of a text in a list."""
 MOST = 200
 """The most trials of a page."""
+LONGEST_KEY = 4_096
+"""Characters that a key has at the most."""
 
 
 class TrialQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -237,6 +239,7 @@ def _text(value: Json) -> str:
 
 def _brief(value: Json) -> str:
     """The beginning of a value as one line."""
-    text = without_keys(_text(value))[: 4 * TEXT]
+    # What is cut off here may be half of a key; it lies beyond all that is shown.
+    text = without_keys(_text(value)[: 4 * TEXT + LONGEST_KEY])[: 4 * TEXT]
     line = " ".join(text.split())
     return line if len(line) <= TEXT else f"{line[: TEXT - 1]}…"
