@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -204,8 +204,13 @@ class Tab:
 
     def until(self, script: str, patience: float = 60.0) -> None:
         """Wait until a script is true; pages allow no eval, which playwright's own waiting needs."""
+        from playwright.sync_api import Error
+
         deadline = time.monotonic() + patience
-        while not self.see(script):
+        while True:
+            with suppress(Error):  # the page is just being left for another one
+                if self.see(script):
+                    return
             assert time.monotonic() < deadline, script
             self.page.wait_for_timeout(100)
 

@@ -56,11 +56,12 @@ def unit_graph(units: Sequence[GraphUnit], href: str = "") -> Markup:
         for need in one.needs
         if need in places
     ]
+    role = "group" if href else "img"
     boxes = [_box(one, places[one.name], href) for one in units]
     return Markup(
-        '<svg class="graph" viewBox="-1 -1 {0} {1}" width="{0}" height="{1}" role="img" aria-label="{2}">'
+        '<svg class="graph" viewBox="-1 -1 {0} {1}" width="{0}" height="{1}" role="{4}" aria-label="{2}">'
         "{3}</svg>"
-    ).format(width, height, f"{len(units)} units and what they need", Markup("").join([*lines, *boxes]))
+    ).format(width, height, f"{len(units)} units and what they need", Markup("").join([*lines, *boxes]), role)
 
 
 def _middle(place: tuple[int, int]) -> int:
