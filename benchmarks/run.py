@@ -30,6 +30,7 @@ from sandbox import sandbox
 from scoring import scoring
 from shared_runs import shared_runs
 from startup import startup
+from streams import streams
 from throughput import throughput
 from workers import HERE, Bench, finish
 
@@ -50,6 +51,7 @@ SECTIONS: dict[str, Callable[[Bench], Section]] = {
     "postgres": postgres,
     "postgres_limits": postgres_limits,
     "shared_runs": shared_runs,
+    "streams": streams,
 }
 
 
