@@ -7,7 +7,8 @@ separate so that the raw answer can be recorded before it is parsed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -324,6 +325,10 @@ class ModelLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     concurrency: int | None = None
     input: int | None = None
     output: int | None = None
+
+
+text_listener: ContextVar[Callable[[str], None] | None] = ContextVar("peira_text", default=None)
+"""Who hears the text of an answer while it is streamed, in the context of its send; it must not block."""
 
 
 class NamedModel(msgspec.Struct, frozen=True):

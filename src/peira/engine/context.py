@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from peira.core.clock import Clock, SystemClock
 from peira.core.contracts import Source, Store
@@ -17,6 +17,9 @@ from peira.engine.journal import INLINE, Journal
 from peira.errors import Invalid
 from peira.spec.limits import Budget, Policy
 from peira.stores.sharing import Sharing
+
+if TYPE_CHECKING:
+    from peira.engine.calls.live_text import LiveText
 
 
 class HostedSources:
@@ -57,6 +60,7 @@ class RunContext:
 
     `inline` is the size in bytes up to which a value is stored inside its event; larger values become blobs.
     With `outputs_apart` outputs and steps always do, with `answers_apart` raw answers: they can be removed.
+    `live` hears what models say while they say it.
     Attempts get their private folders under `work_root`; processes that they start are marked by `label`.
     With `sharing` other processes execute tasks of the same run, and `owner` is one of several.
     `journal`, `hooks` and `hosted` are made here, one of each per run.
@@ -73,6 +77,7 @@ class RunContext:
     outputs_apart: bool = False
     answers_apart: bool = False
     sharing: Sharing | None = None
+    live: LiveText | None = None
     journal: Journal = field(init=False)
     hooks: Hooks = field(init=False)
     hosted: HostedSources = field(init=False)

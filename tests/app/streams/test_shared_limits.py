@@ -13,6 +13,7 @@ import tomli_w
 import peira
 from peira import Case, ask, serve, stream, study
 from peira.core.contracts import RunQuery
+from peira.engine.calls.live_text import LiveText
 from peira.errors import Invalid, StoreInUse
 from peira.stores.memory import MemoryStore
 from peira.stores.sqlite import SqliteStore
@@ -114,3 +115,29 @@ def test_the_places_of_a_host_are_shared_and_no_stream_starves() -> None:
 def test_a_host_needs_a_sensible_number_of_places(parallel: int) -> None:
     with pytest.raises(Invalid, match="parallel: must lie between 1 and"):
         serve(stream(lambda case: None, name="one"), store=MemoryStore(), parallel=parallel)
+
+
+def test_streamed_answers_are_heard_while_they_come(limited: Any, tmp_path: Path) -> None:
+    described = {
+        "model": f"openai:{limited.model}",
+        "base_url": f"{limited.base}/v1",
+        "stream": True,
+    }
+    (tmp_path / "peira.toml").write_text(tomli_w.dumps({"models": {"fast": described}}))
+    limited.always({"text": "one two three"})
+    with serve(stream(asking, name="one"), store="live.db") as host:
+        job = host.submit("one", "hello")
+        assert job.result(60) == "one two three"
+        pieces = host.live.read(task=job.id)
+        assert "".join(piece.text for piece in pieces) == "one two three"
+        assert len(pieces) > 1
+        assert host.live.read(pieces[-1].n) == []
+
+
+def test_what_is_not_read_in_time_is_dropped_and_marked() -> None:
+    ring = LiveText(most=3)
+    for n in range(5):
+        ring.add("a" if n % 2 else "b", "call", str(n))
+    assert [(piece.text, piece.gap) for piece in ring.read()] == [("2", True), ("3", False), ("4", False)]
+    assert [piece.text for piece in ring.read(4)] == ["4"]
+    assert [(piece.text, piece.gap) for piece in ring.read(task="a")] == [("2", True), ("3", False)]

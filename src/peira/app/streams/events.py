@@ -159,7 +159,7 @@ class Subscription:
         self._stopping = threading.Event()
         self.name, self.problem = name, None
         self.cursor = _read_cursor(self._file)
-        self._thread = threading.Thread(target=self._serve, name=f"peira-subscriber-{name}", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="peira-subscriber", daemon=True)
         self._thread.start()
 
     problem: BaseException | None

@@ -30,6 +30,7 @@ from peira.core.ids import Json, short
 from peira.core.log.events import GoalLooked, OutcomeValue, State, Status
 from peira.core.log.rows import Task
 from peira.core.registry import nearest
+from peira.engine.calls.live_text import LiveText
 from peira.engine.commands import CommandService, service_of
 from peira.engine.context import CallSettings, RunContext
 from peira.engine.control import PAUSE, Command, StopRequest
@@ -118,6 +119,8 @@ class Host:
         if problems:
             raise Invalid(problems)
         self.parallel = parallel
+        self.live = LiveText()
+        """What models that stream their answers say, while they do: `host.live.read(after, task=job.id)`."""
         self._places = SharedPlaces(parallel) if parallel else None
         self._clock, self._resources, self._on_notice = SystemClock(), resources or {}, on_notice
         self.session = Session.find(store)
@@ -207,6 +210,7 @@ class Host:
             work_root=store_folder(store, "work") / short(run),
             inline=-1 if stream.keep.bounded else stream.study.storage.inline,  # payloads can be removed
             label=run_label(store, run),
+            live=self.live,
         )
         calls = CallSettings(models=self._models, budget=by_model(project, stream.study.budget))
         places = self._places.of_run([class_of(stream.name)]) if self._places else None

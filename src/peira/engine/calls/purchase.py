@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol
 
 import msgspec
@@ -30,7 +30,7 @@ from peira.core.log.events import (
 )
 from peira.core.log.state import Call
 from peira.core.mailbox import Mailbox
-from peira.core.models import Answer, NamedModel, Reply, Request, Usage, token_count
+from peira.core.models import Answer, NamedModel, Reply, Request, Usage, text_listener, token_count
 from peira.engine.calls.budget import NOTHING, UNCOUNTED, Account, Reservation, RunAccounts, may_cost
 from peira.engine.calls.open_calls import CallState, OpenSend
 from peira.engine.calls.rate_limit import RateLimiter
@@ -174,6 +174,7 @@ class Buyer:
         self._exposed: set[str] = set()
         self._exceeding: set[str] = set()
         self._hooks, self._reserve, self._callbacks = context.hooks, reserve, callbacks
+        self._live = context.live
         self._spent: dict[str, Spent] = {}
         self._open: dict[int, OpenSend] = {}  # with their models now, by identity
         self._latest: dict[str, OpenSend] = {}  # by key, of calls of which a send was given up
@@ -337,6 +338,8 @@ class Buyer:
         self._open[id(send)] = send
         call.state.leave(send)
         try:
+            if self._live is not None:
+                text_listener.set(partial(self._live.add, task, key))
             answer = await named.model.send(spoken(call.request, named.model))
         except CallFailed as problem:
             reach("ledger.after_loss")

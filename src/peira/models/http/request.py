@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
 
 from peira.core.ids import Json
+from peira.core.models import text_listener
 from peira.errors import CallFailed
 from peira.models.secrets import kept_secret
 
@@ -69,7 +70,23 @@ def _add_line(line: bytes, gather: Gather) -> bool:
     line = line.strip()
     if not line.startswith(b"data:") or line == b"data: [DONE]":
         return False
-    return gather.add(msgspec.json.decode(line[5:], type=dict[str, Json]))
+    event = msgspec.json.decode(line[5:], type=dict[str, Json])
+    if (listener := text_listener.get()) is not None and (text := _said(event)):
+        listener(text)
+    return gather.add(event)
+
+
+def _said(event: Any) -> str:
+    """The text that an event of any of the known forms adds to an answer; "" if it adds none."""
+    delta = event.get("delta")
+    if isinstance(event.get("choices"), list) and event["choices"]:
+        first = event["choices"][0]
+        delta = first.get("delta", {}).get("content") if isinstance(first, dict) else None
+    elif isinstance(delta, dict):
+        delta = delta.get("text")
+    elif not str(event.get("type", "")).endswith("output_text.delta"):
+        delta = None
+    return delta if isinstance(delta, str) else ""
 
 
 MAX_BODY = 64 * 2**20

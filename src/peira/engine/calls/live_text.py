@@ -1,0 +1,48 @@
+"""Live text: what models say while they say it, in a bounded ring beside the event log.
+
+Only streamed answers are heard (`stream = true` of a model). Who reads keeps a number; what was dropped
+before it was read is marked as a gap. The whole answer is recorded with its call, as ever.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import NamedTuple
+
+MOST = 10_000
+"""How many pieces of text are kept."""
+
+
+class LivePiece(NamedTuple):
+    """A piece of text: its number, its task and its call; `gap` says that some before it were dropped."""
+
+    n: int
+    task: str
+    call: str
+    text: str
+    gap: bool = False
+
+
+class LiveText:
+    """The last pieces of text that models said; thread-safe. Writing never waits."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._pieces: deque[LivePiece] = deque(maxlen=most)
+        self._lock = threading.Lock()
+        self._next = 1
+
+    def add(self, task: str, call: str, text: str) -> None:
+        """Add what a call said; the oldest piece is dropped if there are too many."""
+        with self._lock:
+            self._pieces.append(LivePiece(self._next, task, call, text))
+            self._next += 1
+
+    def read(self, after: int = 0, task: str = "") -> list[LivePiece]:
+        """The pieces after a number, of one task if one is given; the first says if some were dropped."""
+        with self._lock:
+            pieces = [piece for piece in self._pieces if piece.n > after]
+        dropped = bool(pieces) and pieces[0].n > after + 1
+        if dropped:
+            pieces[0] = pieces[0]._replace(gap=True)
+        return [piece for piece in pieces if piece.gap or task in ("", piece.task)]
