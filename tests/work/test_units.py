@@ -155,7 +155,7 @@ def test_limits_end_a_unit_and_say_so(work) -> None:
         parallel=3,
     )
     assert set(states(outcome).values()) == {"failed"}
-    assert outcome["slow"].why == "sleep: not over after 0 s"
+    assert outcome["slow"].why == "sleep: not over after 0.3 s"
 
 
 def test_priorities_decide_who_is_first(work) -> None:

@@ -25,7 +25,7 @@ from peira.agents.command.endpoint_access import EndpointAccess, bridged, endpoi
 from peira.agents.command.program import find_program
 from peira.core.context import Channel
 from peira.core.ids import Json, digest_bytes
-from peira.core.text.words import duration
+from peira.core.text.words import lasting
 from peira.endpoint.session import ModelRoutes
 from peira.engine.work.log import UnitLog
 from peira.engine.work.monitor import LiveUnit, WorkMonitor
@@ -292,7 +292,7 @@ class UnitAttempt:
         """Why a command did not succeed; "" if it did."""
         unit, name = self._unit, Path(name).name
         if ended_by in ("time", "cpu"):
-            return TimedOut(f"{name}: not over after {duration(unit.time)}")
+            return TimedOut(f"{name}: not over after {lasting(unit.time)}")
         if ended_by:
             most = {
                 "memory": f"{unit.memory} MiB of memory",
