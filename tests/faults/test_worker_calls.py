@@ -171,8 +171,9 @@ def test_one_of_two_is_killed_between_intent_and_use(place, callers) -> None:
 
 
 def test_one_that_is_stopped_past_its_lease_is_waited_for(callers) -> None:
-    """Its answers come late, are recorded and used, and nothing is sent again."""
-    tried = callers(delay=0.3)
+    """Its answers come late, are recorded and used, and nothing is sent again. It has all trials when it is
+    stopped, so that the other has nothing else to do."""
+    tried = callers(cases=8, delay=0.3)
     run = tried.submit()
     stopped = tried.join()
     tried.wait_for_bills(4)

@@ -307,6 +307,16 @@ def test_shares_of_a_pool_never_exceed_it_however_they_are_taken(opened):
     assert 20 + sum(taken) > 200 - 3 * 0.7 * 4
 
 
+def test_two_who_take_the_last_of_a_pool_do_not_both_get_it(opened):
+    def draw(store: PostgresStore, scope: str) -> float:
+        return sum(store.sharing.draw(RUN, scope, 12.0, 0.0, 1.0).given for _ in range(12))
+
+    with ThreadPoolExecutor(3) as pool:
+        for n in range(15):
+            taken = sum(pool.map(draw, opened, [f"budget.calls {n}"] * 3))
+            assert taken == 12.0
+
+
 def test_what_others_want_is_given_back_and_what_the_dead_had_returns(opened):
     first, second, third = opened
     for store in opened:
