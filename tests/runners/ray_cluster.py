@@ -37,7 +37,7 @@ CPUS = 3
 def cluster() -> str:
     """The address of a cluster of this machine; it ends with the namespace of processes that it is in."""
     assert [name for _, name in socket.if_nameindex()] == ["lo"], "Ray would listen on all addresses"
-    folder = tempfile.mkdtemp(prefix="pr-", dir="/tmp")
+    folder = tempfile.mkdtemp(prefix="r-")
     os.environ.update(RAY_TMPDIR=folder, HOME=folder, RAY_USAGE_STATS_ENABLED="0")
     start = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--node-ip-address=127.0.0.1"]
     sizes = [f"--num-cpus={CPUS}", "--num-gpus=1", '--resources={"special": 1}']

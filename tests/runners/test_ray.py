@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,19 @@ def test_the_whole_suite_on_a_cluster() -> None:
         "filterwarnings=",
     ]
     env = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "PYTEST_"))}
-    done = subprocess.run([*command, str(SUITE)], env=env, capture_output=True, text=True, check=False)
+    # Whoever would tidy up is killed with the namespace, whose process numbers are always the same.
+    folder = tempfile.mkdtemp(prefix="pr-", dir="/tmp")
+    Path(folder).chmod(0o755)
+    try:
+        done = subprocess.run(
+            [*command, str(SUITE)],
+            env={**env, "TMPDIR": folder},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5_000:]
 
 

@@ -127,7 +127,7 @@ def db(
       peira db start
       peira run capitals.py --store "$(peira db url)"
       peira db stop
-      peira db roles --store postgresql://me@host/lab --worker cluster --reader anna
+      peira db roles --store postgresql://me@host/lab --worker cluster
     """
     out = CommandOutput(as_json)
     if action is ServerAction.roles:
