@@ -28,7 +28,7 @@ APART = [
 ]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_whole_suite_on_a_cluster() -> None:
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed: pip install 'peira[ray]'")

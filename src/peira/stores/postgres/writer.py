@@ -26,17 +26,18 @@ from peira.core.failpoints import reach
 from peira.core.ids import digest_bytes
 from peira.core.log import events as ev
 from peira.core.log.events import Record, State
-from peira.core.log.state import Run, replace, touched
+from peira.core.log.state import Run, replace
 from peira.errors import Fenced, Invalid, StaleRows, StoreFault, StoreInUse
 from peira.stores.blobs import StoredBlob
 from peira.stores.commit_thread import CommitThread, WriteRequest, acknowledge, claims
 from peira.stores.fold import RowView, fold, touching
 from peira.stores.postgres import arrays, members, reads
 from peira.stores.postgres.address import Address
+from peira.stores.postgres.columns import Blob, blob_columns, call_columns, spans_of, task_columns
 from peira.stores.postgres.connection import FENCED, PAUSE, STALE, Connection, connect, is_broken
 from peira.stores.postgres.sharing import LOST_LEASE
 from peira.stores.postgres.spool import AnswerSpool
-from peira.stores.rows import SEQ_BITS, call_rows, call_value, run_row, run_value, task_row, task_value
+from peira.stores.rows import call_value, run_row, run_value, task_value
 
 SMALL = 512
 """Bytes that are not worth compressing."""
@@ -72,13 +73,6 @@ LAST_WORDS = 30.0
 """Seconds for which such a process may do so."""
 TAKEN_OVER = "another process has taken the store over"
 PUT = f"SELECT * FROM put({', '.join(['%s'] * 52)})"
-
-Blob = tuple[bytes, str, bytes | None, int]
-"""Digest, codec, bytes (None: in a file) and size."""
-
-
-Span = tuple[int, int, int]
-"""The place of a run among those of a commit, and the first and the last of its events that are meant."""
 
 
 class LeaseLost(Fenced):
@@ -401,7 +395,7 @@ class PostgresWriter(CommitThread):
         self._db.execute(
             "INSERT INTO blob (digest, codec, data, size) SELECT * FROM unnest(%s, %s, %s, %s) "
             "ON CONFLICT DO NOTHING",
-            _blob_columns(blobs),
+            blob_columns(blobs),
         )
 
     def _write_runs(self, before: RowView, records: Sequence[Record]) -> dict[str, Run]:
@@ -463,15 +457,15 @@ class PostgresWriter(CommitThread):
         first = {run: runs[run].next_seq for run in heads}
         counts = {run: sum(record.run == run for record in records) for run in heads}
         changed = [id for id in touched if self._rows.tasks.get(id) is not before.tasks.get(id)]
-        spans = _spans(records, index, first)
+        spans = spans_of(records, index, first)
         seen = [id for id in spans if id in before.tasks and self._rows.tasks.get(id) is before.tasks[id]]
         versions = [self._run_version[run] for run in heads]
         moved = [
             int(replace(self._rows.runs[run], next_seq=0) != replace(runs[run], next_seq=0)) for run in heads
         ]
         values: list[Any] = [self.me, self._token, self._clock.now() if self._clock and at is None else at]
-        values += _blob_columns(blobs)
-        values += self._task_columns(changed, spans)
+        values += blob_columns(blobs)
+        values += task_columns(self._rows, changed, self._number, self._task_version, spans)
         values += (
             [
                 arrays.integer([self._run_n[run] for run in heads]),
@@ -491,7 +485,7 @@ class PostgresWriter(CommitThread):
             if seen
             else [None] * 5
         )
-        values += self._call_columns(records, before, index, first)
+        values += call_columns(self._rows, records, before, index, first, self._call_version)
         values += (
             [
                 arrays.integer([index[record.run] for record in records]),
@@ -532,83 +526,6 @@ class PostgresWriter(CommitThread):
                 raise Fenced(TAKEN_OVER) from None
             raise
 
-    def _task_columns(self, ids: Sequence[str], spans: dict[str, Span]) -> list[Any]:
-        """The columns of these tasks, in the order of their ids."""
-        if not ids:
-            return [None] * 19
-        places = {id: place for place, id in enumerate(ids)}
-        rows = [
-            (*task_row(self._rows.tasks[id], 0, self._number(self._rows.tasks[id].run), ""), id)
-            for id in sorted(places)
-        ]
-        (_, keys, kinds, classes, states, epochs, owners, attempts, interruptions, priorities, times, runs,
-         sources, rests, results, _, names) = zip(*rows, strict=True)  # fmt: skip
-        return [
-            arrays.bytea(keys),
-            arrays.text(kinds),
-            arrays.text(classes),
-            arrays.smallint(states),
-            arrays.integer(epochs),
-            _unless_empty(arrays.text, owners),
-            arrays.integer(attempts),
-            _unless_empty(arrays.integer, interruptions),
-            _unless_empty(arrays.integer, priorities),
-            _unless_empty(arrays.double, times),
-            arrays.integer(runs),
-            _unless_empty(arrays.bytea, sources),
-            _unless_empty(arrays.bytea, rests),
-            _unless_empty(arrays.bytea, results),
-            arrays.integer([self._task_version.get(id, 0) + 1 for id in names]),
-            arrays.integer([places[id] for id in names]),
-            *(arrays.integer(column) for column in zip(*map(spans.__getitem__, names), strict=True)),
-        ]
-
-    def _call_columns(
-        self, records: Sequence[Record], before: RowView, index: dict[str, int], first: dict[str, int]
-    ) -> list[Any]:
-        """The columns of the calls that these records change, in the order of their keys."""
-        rows = call_rows(records, self._rows.calls, index, lambda key: 0)
-        rows = [row for row in rows if self._rows.calls[row[1].hex()] is not before.calls.get(row[1].hex())]
-        if not rows:
-            return [None] * 14
-        rows.sort(key=lambda row: row[1])
-        (_, keys, tasks, names, states, values, blobs, rests, asked, models, inputs, outputs, costs) = zip(
-            *rows, strict=True
-        )
-        runs = {i: run for run, i in index.items()}
-        heads = [None if at is None else at >> SEQ_BITS for at in asked]
-        offsets = [
-            None if at is None or head is None else at - (head << SEQ_BITS) - first[runs[head]]
-            for at, head in zip(asked, heads, strict=True)
-        ]
-        return [
-            arrays.bytea(keys),
-            arrays.bytea(tasks),
-            arrays.text(names),
-            arrays.text(states),
-            _unless_empty(arrays.bytea, values),
-            _unless_empty(arrays.text, blobs),
-            _unless_empty(arrays.bytea, rests),
-            _unless_empty(arrays.integer, heads),
-            _unless_empty(arrays.integer, offsets),
-            _unless_empty(arrays.text, models),
-            _unless_empty(arrays.bigint, inputs),
-            _unless_empty(arrays.bigint, outputs),
-            _unless_empty(arrays.double, costs),
-            arrays.integer([self._call_version.get(key.hex(), 0) + 1 for key in keys]),
-        ]
-
-
-def _spans(records: Sequence[Record], index: dict[str, int], first: dict[str, int]) -> dict[str, Span]:
-    """Where among the records those about each task are."""
-    found: dict[str, Span] = {}
-    for record in records:
-        head, offset = index[record.run], record.seq - first[record.run]
-        for task in touched(record.event):
-            known = found.get(task)
-            found[task] = (head, offset, offset) if known is None else (head, known[1], offset)
-    return found
-
 
 def _parts(ops: Sequence[Op]) -> Iterator[Sequence[Op]]:
     """The ops in groups in which each task is touched by one run only; nearly always one group."""
@@ -624,16 +541,3 @@ def _parts(ops: Sequence[Op]) -> Iterator[Sequence[Op]]:
             start, runs = at, {}
         runs.update(dict.fromkeys(tasks, op.run))
     yield ops[start:]
-
-
-def _blob_columns(blobs: Sequence[Blob]) -> list[Any]:
-    """The columns of blobs."""
-    if not blobs:
-        return [None] * 4
-    digests, codecs, data, sizes = zip(*blobs, strict=True)
-    return [arrays.bytea(digests), arrays.text(codecs), arrays.bytea(data), arrays.bigint(sizes)]
-
-
-def _unless_empty(make: Callable[[Any], Any], values: Sequence[Any]) -> Any:
-    """The array of these values; None, which unnests to NULLs, if there are only those."""
-    return None if not any(value is not None for value in values) else make(values)
