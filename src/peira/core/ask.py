@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import warnings
-from collections.abc import Generator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 import msgspec
@@ -52,12 +53,28 @@ def ask(
     """
     _warn_in_a_loop()
     exchange = _exchange(model, prompt, system, key, schema, repairs, parameters)
-    pending = next(exchange)
+    advance = _in_a_thread if _in_a_loop() else _here
+    pending = advance(exchange.__next__)
     while True:
         try:
-            pending = exchange.send(pending.result())
+            pending = advance(exchange.send, pending.result())
         except StopIteration as over:
             return over.value  # type: ignore[no-any-return]
+
+
+def _here(advance: Callable[..., Future[Reply]], *given: Reply) -> Future[Reply]:
+    """Advance an exchange in this thread."""
+    return advance(*given)
+
+
+def _in_a_thread(advance: Callable[..., Future[Reply]], *given: Reply) -> Future[Reply]:
+    """Advance an exchange in a thread of its own, in the same context.
+
+    What is posted from the thread of an event loop leaves when that loop is idle, which it is not while it is
+    blocked by `ask`.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(copy_context().run, advance, *given).result()
 
 
 async def ask_async(

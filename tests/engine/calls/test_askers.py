@@ -158,3 +158,15 @@ def test_two_agents_that_ask_the_same_at_the_same_time_both_get_an_answer(fast: 
     assert outcome.results.ok, problems(outcome)
     assert sorted(trial.output for trial in outcome.results.trials) == ["A", "B", "C", "a", "b", "c"]
     sound()
+
+
+@pytest.mark.filterwarnings("ignore:ask\\(\\) in an async def agent")
+def test_an_async_agent_that_asks_without_awaiting_is_answered(fast: Any) -> None:
+    """It blocks the event loop, on which nothing may depend that its own call needs."""
+
+    async def blocking(case):
+        return ask("fast", case.input).text
+
+    found = conducted(studied(blocking, cases=3))
+    assert found.results.ok
+    assert fast.bills() == 3
