@@ -34,6 +34,8 @@ UNNAMED = re.compile(r"[0-9a-f]{16}")
 """The id of a case that was given none."""
 DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 """An id in full: lists show its beginning."""
+MOST_EXACT = 1e15
+"""Numbers from here on are shown by their first digits."""
 WIDTH, HEIGHT, EDGE = 180, 16, 6
 """The size of the picture of an interval."""
 
@@ -101,7 +103,8 @@ def _number(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        return f"{value:,.3g}" if isinstance(value, float) else f"{value:,}"
+        whole = isinstance(value, int) or value.is_integer()
+        return f"{value:,.0f}" if whole and abs(value) < MOST_EXACT else f"{value:,.3g}"
     return shown(value)
 
 
