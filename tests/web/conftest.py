@@ -165,7 +165,7 @@ def copy_store(project: Path, folder: Path) -> None:
     for file in project.glob("s.db*"):
         if file.is_dir():
             shutil.copytree(file, folder / file.name)
-        else:
+        elif not file.name.endswith("-shm"):  # shared memory: any reader makes it anew
             shutil.copy(file, folder / file.name)
 
 
