@@ -55,6 +55,7 @@ PUBLIC = [
     "evaluate",
     "every",
     "exact",
+    "fanout",
     "files",
     "generate",
     "goal",
@@ -84,6 +85,7 @@ PUBLIC = [
     "study",
     "submit",
     "transform",
+    "unit",
     "webhook",
 ]
 

@@ -2,7 +2,9 @@
 
     PeiraError
     ├── Invalid (ValueError)        bad input: every problem at once            exit 2
-    │   └── NotJson (TypeError)     a value that canonical JSON cannot represent
+    │   ├── NotJson (TypeError)     a value that canonical JSON cannot represent
+    │   ├── RefusedPlan             a work plan that is not sound
+    │   └── MergeConflict           files that have changed since a work plan began
     ├── Unknown (LookupError)       no such run, trial, plug-in, name           exit 2
     │   └── NotKept                 a payload that the store was told not to keep
     ├── OverBudget                  the plan is larger than its budget          exit 3
@@ -10,7 +12,8 @@
     ├── StoreFault (OSError)        the disk refused a write or a sync          exit 1
     ├── StoreDamaged                the store contradicts itself                exit 1
     ├── Fenced                      a change by an attempt that lost its epoch
-    │   └── Unwritable              an event that could not be read again
+    │   ├── Unwritable              an event that could not be read again
+    │   └── LeaseLost               the lease of this process on its part of a run has ended
     ├── AttemptFailed               why an attempt failed
     │   ├── TimedOut (TimeoutError)
     │   ├── TooLarge                an output over the size limit
@@ -88,6 +91,16 @@ class NotJson(Invalid, TypeError):
     """A value that canonical JSON cannot represent; the message starts with the path to it."""
 
 
+class RefusedPlan(Invalid):
+    """A work plan that could be read and is not sound; `name` is what it is called."""
+
+    name = "work"
+
+
+class MergeConflict(Invalid):
+    """Files that are not as they were when a work plan began; one line for each."""
+
+
 class Unknown(PeiraError, LookupError):
     """There is no such run, trial, plug-in, blob or name."""
 
@@ -127,6 +140,10 @@ class Fenced(PeiraError):
 
 class Unwritable(Fenced):
     pass
+
+
+class LeaseLost(Fenced):
+    """The lease of this process has run out; others have taken over what it had."""
 
 
 class AttemptFailed(PeiraError):

@@ -73,7 +73,7 @@ def test_built_ins_come_through_the_door() -> None:
     registry = Registry()
     assert "full_factorial" in registry.names("design")
     assert "function" in registry.names("agent")
-    assert registry.names("runner") == ["local", "process"]
+    assert registry.names("runner") == ["local", "process", "ray"]
     assert registry.names("store") == ["postgresql", "sqlite"]
     assert registry.names("stop") == ["decided", "racing", "successive_rejects"]
     assert {"exact", "match", "includes", "regex", "numeric"} <= set(registry.names("evaluator"))

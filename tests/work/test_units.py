@@ -11,11 +11,11 @@ import pytest
 import peira
 from peira import fanout, unit
 from peira.app.session import Session
-from peira.app.work.merge import Conflicting, apply_changes, commit_changes, write_folder
+from peira.app.work.merge import apply_changes, commit_changes, write_folder
 from peira.app.work.run import WorkOptions, execute_plan
 from peira.app.work.view import find_work
 from peira.core.log.events import RunNoted, TaskFinished
-from peira.errors import Invalid
+from peira.errors import Invalid, MergeConflict
 from peira.sandbox.git import GitRepository
 
 from .conftest import states
@@ -249,7 +249,7 @@ def test_merge_to_a_ref_a_folder_and_the_files_themselves(work, folder: Path) ->
         assert (folder / "out" / "README.md").exists()
         assert not (folder / "out" / "src" / "main.py").exists()
         (base / "src" / "a").write_text("mine\n")
-        with pytest.raises(Conflicting) as conflicts:
+        with pytest.raises(MergeConflict) as conflicts:
             apply_changes(view, store.get)
         assert conflicts.value.problems == ("conflict: src/a has changed since the run began",)
         assert (base / "src" / "main.py").exists()

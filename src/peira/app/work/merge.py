@@ -17,16 +17,12 @@ from peira.app.work.view import WorkView
 from peira.core.ids import digest_bytes, short
 from peira.core.log.events import State
 from peira.core.text.words import counted
-from peira.errors import Invalid
+from peira.errors import Invalid, MergeConflict
 from peira.sandbox.file_tree import FileTree, TreeFile, changed_tree, read_tree
 from peira.sandbox.git import GitRepository
 from peira.sandbox.workspace import FOLDER
 
 REF = "refs/peira/"
-
-
-class Conflicting(Invalid):
-    """Files that are not as they were when the run began; one line for each."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +93,7 @@ def write_folder(view: WorkView, target: Path, content: Callable[[str], bytes]) 
 
 
 def read_base_contents(view: WorkView, source: Path, tree: FileTree) -> dict[str, bytes]:
-    """The contents of the base's files; Conflicting if they are not as they were when the run began."""
+    """The contents of the base's files; MergeConflict if they are not as they were when the run began."""
     contents: dict[str, bytes] = {}
 
     def put(content: bytes) -> str:
@@ -117,12 +113,12 @@ def read_base_contents(view: WorkView, source: Path, tree: FileTree) -> dict[str
         if now.get(path) != base[path]
     ]
     if gone:
-        raise Conflicting(gone)
+        raise MergeConflict(gone)
     return contents
 
 
 def apply_changes(view: WorkView, content: Callable[[str], bytes]) -> MergeResult:
-    """Change the user's own files; Conflicting names those that have changed since, and then none is."""
+    """Change the user's own files; MergeConflict names those that have changed since, and then none is."""
     names, changes = merged_changes(view)
     folder, base = target_folder(view), view.base
     now = read_tree(folder, digest_bytes, changes)
@@ -133,7 +129,7 @@ def apply_changes(view: WorkView, content: Callable[[str], bytes]) -> MergeResul
         if now.get(path) != base.get(path) or _is_other(folder, path)
     ]
     if conflicts:
-        raise Conflicting(conflicts)
+        raise MergeConflict(conflicts)
     removed = [path for path, one in left.items() if one is None]
     for path in sorted(removed, reverse=True):
         _remove(folder, path)
@@ -163,7 +159,7 @@ def _opened_parent(folder: Path, path: str) -> int:
                 os.mkdir(part, dir_fd=opened)
                 inner = os.open(part, FOLDER, dir_fd=opened)
         except OSError as error:
-            raise Conflicting(f"conflict: {path}: {part} is no folder ({error.strerror})") from None
+            raise MergeConflict(f"conflict: {path}: {part} is no folder ({error.strerror})") from None
         finally:
             os.close(opened)
         opened = inner

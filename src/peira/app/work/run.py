@@ -30,7 +30,7 @@ from peira.engine.run_start import open_run, planned_on
 from peira.engine.work.attempt import GRACE, WorkBase, machine_problems
 from peira.engine.work.monitor import WorkMonitor
 from peira.engine.work.source import WorkSource
-from peira.errors import Invalid
+from peira.errors import Invalid, RefusedPlan
 from peira.plan.expansion import Plan, expand
 from peira.plan.manifest import keep
 from peira.report.work_progress import work_display
@@ -40,7 +40,7 @@ from peira.sandbox.process_tree import end, members
 from peira.spec.limits import Budget, Policy
 from peira.spec.modules import refuse_while_loading
 from peira.spec.study import Study
-from peira.spec.work.files import PlanLike, RefusedPlan, read_plan
+from peira.spec.work.files import PlanLike, read_plan
 from peira.spec.work.plan import WorkPlan
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from peira.core.registry import nearest
-from peira.errors import Invalid
+from peira.errors import Invalid, RefusedPlan
 from peira.spec.documents import read_document
 from peira.spec.values import join
 from peira.spec.work.plan import WorkPlan, WorkUnit
@@ -20,12 +20,6 @@ PlanLike = WorkPlan | str | Path | Mapping[str, Any] | Sequence[WorkUnit]
 
 PLACES = ("folder", "source")
 """Fields of a plan that say where it comes from."""
-
-
-class RefusedPlan(Invalid):
-    """A plan that could be read and is not sound; `name` is what it is called."""
-
-    name = "work"
 
 
 def read_plan(given: PlanLike, **changes: Any) -> WorkPlan:

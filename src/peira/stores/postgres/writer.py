@@ -27,7 +27,7 @@ from peira.core.ids import digest_bytes
 from peira.core.log import events as ev
 from peira.core.log.events import Record, State
 from peira.core.log.state import Run, replace
-from peira.errors import Fenced, Invalid, StaleRows, StoreFault, StoreInUse
+from peira.errors import Fenced, Invalid, LeaseLost, StaleRows, StoreFault, StoreInUse
 from peira.stores.blobs import StoredBlob
 from peira.stores.commit_thread import CommitThread, WriteRequest, acknowledge, claims
 from peira.stores.fold import RowView, fold, touching
@@ -73,10 +73,6 @@ LAST_WORDS = 30.0
 """Seconds for which such a process may do so."""
 TAKEN_OVER = "another process has taken the store over"
 PUT = f"SELECT * FROM put({', '.join(['%s'] * 52)})"
-
-
-class LeaseLost(Fenced):
-    """The lease of this process has run out; others have taken over what it had."""
 
 
 class PostgresWriter(CommitThread):

@@ -11,14 +11,14 @@ import typer
 
 from peira.app.session import Session
 from peira.app.work.control import cancel_units, retry_unit
-from peira.app.work.merge import Conflicting, MergeResult, apply_changes, commit_changes, write_folder
+from peira.app.work.merge import MergeResult, apply_changes, commit_changes, write_folder
 from peira.app.work.run import WorkOptions, WorkOutcome, execute_plan
 from peira.app.work.view import UnitView, WorkView, find_work
 from peira.cli.options import Json, Store
 from peira.cli.output import CommandOutput, grid, note, program
 from peira.core.ids import short
 from peira.core.text.words import counted, lasting
-from peira.errors import Invalid
+from peira.errors import Invalid, MergeConflict
 
 ACTIONS = ("show", "logs", "retry", "cancel", "merge")
 FOLLOW_EVERY = 0.2
@@ -189,7 +189,7 @@ def _act(
             return 0
         try:
             found = _merge(view, apply, into)
-        except Conflicting as conflicts:
+        except MergeConflict as conflicts:
             out.document({"run": view.run.id, "conflicts": list(conflicts.problems)})
             for problem in conflicts.problems:
                 note(f"peira: {problem}")
