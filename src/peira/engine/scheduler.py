@@ -334,7 +334,10 @@ class Scheduler:
 
     def end(self, task: str, state: State) -> None:
         """A started task ended in this state."""
-        self._stopped(task)
+        if self._places is None:
+            del self.started[task]
+        else:
+            self._stopped(task)
         if self._woken:
             self._woken.discard(task)
         self.settle(task, state)

@@ -77,7 +77,11 @@ class Dispatch:
                 direct = self._admission.start_direct(cls, size)
                 ahead = self._ahead.get(cls)
                 entries = (
-                    [] if direct or ahead else self._scheduler.start(cls, size + self._spare(cls, spare))
+                    []
+                    if direct or ahead
+                    else self._scheduler.start(
+                        cls, size + (spare if state.places is None else self._spare(cls, spare))
+                    )
                 )
                 if direct or ahead or entries:
                     if self._has_work(sizes):
@@ -88,7 +92,7 @@ class Dispatch:
     def _spare(self, cls: str, spare: int) -> int:
         """How many to claim in advance: none where that would take places from other runs."""
         places = self._state.places
-        return 0 if places is not None and places.limits(cls) else spare
+        return spare if places is None or not places.limits(cls) else 0
 
     def _rouse(self) -> bool:
         """A place is free that this run has waited for: let a worker look; whether there is work."""
