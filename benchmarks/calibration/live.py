@@ -21,7 +21,7 @@ from peira.stats.sequential.goals import goal_status
 from peira.stats.sequential.randomised import ArmPredictions, RandomisedContrast
 from peira.stats.sequential.running_mean import UnboundedRunningMean
 
-JOBS = 600
+JOBS = 500
 Means = Callable[[int], Sequence[float]]
 """The means of the arms at each job."""
 SITUATIONS: dict[str, Means] = {
@@ -144,7 +144,7 @@ def goal(share: float, over: float | None, rounds: int, seed: int, jobs: int = J
         values = [(float(n), float(chance < share)) for n, chance in enumerate(rng.random(jobs))]
         verdicts = {
             goal_status(values[:n], ">=", 0.8, begin=0.0, now=float(n), over=over).verdict
-            for n in range(20, jobs, 20)
+            for n in range(25, jobs, 25)
         }
         wrong += bad in verdicts
         said += good in verdicts
@@ -155,7 +155,7 @@ def goal(share: float, over: float | None, rounds: int, seed: int, jobs: int = J
 
 def experiments(quick: bool) -> Iterator[Cell]:
     """Comparisons, decisions and goals."""
-    rounds, jobs = (40, 300) if quick else (200, JOBS)
+    rounds, jobs = (40, 300) if quick else (100, JOBS)
     for seed, means in enumerate(SITUATIONS.values()):
         yield missed("random", means, rounds, seed, jobs)
         yield missed("thompson", means, rounds, 10 + seed, jobs)
@@ -164,6 +164,6 @@ def experiments(quick: bool) -> Iterator[Cell]:
     for seed, shares in enumerate([(0.5, 0.5), (0.5, 0.5, 0.5), (0.7, 0.5), (0.8, 0.6, 0.5)]):
         for assign in ("random", "thompson"):
             yield decided(assign, shares, rounds, 30 + seed, jobs)
-    yield unbounded(rounds, 40, 600 if quick else 3000)
+    yield unbounded(rounds, 40, 600 if quick else 2000)
     for seed, (share, over) in enumerate([(0.8, None), (0.799, None), (0.8, 100.0), (0.9, 200.0)]):
         yield goal(share, over, rounds // 4 if quick else rounds, 50 + seed, jobs)

@@ -153,7 +153,7 @@ class LiveExperiment:
         }
         """The confidence sequence of every two arms, first minus second."""
         self._left = list(range(plan.arms))  # of successive rejects
-        self._looked = self._looks = 0
+        self._look_at, self._looks = 1, 0
         self._next = plan.options.least
         self._problem = self._said = ""
         self.n = 0
@@ -242,9 +242,10 @@ class LiveExperiment:
             if self._problem != self._said:
                 self._said = self._problem
                 return [RunNoted(f"the experiment is not followed any more: {self._problem}")]
-            if self._problem or self.n == self._looked:
+            if self._problem or self.n < self._look_at:
                 return []
-            self._looked = self.n
+            # Later on, one more job says little: fewer looks only cost delay.
+            self._look_at = max(self.n + 1, math.ceil(1.01 * self.n))
             if self.plan.stops and self.n >= self.plan.options.least and (found := self._decision()):
                 return found
             return self._split()
