@@ -223,9 +223,13 @@ def test_read_only_writes_nothing(project: Path, tmp_path: Path, killed: bool) -
     if killed:
         command = [sys.executable, "-P", "-m", "peira.cli", "run", "live.py", "-p", "2", "--quiet"]
         process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
-        while not (tmp_path / "s.db-wal").exists() or (tmp_path / "s.db-wal").stat().st_size < 100_000:
+        begun = (tmp_path / "s.db").stat().st_mtime_ns
+        files = [tmp_path / name for name in ("s.db-shm", "s.db-wal")]
+        while not all(file.exists() and file.stat().st_mtime_ns > begun for file in files):
             assert process.poll() is None
             time.sleep(0.05)
+        time.sleep(1.0)  # it is in the middle of its trials
+        assert process.poll() is None
         process.kill()
         process.wait()
         assert (tmp_path / "s.db-wal").stat().st_size
