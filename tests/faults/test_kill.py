@@ -8,11 +8,22 @@ from peira.core.failpoints import NAMES
 
 ONCE = ("engine.after_plan", "engine.before_finish")
 RARE = ("blob.before_rename", "blob.after_rename")
+ELSEWHERE = (
+    "backup.",
+    "retention.",
+    "merge.",
+    "forget.",
+    "control.",
+    "shared.",
+    "recovery.",
+    "engine.before_wait",
+)
 COUNTS = {
     name: (1,) if name in ONCE else (1, 4) if name in RARE else (1, 3, 17) if "store" in name else (1, 17)
     for name in NAMES
-    # What other commands pass (backup, gc, merge, ...), and what waits for people, is tested where those are.
-    if not name.startswith(("backup.", "retention.", "merge.", "forget.", "control.", "engine.before_wait"))
+    # What other commands pass (backup, gc, merge, worker, ...), and what waits for people, is tested where
+    # those are.
+    if not name.startswith(ELSEWHERE)
 }
 PLACES = [f"{name}:{count}" for name, counts in COUNTS.items() for count in counts]
 MOMENTS = range(8)
