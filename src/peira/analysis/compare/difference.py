@@ -336,7 +336,8 @@ class Differences:
             each if each.value is not None else Observation(each.trial, value(each.trial))
             for each in self.measured.observations
         )
-        return replace(self, measured=replace(self.measured, observations=seen))
+        measured = replace(self.measured, observations=seen)
+        return Differences(measured, interactions=self.interactions)
 
     def _again(self, one: Side, two: Side, by: str) -> Difference:
         """The difference of the sides with the same trials."""
