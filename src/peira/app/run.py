@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ from peira.plan.expansion import Plan
 from peira.plan.listing import PlanListing
 from peira.plan.manifest import keep, read
 from peira.report.progress import ProgressOption, display
-from peira.runners.threads import OnDemandRunner
+from peira.runners.threads import ThreadRunner
 from peira.spec.agents import written_agent
 from peira.spec.limits import Policy, Storage
 from peira.spec.project import LOCAL, Project, parallel_problem, runner_problem
@@ -241,9 +242,6 @@ def _run(
         listed=listing is not None and storage.keeps_all,
     )
     counts = recorded.counts if recorded else {}
-    units = OnDemandRunner()  # for work plans that agents execute
-    runners |= {UNIT: (units, workers), UNIT_FUNCTION: (units, workers)}
-    context.hosted.on_first = units.wake
     execution = Execution(context, adaptive or source, calls, counts, adaptive, options.wait_for_people)
     for note in budget_notes(plan, project, options.stages) if asked and not recorded else ():
         execution.say(note)
@@ -262,6 +260,7 @@ def _run(
                 on_notice=show.notice,
                 unsuccessful=None if adaptive or not every else lambda: source.unsuccessful,
             )
+            context.hosted.on_first = partial(_execute_units, driver, workers)
             ended = driver.conduct()
     finally:
         agents = plan.agents.values()
@@ -275,6 +274,12 @@ def _run(
     if storage != Storage() and not storage.keeps_all:
         app.forget_payloads(store, run, storage)
     return run, ended
+
+
+def _execute_units(driver: RunDriver, workers: int) -> None:
+    """Let units of work plans be executed, from the first that an agent asks for."""
+    units = ThreadRunner(batch=1)
+    driver.add({UNIT: (units, workers), UNIT_FUNCTION: (units, workers)})
 
 
 def policy_of(study: Study, options: RunOptions) -> Policy:

@@ -32,11 +32,8 @@ class HostedSources:
         """Hands a source to the run; set by the run."""
         self.on_first: Callable[[], None] | None = None
         """Called before the first one is opened: who executes such tasks may start. None: nobody does."""
-
-    @property
-    def used(self) -> bool:
+        self.used = False
         """Whether any was opened."""
-        return bool(self._names)
 
     def __contains__(self, name: str) -> bool:
         return name in self._names
@@ -48,8 +45,9 @@ class HostedSources:
                 return
             if self.add is None or self.on_first is None:
                 raise Invalid("this run executes no tasks beside its own; run it as a study in one process")
-            if not self._names:
+            if not self.used:
                 self.on_first()
+                self.used = True
             self._names[name] = make()
             self.add(self._names[name])
 

@@ -124,6 +124,17 @@ class RunEnd:
     exit_code: int
 
 
+Pool = tuple[Runner, tuple[str, ...], int]
+"""A runner, the classes that it executes, the first of them first, and its workers."""
+
+
+def _pools(runners: Mapping[str, tuple[Runner, int]]) -> list[Pool]:
+    return [
+        (runner, tuple(reversed([cls for cls in runners if runners[cls][0] is runner])), workers)
+        for runner, workers in {id(pool[0]): pool for pool in runners.values()}.values()
+    ]
+
+
 class RunDriver:
     def __init__(
         self,
@@ -142,12 +153,10 @@ class RunDriver:
         """
         self._unsuccessful = unsuccessful
         self._on_notice = on_notice
-        self._execution, self._runners, self._commands = execution, runners, commands
+        self._execution, self._commands = execution, commands
         self._on_progress = on_progress
-        self._pools = [
-            (runner, tuple(reversed([cls for cls in runners if runners[cls][0] is runner])), workers)
-            for runner, workers in {id(pool[0]): pool for pool in runners.values()}.values()
-        ]
+        self._pools = _pools(runners)
+        self._adding, self._stopped = threading.Lock(), False
         self._signals = 0
         self._rule_thread: threading.Thread | None = None
 
@@ -178,20 +187,30 @@ class RunDriver:
                 target=self._execution.consult_rule, name="peira-rule", daemon=True
             )
             self._rule_thread.start()
-        for runner, classes, workers in self._pools:
-            spare = workers // SPARE
-            runner.start(ClassDesk(self._execution, classes, runner, spare), workers)
+        for pool in self._pools:
+            self._start_pool(*pool)
+
+    def _start_pool(self, runner: Runner, classes: tuple[str, ...], workers: int) -> None:
+        runner.start(ClassDesk(self._execution, classes, runner, workers // SPARE), workers)
+
+    def add(self, runners: Mapping[str, tuple[Runner, int]]) -> None:
+        """Let further classes be executed from now on; any thread, while the run is under way."""
+        with self._adding:
+            if not self._stopped:
+                for pool in _pools(runners):
+                    self._start_pool(*pool)
+                    self._pools.append(pool)
 
     def _watch(self) -> None:
         execution, clock = self._execution, self._execution.context.clock
         since = clock.monotonic()
         next_poll = since
-        growing = [runner for runner, _, _ in self._pools if isinstance(runner, GrowingRunner)]
         while not execution.wait(PULSE):
             self._heed()
             execution.pulse()
-            for pool in growing:
-                pool.grow()
+            for runner, _, _ in self._pools:
+                if isinstance(runner, GrowingRunner):
+                    runner.grow()
             now = clock.monotonic()
             if now >= next_poll:
                 next_poll = now + POLL
@@ -244,6 +263,8 @@ class RunDriver:
 
     def _stop(self) -> None:
         self._feeder.join()
+        with self._adding:
+            self._stopped = True
         for runner, _, _ in self._pools:
             runner.stop()
         self._execution.close_calls()

@@ -93,56 +93,6 @@ class ThreadRunner:
                 worker.thread.join(timeout=PAUSE)
 
 
-class OnDemandRunner:
-    """Threads for attempts that most runs do not have: none is started before `wake`."""
-
-    name = "threads"
-
-    def __init__(self) -> None:
-        self._runner = ThreadRunner(batch=1)
-        self._lock = threading.Lock()
-        self._given: tuple[Desk, int] | None = None
-        self._awake = self._stopped = False
-
-    def start(self, desk: Desk, workers: int) -> None:
-        """Remember where attempts come from."""
-        with self._lock:
-            self._given = desk, workers
-            if self._awake:
-                self._runner.start(desk, workers)
-
-    def wake(self) -> None:
-        """Start the first threads."""
-        with self._lock:
-            if not self._awake and not self._stopped:
-                self._awake = True
-                if self._given is not None:
-                    self._runner.start(*self._given)
-
-    def grow(self) -> None:
-        """Start more threads if that helps."""
-        if self._awake:
-            self._runner.grow()
-
-    def resize(self, workers: int) -> None:
-        """Allow more threads."""
-        with self._lock:
-            if self._given is not None:
-                self._given = self._given[0], max(workers, self._given[1])
-        self._runner.resize(workers)
-
-    def abandon(self, attempt: Attempt) -> None:
-        """Give up an attempt."""
-        self._runner.abandon(attempt)
-
-    def stop(self) -> None:
-        """End every thread."""
-        with self._lock:
-            self._stopped = True
-        if self._awake:
-            self._runner.stop()
-
-
 class _Worker:
     def __init__(self, desk: Desk, batch: int) -> None:
         self._desk, self._batch = desk, batch

@@ -186,9 +186,6 @@ class Admission:
         self._of_others.update((offer.spec.id, source) for offer in offers)
         return offers
 
-    def _source_of(self, task: str) -> Source:
-        return self._of_others.get(task, self.source) if self._of_others else self.source
-
     def feed(self, lock: threading.Condition) -> bool:
         """Admit a chunk of what is offered; False if there is none, or somebody else is at it."""
         if self._asking:
@@ -337,7 +334,9 @@ class Admission:
             self.ended(offer, Ended(State.cancelled, Result()))
         elif row is not None and self._over(row):
             self._reuse(offer, Ended(row.state, row.result))
-        elif not self._source_of(offer.spec.id).performs(offer.spec.kind) or self._hungry(offer):
+        elif not self._of_others.get(offer.spec.id, self.source).performs(offer.spec.kind) or self._hungry(
+            offer
+        ):
             self._tally.add(offer.spec.kind, LEFT)
         elif row is None:
             self._scheduler.offer(TaskEntry(offer), needs)
