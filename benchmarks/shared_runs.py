@@ -112,14 +112,16 @@ def _faults(address: str, folder: Path) -> tuple[float, float, float]:
     time.sleep(5)
     after = [sum(psutil.Process(child.pid).cpu_times()[:2]) for child in children]
     idle = median(now - then for now, then in zip(after, before, strict=True)) / 5
-    run = _submit(address, folder, 100_000, 99, seconds=0.2)
+    run = _submit(address, folder, 6_000, 99, seconds=0.2)
     store = PostgresStore(address, readonly=True)
     while len({task.owner for task in store.active()}) < 4:
         time.sleep(0.05)
     os.kill(children[0].pid, signal.SIGSTOP)
     began = time.monotonic()
-    while not any(isinstance(r.event, TasksInterrupted) for r in store.events(run, limit=10**9)):
-        time.sleep(0.05)
+    records = store.events(run)
+    while not any(isinstance(record.event, TasksInterrupted) for record in records):
+        time.sleep(0.02)
+        records = store.events(run, records[-1].seq) or records[-1:]
     taken_over = time.monotonic() - began
     os.kill(children[0].pid, signal.SIGKILL)
     replacement = _join(address, "--stay")
