@@ -117,20 +117,20 @@ def test_random_failures_leave_the_order(answers):
 
 def test_grades_from_1_to_5_are_reported_with_their_lost_trials():
     rng = np.random.default_rng(4)
-    trials = [
-        TrialResult(
+
+    def graded(case: int, model: str) -> TrialResult:
+        grade = float(rng.integers(1, 6) if model == "a" else 5)
+        lost = case < 3 and model == "a"
+        return TrialResult(
             id=f"{case} {model}",
             agent="answer",
             case_id=str(case),
             condition={"model": model},
-            state=State.failed if case < 3 and model == "a" else State.succeeded,
-            scores={
-                "grade": Score("grade", State.succeeded, float(rng.integers(1, 6) if model == "a" else 5))
-            },
+            state=State.failed if lost else State.succeeded,
+            scores={} if lost else {"grade": Score("grade", State.succeeded, grade)},
         )
-        for case in range(20)
-        for model in "ab"
-    ]
+
+    trials = [graded(case, model) for case in range(20) for model in "ab"]
     found = build(
         Results(lambda: iter(trials), run_id="f" * 64, study="s", status="completed", counts={}), trials=0
     )
