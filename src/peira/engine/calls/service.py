@@ -90,6 +90,7 @@ class CallService:
         self._model_locks: dict[tuple[FindModel, str], threading.Lock] = {}
         self._limiters: dict[tuple[str, ModelLimits], RateLimiter] = {}
         self._arrived: deque[RoutedRequest] = deque()  # posted, not looked up yet
+        self._looking_up: list[RoutedRequest] = []
         self._mailbox: Mailbox[RoutedRequest] | None = None
         self._thread: threading.Thread | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -146,18 +147,38 @@ class CallService:
         arrived = [self._arrived.popleft() for _ in range(min(MANY, len(self._arrived)))]
         if self._arrived:
             asyncio.get_running_loop().call_soon(self._look_up)
+        keys = [key for routed in arrived for key in routed.keys]
+        if getattr(self.store, "remote", False):
+            # Its server may be away, and answers that come meanwhile are to be recorded.
+            self._looking_up += arrived
+            looked = asyncio.get_running_loop().run_in_executor(None, self.store.find, "call", keys)
+            looked.add_done_callback(lambda done: self._looked_up(arrived, done))
+            return
         try:
-            found = self.store.find("call", [key for routed in arrived for key in routed.keys])
+            found = self.store.find("call", keys)
         except Exception as problem:  # raised for the callers
             for routed in arrived:
                 routed.settle(problem)
             return
+        self._begin(arrived, found)
+
+    def _looked_up(self, arrived: list[RoutedRequest], done: asyncio.Future[dict[str, Any]]) -> None:
+        """Go on with requests that were looked up on another thread, except those of runs that are over."""
+        left = [routed for routed in arrived if routed in self._looking_up]
+        self._looking_up = [routed for routed in self._looking_up if routed not in left]
+        if (problem := done.exception()) is None:
+            self._begin(left, done.result())
+        else:
+            for routed in left:
+                routed.settle(problem)
+
+    def _begin(self, arrived: list[RoutedRequest], found: dict[str, Any]) -> None:
         for routed in arrived:
             routed.ledger.begin(routed, None if routed.keys[0] in self.serving else found)
 
     def arrived(self, ledger: ServingLedger) -> list[RoutedRequest]:
         """The requests of a run that have arrived and are not looked up yet."""
-        return [routed for routed in self._arrived if routed.ledger is ledger]
+        return [routed for routed in (*self._arrived, *self._looking_up) if routed.ledger is ledger]
 
     def release_key(self, routed: RoutedRequest) -> None:
         """Equal requests need not wait for this one any more."""
@@ -167,7 +188,10 @@ class CallService:
     def withdraw(self, ledger: ServingLedger) -> None:
         """A run is over: what it has asked and is not looked up yet comes to nothing."""
         for routed in self.arrived(ledger):
-            self._arrived.remove(routed)
+            if routed in self._arrived:
+                self._arrived.remove(routed)
+            else:
+                self._looking_up.remove(routed)
             routed.settle(Abandoned(OVER))
 
     def finish(self, ending: Coroutine[Any, Any, Value]) -> Value:

@@ -44,6 +44,9 @@ MOST_BYTES = 1_000_000_000
 class PostgresStore:
     """A store in one schema of a Postgres database, opened for writing or (`readonly`) for reading."""
 
+    remote = True
+    """Whether reading may wait for a server that is away."""
+
     def __init__(
         self,
         address: str | Address,
