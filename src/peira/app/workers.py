@@ -273,7 +273,11 @@ def _work_on(
     commands = service_of(store, lambda: app.serve_commands)
     driver = WorkerDriver(execution, runners, store, source, parallel, commands=commands, on_notice=on_notice)
     try:
-        return driver.conduct()
+        ended = driver.conduct()
+        stop = execution.state.stop
+        if options.stay and stop is not None and stop.status is Status.interrupted:
+            return replace(ended, status=Status.interrupted)  # the run may be over; who stays was told to go
+        return ended
     finally:
         if any(getattr(agent, "starts_processes", False) for agent in plan.agents.values()):
             sandbox.end(label(store, number))
