@@ -30,10 +30,15 @@ IN_PACKAGE = re.compile(rf"(?<![\w/.-])((?:peira/)?(?:{'|'.join(PACKAGES)})/[\w/
 PAGE = re.compile(r"(?<![\w/.-])([A-Z]{3,}\.md)\b")
 
 
+OF_USERS = ("docs/work.md", "src/peira/spec/work/plan.py", "tests/work/")
+"""Where work plans stand: they name files of their users' repositories."""
+
+
 def cited(path: Path) -> Iterator[tuple[str, Path]]:
     """What a file cites, and where it should be."""
     text = path.read_text()
-    for found in IN_REPOSITORY.findall(text) + PAGE.findall(text):
+    of_users = path.is_relative_to(ROOT) and path.relative_to(ROOT).as_posix().startswith(OF_USERS)
+    for found in PAGE.findall(text) + ([] if of_users else IN_REPOSITORY.findall(text)):
         yield found, ROOT / found
     for found in IN_PACKAGE.findall(text):
         yield found, ROOT / "src" / "peira" / found.removeprefix("peira/")

@@ -63,7 +63,11 @@ def test_few_blocks_depend_on_the_moment():
     marked = {name: n for (name, mark), n in marks.items() if mark == examples.MOMENT}
     assert {mark for _, mark in marks} <= {"", examples.MOMENT, examples.MODEL}
     assert marked == {"docs/getting-started.md": 4}
-    assert [name for name, mark in marks if mark == examples.MODEL] == ["README.md", "docs/agents.md"]
+    assert [name for name, mark in marks if mark == examples.MODEL] == [
+        "README.md",
+        "docs/agents.md",
+        "docs/streams.md",
+    ]
 
 
 @pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=lambda page: page.name)
