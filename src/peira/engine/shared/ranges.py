@@ -202,7 +202,7 @@ class RangeLeases:
         reach("shared.after_take")
         now = self._clock.monotonic()
         took, self._taken_at = now - self._taken_at, now
-        if took < SHORT:
+        if took < SHORT and not self._source.trials:  # all that was at hand is used up already
             self._size = min(2 * self._size, MOST_SIZE)
         elif took > LONG:
             self._size = max(self._size // 2, self._parallel)
