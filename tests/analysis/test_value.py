@@ -93,6 +93,7 @@ EXAMPLES: dict[str, Callable[[Results], ResultValue]] = {
     "Biases": lambda results: results.biases(labels="human"),
     "Bill": lambda results: results.cost,
     "ComparisonTable": lambda results: results.compare("model"),
+    "Confusion": lambda results: results.confusion(),
     "Contrast": lambda results: results.compare("model").contrasts[0],
     "Corrected": lambda results: results.corrected("human", "model"),
     "Effects": lambda results: results.effects(),

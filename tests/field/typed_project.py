@@ -41,10 +41,12 @@ from peira import (
     cron,
     current_trial,
     diff,
+    entry_streams,
     estimate,
     evaluate,
     every,
     exact,
+    fanout,
     files,
     generate,
     graph,
@@ -64,6 +66,7 @@ from peira import (
     run_async,
     script,
     serve,
+    session,
     shell,
     simulated,
     step,
@@ -71,6 +74,8 @@ from peira import (
     study,
     submit,
     transform,
+    unit,
+    webhook,
 )
 
 
@@ -167,12 +172,24 @@ walking = graph(nodes={"plan": search, "done": search}, edges=[("plan", "done")]
 told = study(name="told", agent=command(["cat"], stdin="{input}"), cases=["x"], evaluators=[person("Right?")])
 
 
-@stream(triggers=[after("other", where="output.urgent"), every("1h"), cron("0 9 * * 1-5", zone="UTC")])
+@stream(
+    triggers=[
+        after("other", where="output.urgent"),
+        every("1h"),
+        cron("0 9 * * 1-5", zone="UTC"),
+        webhook(secret="HOOK_SECRET"),
+    ]
+)
 def incoming(case: Case) -> str:
+    session().set("last", str(case.input))
     return str(case.input)
 
 
+built = [unit("api", ["make", "api"], may_write=["api"]), unit("docs", ["make", "docs"], needs=["api"])]
+
+
 async def later(served: Stream) -> None:
-    print(await run_async(told, store="x.db"))
+    print(await run_async(told, store="x.db"), entry_streams(walking))
+    print(fanout(built, store="z.db").units["api"].state)
     with serve(served, store="y.db") as host:
         print(host.submit("incoming", {"n": 1}).result(5))

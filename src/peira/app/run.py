@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext
@@ -20,7 +19,7 @@ from peira.analysis.results import Results
 from peira.app.models import by_model, models_of
 from peira.app.preflight import budget_notes, check_models, estimate_of, models_in
 from peira.app.session import Session, SessionLike
-from peira.app.store.access import AnyStore, label, run_label, store_folder
+from peira.app.store.access import AnyStore, label, remove_work_folder, run_label, store_folder
 from peira.app.store.results import results_of
 from peira.app.store.runs import find_run, name_problem, names_run, refuse_taken
 from peira.app.studies import StudyLike, plan_of
@@ -266,7 +265,7 @@ def _run(
         agents = plan.agents.values()
         if context.hosted.used or any(getattr(agent, "starts_processes", False) for agent in agents):
             sandbox.end(run_label(store, run))  # of attempts that were abandoned a moment ago
-        shutil.rmtree(work_root, ignore_errors=True)
+        remove_work_folder(work_root)
     if listing:
         listing.close(complete=every and only is None and ended.status is Status.completed)
         if execution.spent and storage.keeps_all:

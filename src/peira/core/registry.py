@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from peira.core.signature import Wants, wants
@@ -244,7 +245,7 @@ class Registry:
         with self._loading:  # reentrant: a plug-in may look up others while it registers
             if not self._loaded:
                 self._loaded = True
-                for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
+                for entry in sorted(entry_points(group=GROUP), key=attrgetter("name")):
                     entry.load()(self)
 
     def load_module(self, register: Callable[[Registry], None], name: str = "") -> None:

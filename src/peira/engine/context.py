@@ -79,16 +79,14 @@ class RunContext:
     journal: Journal = field(init=False)
     hooks: Hooks = field(init=False)
     hosted: HostedSources = field(init=False)
-
-    @property
-    def shared(self) -> bool:
-        """Whether other processes execute tasks of the same run."""
-        return self.sharing is not None
+    shared: bool = field(init=False)
+    """Whether other processes execute tasks of the same run."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "journal", Journal(self.store))
         object.__setattr__(self, "hooks", Hooks(self.run, self.clock))
         object.__setattr__(self, "hosted", HostedSources())
+        object.__setattr__(self, "shared", self.sharing is not None)
 
 
 def no_models(name: str) -> NamedModel:

@@ -124,17 +124,6 @@ class RunEnd:
     exit_code: int
 
 
-Pool = tuple[Runner, tuple[str, ...], int]
-"""A runner, the classes that it executes, the first of them first, and its workers."""
-
-
-def _pools(runners: Mapping[str, tuple[Runner, int]]) -> list[Pool]:
-    return [
-        (runner, tuple(reversed([cls for cls in runners if runners[cls][0] is runner])), workers)
-        for runner, workers in {id(pool[0]): pool for pool in runners.values()}.values()
-    ]
-
-
 class RunDriver:
     def __init__(
         self,
@@ -153,9 +142,9 @@ class RunDriver:
         """
         self._unsuccessful = unsuccessful
         self._on_notice = on_notice
-        self._execution, self._commands = execution, commands
+        self._execution, self._commands, self._runners = execution, commands, runners
         self._on_progress = on_progress
-        self._pools = _pools(runners)
+        self._pools: list[tuple[Runner, tuple[str, ...], int]] = []  # with their classes and workers
         self._adding, self._stopped = threading.Lock(), False
         self._signals = 0
         self._rule_thread: threading.Thread | None = None
@@ -187,19 +176,16 @@ class RunDriver:
                 target=self._execution.consult_rule, name="peira-rule", daemon=True
             )
             self._rule_thread.start()
-        for pool in self._pools:
-            self._start_pool(*pool)
-
-    def _start_pool(self, runner: Runner, classes: tuple[str, ...], workers: int) -> None:
-        runner.start(ClassDesk(self._execution, classes, runner, workers // SPARE), workers)
+        self.add(self._runners)
 
     def add(self, runners: Mapping[str, tuple[Runner, int]]) -> None:
         """Let further classes be executed from now on; any thread, while the run is under way."""
         with self._adding:
-            if not self._stopped:
-                for pool in _pools(runners):
-                    self._start_pool(*pool)
-                    self._pools.append(pool)
+            for runner, workers in {id(pool[0]): pool for pool in runners.values()}.values():
+                if not self._stopped:
+                    classes = tuple(reversed([cls for cls in runners if runners[cls][0] is runner]))
+                    runner.start(ClassDesk(self._execution, classes, runner, workers // SPARE), workers)
+                    self._pools.append((runner, classes, workers))
 
     def _watch(self) -> None:
         execution, clock = self._execution, self._execution.context.clock

@@ -33,11 +33,13 @@ class Aims:
         """Read the aims from the snapshot of a study that a run stores."""
         stored: Mapping[str, Json] = snapshot if isinstance(snapshot, Mapping) else {}
         labels = LevelLabels.kept(stored)
+        design = stored.get("design")
+        formula = design.get("formula") if isinstance(design, Mapping) else None
         return cls(
             tuple(read_value(Outcome, raw) for raw in stored.get("outcomes", ())),
             tuple(_as_shown(read_value(Hypothesis, raw), labels) for raw in stored.get("hypotheses", ())),
             tuple(read_value(AnalysisPlan, raw) for raw in stored.get("analysis_plans", ())),
-            _formula(stored.get("design")),
+            formula if isinstance(formula, str) and formula != "main" else "",
         )
 
     def measure_of(self, outcome: str) -> str | None:
@@ -85,9 +87,3 @@ def _measure_name(outcome: Outcome) -> str:
     """The name of an outcome's measure."""
     parts = (outcome.judged_by, outcome.metric)
     return ".".join(part for part in parts if part)
-
-
-def _formula(design: Json) -> str:
-    """The formula that a design states; "" if it states none."""
-    stated = design.get("formula") if isinstance(design, Mapping) else None
-    return stated if isinstance(stated, str) and stated != "main" else ""

@@ -84,8 +84,10 @@ def _duplicates(found: Mapping[int, tuple[str, object]]) -> Iterable[str]:
 Levels = Annotated[tuple[Level, ...], BeforeValidator(_levels, json_schema_input_type=list[Level | Any])]
 
 
-def _argument(name: str) -> str:
-    """The name of a factor, which must be usable as a parameter of a function."""
+def _argument(name: Any) -> Any:
+    """The name of a factor, which must be usable as a parameter of a function; what is no text is left."""
+    if not isinstance(name, str):
+        return name
     if name in RESERVED:
         raise Invalid(f"{name!r} is reserved for {RESERVED[name]}")
     if not name.isidentifier() or iskeyword(name):
@@ -93,7 +95,7 @@ def _argument(name: str) -> str:
     return name
 
 
-Argument = Annotated[str, BeforeValidator(lambda name: _argument(name) if isinstance(name, str) else name)]
+Argument = Annotated[str, BeforeValidator(_argument)]
 
 
 class _Varying(Value):

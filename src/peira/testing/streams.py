@@ -138,7 +138,7 @@ class StreamSuite:
 
     def test_parallel_priority_and_places_act(self, store: Any) -> None:
         lock, inside, peak, order = threading.Lock(), Counter[str](), Counter[str](), list[int]()
-        free = threading.Event()
+        free, last = threading.Event(), threading.Event()  # one of two places is free for what comes late
 
         def work(case: Any) -> Any:
             with lock:
@@ -146,20 +146,23 @@ class StreamSuite:
                 for name in (case.input[0], "all"):
                     peak[name] = max(peak[name], inside[name])
                 order.append(case.input[1])
-            free.wait(PATIENCE)
+            (last if case.input[1] == 200 else free).wait(PATIENCE)
             time.sleep(0.005)
             with lock:
                 inside.subtract([case.input[0], "all"])
 
         one, two = (stream(work, name=name, parallel=2) for name in ("one", "two"))
         with serve(one, two, store=store, parallel=3) as host:
-            first = [host.submit("one", ["one", 0]) for _ in range(2)]
+            first = [host.submit("one", ["one", n]) for n in (0, 200)]
             until(lambda: inside["one"] == 2)
             late = [host.submit("one", ["one", n], priority=n) for n in (-1, 1, 5)]
             other = [host.submit("two", ["two", 100]) for _ in range(6)]
             until(lambda: inside["two"] == 1)
             free.set()
-            for job in (*first, *late, *other):
+            for job in (*late, *other):
+                job.result(PATIENCE)
+            last.set()
+            for job in first:
                 job.result(PATIENCE)
         assert (peak["one"], peak["two"] <= 2, peak["all"]) == (2, True, 3)
         assert [n for n in order if abs(n) < 100 and n] == [5, 1, -1]

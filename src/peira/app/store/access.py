@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakValueDictionary
@@ -250,6 +250,13 @@ def label(store: AnyStore, of: int) -> str:
 def run_label(store: AnyStore, run: str) -> str:
     """What marks the processes of a run of ours; it is nested in the owner's label."""
     return f"{label(store, store.incarnation)}/{short(run)}"
+
+
+def remove_work_folder(path: Path) -> None:
+    """Remove the folder of a run in that of all runs, and with the last one also that."""
+    shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError):  # it is not empty, or another run was faster
+        path.parent.rmdir()
 
 
 def store_folder(store: AnyStore, name: str) -> Path:

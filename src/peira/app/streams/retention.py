@@ -62,7 +62,7 @@ class JobRetention:
         self._store, self._keeps, self._failed = store, keeps, failed
         self._grace, self._pause = grace, look
         self._ended: dict[str, tuple[float, int]] = {}  # when each was first seen to have ended, and its size
-        self._stopping = threading.Event()
+        self._stopping, self._looking = threading.Event(), threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="peira-retention", daemon=True)
         self._thread.start()
 
@@ -78,10 +78,12 @@ class JobRetention:
                 self._failed(problem)
 
     def look(self) -> int:
-        """Remove what is not kept any more; returns how many bytes that were."""
-        if not isinstance(self._store, Forgets):
-            return 0
-        gone = set(self._store.forgotten())
+        """Remove what is not kept any more; returns how many bytes that were. Any thread."""
+        with self._looking:
+            return self._look(self._store) if isinstance(self._store, Forgets) else 0
+
+    def _look(self, store: Forgets) -> int:
+        gone = set(store.forgotten())
         expired: set[str] = set()
         for name, keep in self._keeps.items():
             jobs = [task for task in _ended(self._store, name) if task.payload not in gone]
@@ -94,7 +96,7 @@ class JobRetention:
         doomed, needed = _payloads(self._store, expired)
         for id in expired:
             del self._ended[id]
-        return self._store.forget(doomed - (needed - gone))
+        return store.forget(doomed - (needed - gone))
 
     def _seen(self, task: Task) -> EndedJob:
         if task.id not in self._ended:

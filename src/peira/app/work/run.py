@@ -12,7 +12,7 @@ from typing import Any
 import peira.app as app
 from peira.app.models import by_model, models_of, problems_of
 from peira.app.session import Session, SessionLike
-from peira.app.store.access import AnyStore, run_label, store_folder
+from peira.app.store.access import AnyStore, remove_work_folder, run_label, store_folder
 from peira.app.work.base import BaseFiles, read_base
 from peira.app.work.view import TAG, UnitView, WorkView
 from peira.core.clock import SystemClock
@@ -215,7 +215,7 @@ def _executed(
     finally:
         if members(context.label):
             end(context.label, grace=GRACE)  # of attempts that were abandoned a moment ago
-        shutil.rmtree(context.work_root, ignore_errors=True)
+        remove_work_folder(context.work_root)
     view = WorkView(store, store.find("run", [run])[run])
     if on_end is not None:
         on_end(view, base, objects)

@@ -7,6 +7,7 @@ import types
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from peira.core.code.constants import constant, digest_of
 from peira.core.code.objects import bare, describe
@@ -102,7 +103,7 @@ class _Walk:
         self._parts.add((node.label, node.digest))
         self._unseen.update(node.unseen)
         self.written |= node.written
-        edges = sorted(node.edges, key=lambda edge: edge.name)
+        edges = sorted(node.edges, key=attrgetter("name"))
         return [node.digest, *([edge.name, self._target(edge)] for edge in edges)]
 
     def _target(self, edge: Edge) -> int | str:

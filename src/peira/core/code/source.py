@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from operator import itemgetter
 
 from peira.core.code.constants import digest_of, encode
 from peira.core.code.names import Chain, Function, Names, chain_of, names_of
@@ -126,7 +127,7 @@ def compiled(code: types.CodeType) -> str:
 
 def methods_of(cls: type) -> list[types.FunctionType]:
     """The functions that the body of a class defines, sorted by name."""
-    members = (_behind(member) for _, member in sorted(vars(cls).items(), key=lambda item: item[0]))
+    members = (_behind(member) for _, member in sorted(vars(cls).items(), key=itemgetter(0)))
     functions = (member for member in members if isinstance(member, types.FunctionType))
     return [
         function for function in functions if function.__code__.co_qualname.startswith(f"{cls.__qualname__}.")

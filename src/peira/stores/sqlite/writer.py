@@ -8,6 +8,7 @@ writer ends for good: it never retries a sync.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 
 import apsw
 
@@ -86,7 +87,7 @@ class Writer(CommitThread):
         records, bodies, outcomes = fold(self._rows, ops, self._clock.now())
         rows = self._changed(ops, records, bodies, tasks, bool(calls))
         self._check_file()
-        statements.write(self._db, self._incarnation, rows, lambda: reach("store.before_commit"))
+        statements.write(self._db, self._incarnation, rows, partial(reach, "store.before_commit"))
         self._mark(self._next["event"] - 1)
         reach("store.after_commit")
         if self._on_commit:

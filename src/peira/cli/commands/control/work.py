@@ -58,7 +58,7 @@ def work(
     store: Store = None,
     as_json: Json = False,
 ) -> int:
-    """Execute a work plan: units for commands in confined workspaces, each after what it needs.
+    """Execute a work plan: units in confined workspaces, each after its needs.
 
     What succeeded before from the same content is not done again, so the same command goes on after any stop.
     Ctrl-C finishes what runs; a second one ends it. Exits with 0 if all units succeeded, with 1 if not, with
