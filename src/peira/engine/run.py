@@ -145,7 +145,8 @@ class RunDriver:
         self._execution, self._commands, self._runners = execution, commands, runners
         self._on_progress = on_progress
         self._pools: list[tuple[Runner, tuple[str, ...], int]] = []  # with their classes and workers
-        self._adding, self._stopped = threading.Lock(), False
+        self._adding = threading.Lock()
+        self._stopped = False
         self._signals = 0
         self._rule_thread: threading.Thread | None = None
 
