@@ -107,6 +107,8 @@ class ClassDesk:
 SPARE = 8
 """One attempt is claimed in advance for this many workers."""
 PULSE = 0.02
+REST, QUIET = 0.05, 10
+"""Seconds between two pulses once nothing of an open source has run for so many of them."""
 POLL = 0.2
 LAST_LOOK = 5.0
 """How long the stopping rule of a run that was stopped may still take."""
@@ -145,6 +147,7 @@ class RunDriver:
         self._execution, self._commands, self._runners = execution, commands, runners
         self._on_progress = on_progress
         self._pools: list[tuple[Runner, tuple[str, ...], int]] = []  # with their classes and workers
+        self._growing: list[GrowingRunner] = []
         self._adding = threading.Lock()
         self._stopped = False
         self._signals = 0
@@ -187,17 +190,19 @@ class RunDriver:
                     classes = tuple(reversed([cls for cls in runners if runners[cls][0] is runner]))
                     runner.start(ClassDesk(self._execution, classes, runner, workers // SPARE), workers)
                     self._pools.append((runner, classes, workers))
+                    self._growing += [runner] if isinstance(runner, GrowingRunner) else []
 
     def _watch(self) -> None:
         execution, clock = self._execution, self._execution.context.clock
         since = clock.monotonic()
         next_poll = since
-        while not execution.wait(PULSE):
+        quiet = 0  # pulses since anything of an open source ran
+        while not execution.wait(PULSE if quiet < QUIET else REST):
+            quiet = 0 if len(execution.attempts) or execution.source.size is not None else quiet + 1
             self._heed()
             execution.pulse()
-            for runner, _, _ in self._pools:
-                if isinstance(runner, GrowingRunner):
-                    runner.grow()
+            for runner in self._growing:
+                runner.grow()
             now = clock.monotonic()
             if now >= next_poll:
                 next_poll = now + POLL
