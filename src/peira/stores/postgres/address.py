@@ -70,7 +70,8 @@ class Address:
         rest = urlencode({key: value for key, value in query.items() if key not in OURS}, quote_via=quote)
         server = urlunsplit((SCHEME, parts.netloc, parts.path, rest.replace("%2F", "/"), ""))
         server = server if server.startswith(f"{SCHEME}://") else f"{SCHEME}://{server[len(SCHEME) + 1 :]}"
-        return cls(server, schema, blobs.rstrip("/"), reconnect)
+        scheme = BUCKET if blobs.startswith(BUCKET) else ""  # whose slashes stay, also without a bucket
+        return cls(server, schema, scheme + blobs[len(scheme) :].rstrip("/"), reconnect)
 
     def __str__(self) -> str:
         """The address in one spelling: with its schema, which comes last, and without a password."""
