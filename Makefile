@@ -29,7 +29,7 @@ model: $(READY) $(MODEL) ## fetch the embedded models
 
 test: $(READY) ## run the tests
 	@$(COMPILED)
-	@$(BIN)/pytest -q -n logical $(ARGS)
+	@$(BIN)/pytest -q -n logical --dist worksteal $(ARGS)
 
 ray: $(READY) ## install Ray (0.3 GB), without which the tests of --runner ray are skipped
 	@$(BIN)/python -c 'import ray' 2>/dev/null || { $(INSTALL) -e '.[ray]'; }
@@ -50,13 +50,13 @@ check: $(READY) ## formatting, lint, types, the order of packages, and names
 bench: $(READY) ## measure the speed, as ratios
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
-calibrate: $(READY) ## simulate how often intervals and tests are right, and keep the table (20 minutes)
+calibrate: $(READY) ## simulate how often intervals and tests are right, and keep the table (an hour)
 	@$(BIN)/python benchmarks/calibration/run.py --write docs/calibration.md $(ARGS)
 
 torture: $(READY) ## run the long fault sweeps, then every property on many examples
 	@$(COMPILED)
-	@$(BIN)/pytest -q -n logical -m torture --timeout 7200 $(ARGS)
-	@$(BIN)/pytest -q -n logical --hypothesis-profile thorough --timeout 7200 $(ARGS)
+	@$(BIN)/pytest -q -n logical --dist worksteal -m torture --timeout 7200 $(ARGS)
+	@$(BIN)/pytest -q -n logical --dist worksteal --hypothesis-profile thorough --timeout 7200 $(ARGS)
 
 docs: $(READY) ## write the generated pages of docs/ again
 	@$(BIN)/python docs/generate.py $(ARGS)

@@ -1,20 +1,32 @@
-"""A run so large that everything must be streamed: plan, run, run again, first table, show, export."""
+"""A run so large that everything must be streamed: plan, run, run again, table, report, exports, scores."""
 
 from __future__ import annotations
 
 from figures import Section, data, memory, middle, times
 from workers import FORMER, Bench, Failed, Row, Work, say, with_former
 
-FACTOR = 50
-"""The trials of one run are multiplied by this: a million by default."""
-STEPS = ("plan", "run", "table", "show", "again", "one failed", "again, one failed", "csv")
+STEPS = (
+    "plan",
+    "run",
+    "table",
+    "show",
+    "again",
+    "count",
+    "report",
+    "csv",
+    "parquet",
+    "artifact",
+    "score again",
+    "one failed",
+    "again, one failed",
+)
 
 
 def large(bench: Bench) -> Section:
-    """Once at `--trials` and once at 50 times as many, each step in a process of its own."""
+    """Once at `--trials` and once at `--large`, each step in a process of its own."""
     rows: dict[str, list[Row]] = {}
     failed: list[str] = []
-    for n in (bench.trials, bench.trials * FACTOR):
+    for n in (bench.trials, bench.large):
         for step in STEPS:
             work = Work(f"{step}, {n:,}", "work_large.py", n, ("--step", step))
             for place, each in enumerate(with_former(work, bench.former)):

@@ -1,7 +1,8 @@
 """What a Postgres server spends on trials, calls, commits and connections: the figures of docs/scale.md.
 
-A trial here is what a run records of one: its claim, the intent and the answer of one call, its end, and the
-same for its score. Times of the server are CPU times, which other programs of the machine change little.
+A trial here is what a run records of one: its claim, the intent and the answer of its call if it has one, its
+end, and its score, which plain code claims and ends in one op. Times of the server are CPU times, which other
+programs of the machine change little.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import median
@@ -47,48 +48,52 @@ class Trials:
         planned = ev.RunPlanned(manifest=store.put(b"{}"), study="limits", trials=0)
         store.commit([Op(self.run, (planned,)), Op(self.run, (ev.RunStarted("owner", 1),))]).result()
 
-    def ops(self, n: int) -> Iterator[list[Op]]:
-        """The stages of n trials: what is committed together."""
+    def plain(self, n: int) -> Iterator[list[Op]]:
+        """The stages of n trials without calls: what is committed together."""
+        yield from self._trials(n, lambda trials: ())
+
+    def asking(self, n: int) -> Iterator[list[Op]]:
+        """The stages of n trials with one call each."""
+        yield from self._trials(n, self._calls)
+
+    def _trials(self, n: int, between: Callable[[list[str]], Iterable[list[Op]]]) -> Iterator[list[Op]]:
         trials = [digest(uuid4().hex) for _ in range(n)]
+        yield [Op(self.run, (self._claim("generate", trial),)) for trial in trials]
+        yield from between(trials)
+        yield [Op(self.run, (self._end(trial),)) for trial in trials]
         scores = [digest(uuid4().hex) for _ in range(n)]
-        yield [self._claim("generate", trial) for trial in trials]
-        yield from self._calls(trials)
-        yield [self._end(trial) for trial in trials]
-        yield [self._claim("evaluate", score) for score in scores]
-        yield [self._end(score) for score in scores]
+        yield [Op(self.run, (self._claim("evaluate", score), self._end(score))) for score in scores]
 
     def calls(self, n: int) -> Iterator[list[Op]]:
         """The same of n calls of one trial that goes on."""
         if not self._going_on:
             self._going_on = digest(uuid4().hex)
-            yield [self._claim("generate", self._going_on)]
+            yield [Op(self.run, (self._claim("generate", self._going_on),))]
         yield from self._calls([self._going_on] * n)
 
     def _calls(self, trials: Sequence[str]) -> Iterator[list[Op]]:
         """One call of each of these trials: its intent, and its answer."""
         calls = [digest(uuid4().hex) for _ in trials]
         yield [
-            self._op(ev.CallIntended(trial, 1, call, "model", self._request, "0"))
+            Op(self.run, (ev.CallIntended(trial, 1, call, "model", self._request, "0"),))
             for trial, call in zip(trials, calls, strict=True)
         ]
         yield [
-            self._op(ev.CallAnswered(trial, call, ANSWER, input=100, output=100, cost=0.001))
+            Op(self.run, (ev.CallAnswered(trial, call, ANSWER, input=100, output=100, cost=0.001),))
             for trial, call in zip(trials, calls, strict=True)
         ]
 
-    def _op(self, event: ev.AnyEvent) -> Op:
-        return Op(self.run, (event,))
+    def _claim(self, kind: str, task: str) -> ev.TasksClaimed:
+        return ev.TasksClaimed(kind, kind, "owner", (task,), (1,))
 
-    def _claim(self, kind: str, task: str) -> Op:
-        return self._op(ev.TasksClaimed(kind, kind, "owner", (task,), (1,)))
-
-    def _end(self, task: str) -> Op:
-        return self._op(
-            ev.TaskFinished(task, 1, ev.State.succeeded, ev.Result(0.5, msgspec.Raw(b'"answer"')))
-        )
+    def _end(self, task: str) -> ev.TaskFinished:
+        return ev.TaskFinished(task, 1, ev.State.succeeded, ev.Result(0.5, msgspec.Raw(b'"answer"')))
 
 
 Stages = Callable[[Trials, int], Iterator[list[Op]]]
+
+
+STAGES: dict[str, Stages] = {"trial": Trials.plain, "trial with a call": Trials.asking, "call": Trials.calls}
 
 
 def postgres_limits(bench: Bench) -> Section:
@@ -104,13 +109,12 @@ def postgres_limits(bench: Bench) -> Section:
 def _measured(title: str, server: PrivateServer, trials: int) -> Section:
     lines: list[tuple[str, ...]] = []
     data: dict[str, object] = {}
-    for group in GROUPS:
-        found = _in_groups(server, group, trials if group >= 128 else max(64, trials // 16))
-        data[f"groups of {group}"] = found
-        lines.append((f"trials, groups of {group}", *(f"{value:,.0f}" for value in found.values())))
-    found = _in_groups(server, GROUPS[-1], trials, Trials.calls)
-    data["calls"] = found
-    lines.append((f"calls, groups of {GROUPS[-1]}", *(f"{value:,.0f}" for value in found.values())))
+    for label, stages in STAGES.items():
+        for group in GROUPS:
+            n = trials if group >= 128 else max(64, trials // 16)
+            found = _in_groups(server, group, n, stages)
+            data[f"{label}, groups of {group}"] = found
+            lines.append((f"{label}, groups of {group}", *(f"{value:,.0f}" for value in found.values())))
     notes = []
     for own in (False, True):
         rates = {n: _commits(server, n, own) for n in WRITERS}
@@ -141,15 +145,13 @@ def _server() -> Iterator[PrivateServer]:
         shutil.rmtree(folder)
 
 
-def _in_groups(
-    server: PrivateServer, group: int, trials: int, stages: Stages = Trials.ops
-) -> dict[str, float]:
+def _in_groups(server: PrivateServer, group: int, trials: int, stages: Stages) -> dict[str, float]:
     """Record trials, or calls, in commits of so many ops each."""
     address = f"{server.url}&schema={stages.__name__}_{group}"
     trials = -(-trials // group) * group
     with closing(PostgresStore(address)) as store, psycopg.connect(server.url, autocommit=True) as db:
         made = Trials(store)
-        _record(stages, made, store, group, group)  # warm up
+        _record(stages, made, store, group, 6 * group)  # until its statements are planned for good
         server_cpu, client_cpu = _server_cpu(server), time.process_time()
         wal, size = _wal(db), store.size()
         began = time.monotonic()

@@ -62,6 +62,9 @@ def options() -> argparse.Namespace:
         "--trials", type=int, default=20_000, help="of one run; growth goes from 1/20 to 10 x"
     )
     parser.add_argument("--quick", action="store_true", help=f"{QUICK:,} trials")
+    parser.add_argument(
+        "--large", type=int, default=0, help="trials of the section large (5 x), such as 1000000"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="how often each thing is measured, in turns")
     parser.add_argument("--only", choices=tuple(SECTIONS), help="one section")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="environments, scratch stores")
@@ -84,7 +87,8 @@ def measure(name: str, args: argparse.Namespace, former: Path | None) -> Section
     """Measure one section in an empty scratch folder."""
     with tempfile.TemporaryDirectory(dir=args.cache, prefix="scratch-") as scratch:
         trials = QUICK if args.quick else args.trials
-        return SECTIONS[name](Bench(trials, args.rounds, args.cache, Path(scratch), former))
+        large = args.large or trials * 5
+        return SECTIONS[name](Bench(trials, args.rounds, args.cache, Path(scratch), former, large))
 
 
 @contextmanager

@@ -13,10 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
 import psutil
+import psycopg
 from figures import Section
 from workers import Bench
 
@@ -34,12 +37,14 @@ import time
 from peira import exact, study
 
 
-@study(cases=[str(i) for i in range({trials})], evaluators=[exact()], seed={seed})
+@study(cases=[(str(i), str(i)) for i in range({trials})], evaluators=[exact()], seed={seed})
 def sleeps(case):
     time.sleep({seconds})
     return case.input
 """
 SECONDS, PARALLEL, LEASE = 0.05, 8, 5.0
+TRIALS, IDLE = 1600, 5.0
+"""Trials for each worker, and seconds for which idle ones are watched."""
 WORKERS = (1, 2, 4)
 
 
@@ -52,6 +57,7 @@ def shared_runs(bench: Bench) -> Section:
     title = f"shared runs: {agents}; median of {bench.rounds}"
     try:
         server.start()
+        PostgresStore(server.url).close()
         found = {n: [_rate(server.url, folder, n, seed) for seed in range(bench.rounds)] for n in WORKERS}
         taken_over, cancelled, idle = _faults(server.url, folder)
     except PeiraError as problem:
@@ -85,19 +91,40 @@ def _join(address: str, *more: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*command, "--quiet", *more], stdout=subprocess.DEVNULL)
 
 
+@contextmanager
+def _workers(address: str, n: int, *more: str) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """So many workers that wait for a run; told to go in the end, and killed if they do not."""
+    children = [_join(address, "--stay", *more) for _ in range(n)]
+    try:
+        while _members(address, children) < n:
+            time.sleep(0.1)
+        yield children
+        for child in children:
+            child.send_signal(signal.SIGTERM)
+        for child in children:
+            child.wait(timeout=LEASE)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+def _members(address: str, children: Sequence[subprocess.Popen[bytes]]) -> int:
+    """How many of these workers have joined."""
+    pids = [child.pid for child in children]
+    with psycopg.connect(address) as db:
+        row = db.execute("SELECT count(*) FROM peira.member WHERE pid = ANY(%s)", (pids,)).fetchone()
+    return int(row[0]) if row else 0
+
+
 def _rate(address: str, folder: Path, workers: int, seed: int) -> float:
     """Trials a second of a run that all workers share from its beginning."""
-    children = [_join(address, "--stay") for _ in range(workers)]
-    time.sleep(4)
-    trials = 400 * workers
-    run = _submit(address, folder, trials, 10 * workers + seed)
-    store = PostgresStore(address, readonly=True)
-    while not store.find("run", [run])[run].finished:
-        time.sleep(0.1)
-    for child in children:
-        child.send_signal(signal.SIGTERM)
-    for child in children:
-        child.wait()
+    with _workers(address, workers):
+        trials = TRIALS * workers
+        run = _submit(address, folder, trials, 10 * workers + seed)
+        store = PostgresStore(address, readonly=True)
+        while not store.find("run", [run])[run].finished:
+            time.sleep(0.1)
     times = sorted(r.at for r in store.events(run, limit=10**9) if isinstance(r.event, TaskFinished))
     store.close()
     return trials / (times[-1] - times[0])
@@ -106,35 +133,37 @@ def _rate(address: str, folder: Path, workers: int, seed: int) -> float:
 def _faults(address: str, folder: Path) -> tuple[float, float, float]:
     """Seconds until the tasks of a stopped worker are free, and until four workers are cancelled; the share
     of a core that an idle worker takes."""
-    children = [_join(address, "--stay", "--lease", f"{LEASE}s") for _ in range(4)]
-    time.sleep(5)
-    before = [sum(psutil.Process(child.pid).cpu_times()[:2]) for child in children]
-    time.sleep(5)
-    after = [sum(psutil.Process(child.pid).cpu_times()[:2]) for child in children]
-    idle = median(now - then for now, then in zip(after, before, strict=True)) / 5
-    run = _submit(address, folder, 6_000, 99, seconds=0.2)
     store = PostgresStore(address, readonly=True)
-    while len({task.owner for task in store.active()}) < 4:
-        time.sleep(0.05)
-    os.kill(children[0].pid, signal.SIGSTOP)
-    began = time.monotonic()
-    records = store.events(run)
-    while not any(isinstance(record.event, TasksInterrupted) for record in records):
-        time.sleep(0.02)
-        records = store.events(run, records[-1].seq) or records[-1:]
-    taken_over = time.monotonic() - began
-    os.kill(children[0].pid, signal.SIGKILL)
-    replacement = _join(address, "--stay")
-    while len({task.owner for task in store.active()}) < 4:
-        time.sleep(0.05)
-    began = time.monotonic()
-    cancel(run, address)
-    while store.active():
-        time.sleep(0.02)
-    cancelled = time.monotonic() - began
+    with _workers(address, 5, "--lease", f"{LEASE:g}s") as children:
+        before = [sum(psutil.Process(child.pid).cpu_times()[:2]) for child in children]
+        time.sleep(IDLE)
+        after = [sum(psutil.Process(child.pid).cpu_times()[:2]) for child in children]
+        idle = median(now - then for now, then in zip(after, before, strict=True)) / IDLE
+        run = _submit(address, folder, 6_000, 99, seconds=0.2)
+        _wait_for_owners(store, 5)
+        stopped = children.pop()
+        os.kill(stopped.pid, signal.SIGSTOP)
+        began, seq = time.monotonic(), 0
+        found = False
+        while not found:
+            time.sleep(0.02)
+            records = store.events(run, seq)
+            found = any(isinstance(record.event, TasksInterrupted) for record in records)
+            seq = records[-1].seq if records else seq
+        taken_over = time.monotonic() - began
+        os.kill(stopped.pid, signal.SIGKILL)
+        stopped.wait()
+        _wait_for_owners(store, 4)
+        began = time.monotonic()
+        cancel(run, address)
+        while store.active() or not store.find("run", [run])[run].finished:
+            time.sleep(0.02)
+        cancelled = time.monotonic() - began
     store.close()
-    for child in (*children[1:], replacement):
-        child.send_signal(signal.SIGTERM)
-    for child in (*children, replacement):
-        child.wait()
     return taken_over, cancelled, idle
+
+
+def _wait_for_owners(store: PostgresStore, n: int) -> None:
+    """Wait until so many workers have tasks under way."""
+    while len({task.owner for task in store.active()}) < n:
+        time.sleep(0.05)

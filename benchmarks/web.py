@@ -71,6 +71,7 @@ def _measure(store: Path) -> int:
         pages = {
             "runs": "/runs",
             "run": f"/runs/{id}",
+            "conditions": f"/runs/{id}/conditions",
             "trials": f"/runs/{id}/trials",
             "trials, the last": f"/runs/{id}/trials?after={last - 50}",
             "trials, a condition": f"/runs/{id}/trials?condition=model%3Db&condition=style%3Dv",
@@ -81,6 +82,11 @@ def _measure(store: Path) -> int:
             "events": f"/runs/{id}/events?after=500000",
             "compare": f"/compare?run={id}",
             "calls": "/calls",
+            "inbox": "/inbox",
+            "plan": "/plan",
+            "streams": "/streams",
+            "work": "/work",
+            "report": f"/runs/{id}/report",
         }
         print(f"{run['trials']:,} trials, {store.stat().st_size / 1e6:,.0f} MB")
         slow = 0

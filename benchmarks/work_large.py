@@ -24,10 +24,22 @@ def echo_but_one(case: peira.Case) -> object:
     return case.input
 
 
-def large_study(n: int, agent: Any) -> Any:
-    """The study of `n` cases."""
+def large_study(n: int, agent: Any, *more: Any) -> Any:
+    """The study of `n` cases, with `exact` and more evaluators."""
     cases = [peira.Case(text, expected=text) for text in texts(n)]
-    return peira.study(cases=cases, evaluators=[peira.exact()], name=agent.__name__)(agent)
+    return peira.study(cases=cases, evaluators=[peira.exact(), *more], name=agent.__name__)(agent)
+
+
+def length(output: object) -> float:
+    return float(len(str(output)))
+
+
+def rescored(n: int, store: Path) -> Any:
+    """The study with another evaluator, which is part of this module: other processes can have it."""
+    from work_large import length as evaluator
+
+    work = large_study(n, echo, evaluator)
+    return lambda: peira.evaluate(work, store=store, progress=False)
 
 
 def run(n: int, agent: Any, store: Path) -> Any:
@@ -38,6 +50,10 @@ def run(n: int, agent: Any, store: Path) -> Any:
 
 def opened(folder: Path) -> Any:
     return peira.open(folder / "store.db").results()
+
+
+def exported(folder: Path, format: str) -> Any:
+    return opened(folder).export(folder / f"all.{format}", format)
 
 
 def main() -> None:
@@ -54,7 +70,12 @@ def main() -> None:
         "show": lambda: lambda: str(opened(args.folder)),
         "one failed": lambda: run(args.n, echo_but_one, failing),
         "again, one failed": lambda: run(args.n, echo_but_one, failing),
+        "count": lambda: lambda: len(opened(args.folder).trials),
+        "report": lambda: lambda: opened(args.folder).report(args.folder / "all.html"),
         "csv": lambda: lambda: opened(args.folder).to_csv(args.folder / "all.csv"),
+        "parquet": lambda: lambda: exported(args.folder, "parquet"),
+        "artifact": lambda: lambda: exported(args.folder, "artifact"),
+        "score again": lambda: rescored(args.n, store),
     }
     step = steps[args.step]()
     built = time.perf_counter() - start

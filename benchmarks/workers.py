@@ -36,6 +36,8 @@ class Bench:
     scratch: Path
     former: Path | None = None
     """The sources of a former commit of this project, to be measured beside the present ones."""
+    large: int = 0
+    """The number of trials of a very large run."""
 
     @property
     def sizes(self) -> tuple[int, int, int]:

@@ -7,6 +7,7 @@ on, one that waits for people, one with tools, a work plan, and streams.
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import subprocess
 import sys
@@ -18,13 +19,14 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
+from peira import open as open_store
 from peira.report.writers.pdf import browser
 
 ROOT = Path(__file__).resolve().parents[1]
 VIEWS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
 PEIRA = [sys.executable, "-P", "-m", "peira.cli"]
 MESSAGES = ["Where is my lamp?", "Send it now!", "It is broken.", "My lawyer will call you.", "Thank you."]
-SLOW = {"live", "run", "compare", "inbox", "runs"}
+SLOW = {"live", "run", "compare", "inbox", "runs", "experiment", "goals"}
 """Pages parts of which come later."""
 
 
@@ -41,12 +43,13 @@ def main(folder: Path) -> int:
         for study in ("shop.py", "letters.py"):
             _peira(place, "run", study, "--quiet")
         _peira(place, "work", "build.toml", "--quiet")
-        _peira(place, "run", "deciding.py", "-p", "8", "--detach", "--json")
-        open_parts.callback(_peira, place, "cancel")
         open_parts.enter_context(_process(place, "serve", "support.py", "--store", "live.db"))
         for number, text in enumerate(MESSAGES):
             given = json.dumps({"customer": f"customer {number % 3}", "text": text})
             _peira(place, "stream", "submit", "support", "--input", given, "--store", "live.db")
+        _write_letters(place / "live.db")
+        _peira(place, "run", "deciding.py", "-p", "8", "--detach", "--json")
+        open_parts.callback(_peira, place, "cancel")
         started = open_parts.enter_context(sync_playwright())
         chromium = started.chromium.launch(
             executable_path=shutil.which(program) or program, args=["--no-sandbox"]
@@ -60,6 +63,19 @@ def main(folder: Path) -> int:
 
 def _peira(place: Path, *words: str) -> None:
     subprocess.run([*PEIRA, *words], cwd=place, check=False, capture_output=True)
+
+
+def _write_letters(store: Path) -> None:
+    """Send newsletters, and report which of them were opened."""
+    opens = {"News": 0.3, "Is": 0.85, "Ten": 0.35}
+    chance, letters = random.Random(4), open_store(store).stream("newsletter")
+    for begin in range(0, 400, 40):
+        readers = range(begin, begin + 40)
+        jobs = letters.submit_many([{"input": f"reader {n}", "key": f"letter-{n}"} for n in readers])
+        for job in jobs:
+            first = str(job.result(timeout=60)).partition(": ")[2].split()[0]
+            if chance.random() < 0.9:
+                job.outcome("opened", chance.random() < opens[first])
 
 
 @contextmanager
@@ -117,7 +133,14 @@ def gallery_pages(get: Any) -> dict[str, str]:
 def stream_pages(get: Any) -> dict[str, str]:
     """The pages of streams, by the names of their pictures."""
     job = get("/streams/support/jobs")["jobs"][0]["job"]
-    return {"streams": "/streams", "stream": "/streams/support", "job": f"/streams/support/jobs/{job}"}
+    return {
+        "streams": "/streams",
+        "stream": "/streams/support",
+        "job": f"/streams/support/jobs/{job}",
+        "experiment": "/streams/newsletter/experiment",
+        "goals": "/streams/newsletter/goals",
+        "decisions": "/streams/support/decisions",
+    }
 
 
 def _take(chromium: Any, folder: Path, at: dict[str, str], pages: Any) -> None:

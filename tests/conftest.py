@@ -8,6 +8,8 @@ process, one for the whole session, with a model of its own for each test.
 
 from __future__ import annotations
 
+import faulthandler
+import gc
 import json
 import os
 import shutil
@@ -15,9 +17,10 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,8 +28,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from peira.core.collection import SELDOM
+
 from .postgres import CuttingProxy, SharedServer
-from .warm import Warm, beginning
+from .warm import LAST_WORDS, Warm, beginning, end_started
 
 # Matrices are small here, and tests run side by side: threads of BLAS would only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -40,16 +45,98 @@ settings.register_profile("thorough", deadline=None, max_examples=500)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
+ON_DISK = ("agents", "faults", "field", "sandbox", "stores", "work")
+"""Folders of tests whose files are on the disk: of kills and crashes, and of sandboxes, which hide /dev."""
+
+
+@cache
+def _memory() -> Path | None:
+    """A folder in memory for this process; None if there is none with room, or the disk is asked for."""
+    root = Path("/dev/shm")
+    if os.environ.get("PEIRA_TEST_DISK") or not root.is_dir() or shutil.disk_usage(root).free < 2 << 30:
+        return None
+    return Path(tempfile.mkdtemp(prefix="peira-test-", dir=root))
+
+
+def pytest_unconfigure() -> None:
+    """Leave nothing in memory; called once in each process of pytest, and not in those that tests fork."""
+    if _memory.cache_info().currsize and (folder := _memory()) is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A folder of the test alone: in memory, where syncing costs nothing, unless it is about the disk.
+
+    It is removed after the test; `PEIRA_TEST_DISK=1` leaves all of them where pytest keeps them.
+    """
+    of = Path(request.node.path).relative_to(Path(__file__).parent.parent).parts
+    memory = None if of[0] != "tests" or of[1] in ON_DISK else _memory()
+    if memory is None:
+        yield tmp_path
+        return
+    folder = memory / tmp_path.name
+    folder.mkdir()
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What may take longer than others begins first, so that nobody waits for it alone at the end."""
     items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Three for two cores, because many tests wait; PYTEST_XDIST_AUTO_NUM_WORKERS may say otherwise."""
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores + cores // 2
+
+
 def pytest_collection_finish() -> None:
     """Bytecode is that of a file by its size and second, and tests write the same module twice in one: what
-    they and their processes compile is not kept."""
+    they and their processes compile is not kept. Modules and tests live to the end: to search these million
+    objects for garbage takes a second every time, so the collector leaves them out."""
     sys.dont_write_bytecode = True
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(SELDOM, 10, 10)  # so nobody counts what is left out, to hold the collector back
+
+
+_stderr = -1
+"""Standard error of this process, beside what pytest captures."""
+
+
+def pytest_configure() -> None:
+    global _stderr
+    _stderr = os.dup(2)
+
+
+def _watch(item: pytest.Item) -> None:
+    """End the process of a test that its time limit does not end, showing where every thread stands.
+
+    The limit raises an exception once: a fixture that waits after it (for a process, a thread, a lock) would
+    wait for ever, with all the tests that were given to this process. A new process runs those.
+    """
+    marker = item.get_closest_marker("timeout")
+    limit = float(marker.args[0] if marker else item.config.getini("timeout"))
+    faulthandler.dump_traceback_later(2 * limit + 30, exit=True, file=_stderr)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    _watch(item)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    _watch(item)  # once more: pytest itself ends the watch when a test fails
+    end_started()
+    yield
+    faulthandler.cancel_dump_traceback_later()
 
 
 Turn = dict[str, Any]
@@ -65,7 +152,7 @@ class Remote:
 
     def _call(self, path: str, told: Turn | None = None) -> Any:
         data = None if told is None else json.dumps(told).encode()
-        with urllib.request.urlopen(f"{self.base}{path}", data) as answer:
+        with urllib.request.urlopen(f"{self.base}{path}", data, timeout=30) as answer:
             return json.loads(answer.read())
 
     def script(self, *turns: Turn) -> None:
@@ -139,7 +226,11 @@ def _serving(script: str, *arguments: str) -> Iterator[str]:
     assert process.stdout is not None
     yield f"http://127.0.0.1:{int(process.stdout.readline())}"
     process.stdin.close()
-    process.wait()
+    try:
+        process.wait(LAST_WORDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
     process.stdout.close()
 
 
@@ -185,8 +276,29 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
     url = f"{postgres_server}{'&' if '?' in postgres_server else '?'}schema={schema}"
     psycopg = pytest.importorskip("psycopg")
     yield url
-    with psycopg.connect(postgres_server, autocommit=True) as db:
+    with psycopg.connect(postgres_server, autocommit=True, connect_timeout=20) as db:
+        db.execute("SET lock_timeout = '20s'")
+        db.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_class AS c ON c.oid = relation "
+            "WHERE c.relnamespace = to_regnamespace(%s) AND pid <> pg_backend_pid()",
+            (schema,),
+        )
         db.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+
+@pytest.fixture
+def join(warm: Warm, postgres_url: str) -> Callable[..., Any]:
+    """Starts a worker (worker.py of this folder), which is killed at a failpoint if one is named."""
+
+    def begun(*arguments: str, failpoint: str = "") -> Any:
+        return warm.start(
+            [sys.executable, "worker.py", postgres_url, *arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PEIRA_FAILPOINT": failpoint},
+        )
+
+    return begun
 
 
 @pytest.fixture

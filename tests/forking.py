@@ -73,6 +73,7 @@ def perform(order: dict[str, Any], standard: list[int]) -> None:
     os.chdir(order["cwd"])
     os.environ.clear()
     os.environ.update(order["env"])
+    _find_first(os.environ.get("PYTHONPATH", ""))
     for number, fd in enumerate(standard):
         os.dup2(fd, number)
     os.closerange(3, max(standard) + 1)
@@ -86,6 +87,11 @@ def perform(order: dict[str, Any], standard: list[int]) -> None:
             _codes.append(end.code)
             raise
     _codes.append(0)
+
+
+def _find_first(folders: str) -> None:
+    """Folders of PYTHONPATH come first, as in a Python that begins with it."""
+    sys.path[:0] = [folder for folder in folders.split(os.pathsep) if folder and folder not in sys.path]
 
 
 def _run(program: str) -> None:

@@ -24,6 +24,8 @@ from peira.stores.postgres.server import PrivateServer
 
 QUICK = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off", "shared_buffers": "32MB"}
 """Tests crash processes, and no machine."""
+PATIENCE = 50.0
+"""Seconds in which the server has to start."""
 
 
 class SharedServer:
@@ -44,7 +46,10 @@ class SharedServer:
             answer = self.folder / "answer"
             if not answer.exists():
                 self._start()
+            until = time.monotonic() + PATIENCE
             while not answer.exists():
+                if time.monotonic() > until:
+                    raise RuntimeError(f"Postgres has not started in {PATIENCE:g} s")
                 time.sleep(0.02)
             said = answer.read_text()
         finally:
@@ -113,6 +118,7 @@ class CuttingProxy:
         self._left, self._every = at, every
 
     def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)  # who waits for connections hears of it
         self._listener.close()
         for one in self._open:
             one.close()

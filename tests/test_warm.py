@@ -9,7 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+
+from .warm import end_started
 
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 ENDS = {
@@ -73,6 +76,15 @@ def test_it_is_asked_while_it_runs(warm, script):
     assert process.returncode == process.poll() == -9
 
 
+def test_what_a_test_leaves_is_killed_with_its_children_also_if_it_stands(warm, script):
+    source = "import os, subprocess\nprint(subprocess.Popen(['sleep', '60']).pid, flush=True)\n"
+    process = warm.start(script(f"{source}os.kill(os.getpid(), 19)\n"), **PIPES)
+    child = psutil.Process(int(process.stdout.readline()))
+    end_started()
+    assert process.returncode == -9
+    child.wait(20)
+
+
 def test_nothing_of_one_is_in_the_next(warm, script):
     command = script("import peira, os\nprint(hasattr(peira, 'left'), os.getpid())\npeira.left = 1\n")
     one, other = (ended(warm.start, command)[1].split() for _ in range(2))
@@ -92,3 +104,12 @@ def test_the_command_line_is_the_one_that_is_installed(warm, tmp_path):
     for words in (["--version"], ["status"], ["nonsense"]):
         forked = ended(warm.start, ["peira", *words], cwd=tmp_path)
         assert forked == ended(subprocess.Popen, [sys.executable, "-m", "peira.cli", *words], cwd=tmp_path)
+
+
+def test_folders_of_pythonpath_come_before_what_is_installed(warm, script, tmp_path):
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "only_here.py").write_text("value = 7\n")
+    command = script("import only_here, sys\nprint(only_here.value, sys.path[1])\n")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    assert ended(warm.start, command, env=env) == ended(subprocess.Popen, command, env=env)
+    assert ended(warm.start, command, env=env)[:2] == (0, f"7 {tmp_path / 'site'}\n")

@@ -17,12 +17,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
+
 LARGEST = 1 << 20
+LAST_WORDS = 10.0
+"""Seconds in which a process that was killed is gone, and what it said is read."""
 
 
 @dataclass
@@ -54,15 +58,20 @@ class Process:
         """All it says until its end."""
         if self.stdin is not None:
             self.stdin.close()
-        said: dict[int, Any] = {}
-        files = [file for file in (self.stdout, self.stderr) if file and not file.closed]
-        readers = [threading.Thread(target=_read, args=(file, said), daemon=True) for file in files]
+        said: dict[str, Any] = {}
+        files = {"stdout": self.stdout, "stderr": self.stderr}
+        self.stdout = self.stderr = None  # they are closed by who reads them
+        readers = [
+            threading.Thread(target=_read, args=(name, file, said), daemon=True)
+            for name, file in files.items()
+            if file and not file.closed
+        ]
         for reader in readers:
             reader.start()
         self.wait(timeout)
-        for reader in readers:
-            reader.join(timeout)
-        return said.get(id(self.stdout)), said.get(id(self.stderr))
+        for reader in readers:  # children of it that go on may keep its output open
+            reader.join(LAST_WORDS if timeout is None else timeout)
+        return said.get("stdout"), said.get("stderr")
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
@@ -72,9 +81,39 @@ class Process:
         self.send_signal(signal.SIGKILL)
 
 
-def _read(file: IO[Any], said: dict[int, Any]) -> None:
+def _read(name: str, file: IO[Any], said: dict[str, Any]) -> None:
     with file:
-        said[id(file)] = file.read()
+        said[name] = file.read()
+
+
+_started: list[Process | subprocess.Popen[Any]] = []
+"""What was started in this test."""
+
+
+def end_started() -> None:
+    """Kill what the test has started and not waited for, stopped processes too, with their own children.
+
+    A worker that goes on would hold its locks, and whoever drops its tables would wait for it for ever.
+    """
+    while _started:
+        process = _started.pop()
+        if process.poll() is None:
+            for child in _children(process.pid):
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
+            process.kill()
+        process.wait(LAST_WORDS)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None and not pipe.closed:
+                with suppress(OSError):  # of what was written to it and not read
+                    pipe.close()
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
 
 
 @dataclass(frozen=True)
@@ -84,11 +123,22 @@ class Warm:
     _orders: socket.socket
 
     def start(self, command: Sequence[str], **how: Any) -> Process | subprocess.Popen[Any]:
+        """Start a process, which is killed at the end of the test if it is not over then."""
+        process: Process | subprocess.Popen[Any]
         if command[0] == "peira":
-            return self._forked(command, **how)
-        if command[0] == sys.executable and command[1].endswith(".py"):
-            return self._forked(command[1:], **how)
-        return subprocess.Popen(command, **how)
+            process = self._forked(command, **how)
+        elif command[0] == sys.executable and command[1].endswith(".py"):
+            process = self._forked(command[1:], **how)
+        else:
+            process = subprocess.Popen(command, **how)
+        _started.append(process)
+        return process
+
+    def run(self, command: Sequence[str], **how: Any) -> subprocess.CompletedProcess[str]:
+        """Wait for the end of a process: its exit code, and all it said, as text."""
+        process = self.start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
+        out, err = process.communicate()
+        return subprocess.CompletedProcess(list(command), process.wait(), out, err)
 
     def _forked(
         self,
@@ -110,8 +160,8 @@ class Warm:
         for fd in theirs:
             os.close(fd)
         keeps.close()
-        files = [_opened(ours, mode, text) for (ours, _), mode in zip(pipes, "wrr", strict=True)]
-        return Process(int(told.recv(LARGEST)), *files, told)
+        into, out, err = (_opened(ours, mode, text) for (ours, _), mode in zip(pipes, "wrr", strict=True))
+        return Process(int(told.recv(LARGEST)), into, out, err, told)
 
 
 def _reading(asked: int | None) -> tuple[int | None, int]:
@@ -137,9 +187,13 @@ def _opened(fd: int | None, mode: str, text: bool) -> IO[Any] | None:
 @contextmanager
 def beginning() -> Iterator[Warm]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-P", Path(__file__).with_name("forking.py"), str(theirs.fileno())]
+    command = [sys.executable, "-P", str(Path(__file__).with_name("forking.py")), str(theirs.fileno())]
     process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
     theirs.close()
     with ours:
         yield Warm(ours)
-    process.wait()
+    try:
+        process.wait(LAST_WORDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise

@@ -43,6 +43,8 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
     "Designed studies": designed.rest,
     "Levels in the model of the design": unbalanced.levels,
     "Lost trials, and different cases for each level": unbalanced.lost,
+    "Skewed values in the model of the design": unbalanced.skewed,
+    "Studies of several conditions": unbalanced.several,
     "Forecasts of power": unbalanced.forecasts,
     "Bounded scores": verdicts.bounded,
     "Gates": verdicts.gates,

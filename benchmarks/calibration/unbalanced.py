@@ -8,11 +8,14 @@ from itertools import product
 
 import numpy as np
 from cells import Bounds, Cell, Rng, covered, rejected
+from shares import own
 
 from peira.analysis.compare.contrasts import compare_levels
 from peira.analysis.compare.hypotheses import decide
 from peira.analysis.effects.factor_effects import effects
 from peira.analysis.effects.mixed_models import mixed
+from peira.analysis.effects.regression import CaseModel, table_of
+from peira.analysis.table.measures import measure
 from peira.core.contracts import DesignMethod
 from peira.core.log.events import State
 from peira.core.space import Dimension, Point, Space
@@ -27,6 +30,8 @@ from peira.design.screening import PlackettBurman
 from peira.results.aims import Aims
 from peira.results.trials import Score, TrialResult
 from peira.spec.aims import Hypothesis
+from peira.stats import student
+from peira.stats.tests.paired import difference
 
 Run = Mapping[str, object]
 Test = Callable[[Sequence[TrialResult]], float | None]
@@ -193,11 +198,98 @@ def reacting(cases: int, rng: Rng) -> float | None:
     return next((one.p for one in found.effects if one.term == "A"), None)
 
 
+Value = Callable[[Rng, bool], float]
+SKEWED: dict[str, Value] = {
+    "1 fails in 20, against a tight score": lambda rng, on: (
+        float(np.clip(rng.normal(0.9025, 0.02), 0, 1)) if on else 0.95 * (rng.random() < 0.95)
+    ),
+    "log-normal, against a tight measure": lambda rng, on: (
+        rng.normal(np.exp(0.5), 0.1) if on else rng.lognormal()
+    ),
+}
+"""Values with the same mean under both levels of a factor: skewed, and tight."""
+
+
+def skewed(quick: bool) -> Iterator[Cell]:
+    """A skewed level against a tight one with the same mean, where the model of the design compares them.
+
+    Skewed are the values, or the cases' reactions. The note has the rejection rate of Student's t in that
+    model.
+    """
+    rounds = 100 if quick else 400
+    for seed, (value, cases) in enumerate(product(SKEWED, (12, 30))):
+        where = f"2 x 2, {cases} cases, 10% lost: {value}"
+        yield _beside_t(where, partial(_unlike, SKEWED[value], cases), rounds, seed)
+    for seed, cases in enumerate((12, 30)):
+        where = f"2 x 2, {cases} cases, 10% lost: log-normal reactions of cases"
+        yield _beside_t(where, partial(_unlike_reactions, cases), 2 * rounds, seed)
+
+
+def _beside_t(where: str, draw: Callable[[Rng], list[TrialResult]], rounds: int, seed: int) -> Cell:
+    rng, found, plain = np.random.default_rng(seed), 0, 0
+    for _ in range(rounds):
+        trials = draw(rng)
+        found += (by_compare(trials) or 1.0) <= 0.05
+        plain += (_student(trials) or 1.0) <= 0.05
+    return Cell("compare", where, "rejection", found / rounds, 0.05, rounds, f"t: {plain / rounds:.3f}")
+
+
+def _unlike(value: Value, cases: int, rng: Rng) -> list[TrialResult]:
+    return [
+        trial(case, value(rng, bool(a)), {"A": a, "B": b})
+        for case, a, b in product(range(cases), range(2), range(2))
+        if rng.random() >= 0.1
+    ]
+
+
+def _unlike_reactions(cases: int, rng: Rng) -> list[TrialResult]:
+    reacts, own = rng.lognormal(size=cases) - np.exp(0.5), rng.normal(size=cases)
+    return [
+        trial(case, own[case] + a * reacts[case] + 0.5 * rng.normal(), {"A": a, "B": b})
+        for case, a, b in product(range(cases), range(2), range(2))
+        if rng.random() >= 0.1
+    ]
+
+
+def _student(trials: Sequence[TrialResult]) -> float | None:
+    """The p-value of A by Student's t in the model of the design."""
+    fitted = CaseModel(table_of(measure(trials)), ["A", "B"], 2).fit_for("A")
+    place = fitted.kept.places[0]
+    spread = fitted.spread(place, np.array([2.0]))
+    mean = 2.0 * float(fitted.beta[place][0])
+    return None if spread is None else student.p_value(mean / spread.error, spread.df, "two-sided")
+
+
+YES_NO = ((0.5, 0.5), (0.9, 0.8), (0.98, 0.9))
+"""The chances of a yes on both sides."""
+
+
+def several(quick: bool) -> Iterator[Cell]:
+    """Coverage of differences of yes/no answers to each case under several conditions, and how often by t."""
+    rounds = 100 if quick else 400
+    cells = product((10,) if quick else (6, 12, 30), (4,) if quick else (2, 4, 8), YES_NO, (0.05, 0.5))
+    for seed, (cases, others, shares, correlation) in enumerate(cells):
+        rng, held, by_t = np.random.default_rng(seed), 0, 0
+        codes = np.repeat(np.arange(cases), others).tolist()
+        for _ in range(rounds):
+            one, two = (
+                (rng.random((cases, others)) < own(rng, p, correlation, cases)[:, None]).astype(float).ravel()
+                for p in shares
+            )
+            found = difference(one, two, codes, limits=(0.0, 1.0))
+            truth = shares[0] - shares[1]
+            held += found.low is None or found.high is None or found.low <= truth <= found.high
+            by_t += not found.method.startswith("bounded")
+        where = f"{cases} cases x {others}, p {shares[0]} and {shares[1]}, correlation {correlation}"
+        note = f"t in {by_t / rounds:.0%}"
+        yield Cell("paired difference", where, "coverage", held / rounds, 0.95, rounds, note)
+
+
 def forecasts(quick: bool) -> Iterator[Cell]:
     """How often a difference is found, beside the chance that the design promises for it."""
     rounds = 100 if quick else 600
     for seed, (label, runs, formula, assumed) in enumerate(_forecasts()):
-        if quick and seed not in (0, 4, 5, 10):
+        if quick and seed not in (0, 4, 5, 9):
             continue
         names = tuple(runs[0])
         space = Space(tuple(Dimension(n, tuple(dict.fromkeys(run[n] for run in runs))) for n in names))
@@ -221,5 +313,9 @@ def _forecasts() -> Iterator[tuple[str, tuple[Run, ...], str, Assumed]]:
         yield "16 of 64 runs", fraction, "main", Assumed(effect, 0.4, cases=cases, repeats=repeats)
     for cases, repeats, effect in ((2, 2, 0.5), (6, 2, 0.4), (8, 1, 0.5), (12, 2, 0.25), (30, 1, 0.2)):
         yield "8 runs", full, "interactions", Assumed(effect, 0.4, cases=cases, repeats=repeats)
+    pair, four = (runs_of(FullFactorial(), two_level(factors)) for factors in (1, 2))
+    for cases, repeats, effect in ((10, 1, 0.5), (12, 3, 0.3), (18, 1, 0.4)):
+        yield "2 runs", pair, "main", Assumed(effect, 0.4, cases=cases, repeats=repeats)
+    yield "4 runs", four, "interactions", Assumed(0.3, 0.4, cases=15)
     yield "7-run D-optimal", designs()["7-run D-optimal, 5 factors"], "main", Assumed(0.4, 0.4, cases=10)
     yield "the docs' auto", designs()["the docs' auto"], "interactions", Assumed(0.2, 0.4, cases=10)

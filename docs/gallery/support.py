@@ -12,6 +12,7 @@ from peira import after, ask_person, stream
     evaluators=["includes"],
     factors={"tone": ["formal", "warm"]},
     assign="random",
+    goals=["mean(failed) <= 0.5 over 7d"],
 )
 def support(case, tone):
     """Answer a customer."""
@@ -28,3 +29,17 @@ def support(case, tone):
 def escalate(case):
     """Call somebody."""
     return {"called": "the lead", "about": case.input}
+
+
+@stream(
+    parallel=4,
+    factors={"subject": ["plain", "question", "discount"]},
+    assign="thompson",
+    stop="when decided",
+    experiment={"score": "opened"},
+    goals=["mean(failed) <= 0.05 over 7d"],
+)
+def newsletter(case, subject):
+    """Write to a reader; whether the letter is opened is reported later."""
+    words = {"plain": "News of November", "question": "Is your lamp too dim?", "discount": "Ten percent off!"}
+    return f"{case.input}: {words[subject]}"

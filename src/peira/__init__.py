@@ -10,9 +10,9 @@ from peira.core.lazy import lazy_imports
 
 with lazy_imports(__name__):
     from peira.agents.command.agent import command as command
-    from peira.agents.conversation import conversation as conversation
-    from peira.agents.conversation import script as script
-    from peira.agents.conversation import simulated as simulated
+    from peira.agents.conversation.agent import conversation as conversation
+    from peira.agents.conversation.users import script as script
+    from peira.agents.conversation.users import simulated as simulated
     from peira.agents.graph import graph as graph
     from peira.agents.loop.agent import agent as agent
     from peira.agents.tools.mcp import mcp as mcp

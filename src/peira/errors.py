@@ -13,7 +13,8 @@
     ├── StoreDamaged                the store contradicts itself                exit 1
     ├── Fenced                      a change by an attempt that lost its epoch
     │   ├── Unwritable              an event that could not be read again
-    │   └── LeaseLost               the lease of this process on its part of a run has ended
+    │   ├── LeaseLost               the lease of this process on its part of a run has ended
+    │   └── NotGranted              a pool of a shared budget has less than is needed of it
     ├── AttemptFailed               why an attempt failed
     │   ├── TimedOut (TimeoutError)
     │   ├── TooLarge                an output over the size limit
@@ -43,6 +44,7 @@ Internal exceptions, which their callers catch and turn into one of the above, a
     UntranslatableRequest (ValueError)  a program's request that has no meaning in another API
     StreamBroken                    a stream that reported a failure, or ended early
     StaleRows                       rows that were read have changed meanwhile: nothing was written
+    DryPool                         a pool has less than a group of changes needs: nothing was written
 
 Two signals are not errors, and user code must not catch them by accident, so they derive from BaseException:
 `Abandoned` (this attempt must stop; `Exhausted` if a limit is the reason, `Parked` if it is retried after a
@@ -144,6 +146,10 @@ class Unwritable(Fenced):
 
 class LeaseLost(Fenced):
     """The lease of this process has run out; others have taken over what it had."""
+
+
+class NotGranted(Fenced):
+    """A pool of a shared budget has less than an op needs of it."""
 
 
 class AttemptFailed(PeiraError):
@@ -303,6 +309,10 @@ class StreamBroken(Exception):
 
 class StaleRows(Exception):
     """Rows from which a group was folded have changed meanwhile; nothing was written."""
+
+
+class DryPool(Exception):
+    """A pool has less than the ops of a group need of it; nothing was written."""
 
 
 class Abandoned(BaseException):

@@ -40,6 +40,28 @@ def test_a_factor_of_that_name_comes_first() -> None:
     assert sorted(outputs(made)) == ["x p s", "x q s"]
 
 
+def test_the_whole_condition_by_name() -> None:
+    def takes(input: str, condition: dict[str, Any]) -> list[Any]:
+        return [input, condition]
+
+    factors = {"style": ["a", "b"], "size": [1]}
+    assert sorted(outputs(study(takes, cases=["x"], factors=factors)), key=str) == [
+        ["x", {"style": "a", "size": 1}],
+        ["x", {"style": "b", "size": 1}],
+    ]
+    assert sorted(outputs(study(takes, name="own", cases=["x"], factors={"condition": ["c", "d"]}))) == [
+        ["x", "c"],
+        ["x", "d"],
+    ]
+
+
+def test_a_factory_may_return_a_function() -> None:
+    def made(condition: dict[str, Any]) -> Any:
+        return lambda input: f"{condition['style']} {input}"
+
+    assert sorted(outputs(study(made, cases=["x"], factors={"style": ["a", "b"]}))) == ["a x", "b x"]
+
+
 class Helper:
     def __init__(self, style: str = "plain", model: str = "scripted:echo") -> None:
         self.style, self.model = style, model

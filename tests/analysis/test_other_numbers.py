@@ -88,3 +88,12 @@ def test_nothing_failed_is_not_nothing_fails(trial, results):
     some = results([trial(1, None), *(trial(case, 1.0) for case in range(2, 9))])
     assert "1 of 8 trials of 8 cases failed: 0.12 [" in str(some.reliability())
     assert "nothing can be said" in str(results([trial(1, 1.0, state=State.queued)]).reliability())
+
+
+def test_what_is_not_known_is_not_called_lost(trial, results):
+    unpriced = [trial(case, True, metrics={"calls": 1.0}) for case in range(3)]
+    shown = str(results(unpriced).table(score="cost"))
+    assert "cost: not known for 3 trials" in shown
+    assert "lost" not in shown
+    mixed = [*unpriced, trial("x", None)]
+    assert "cost: not known for 3 trials, and for 1 lost trial" in str(results(mixed).table(score="cost"))

@@ -298,6 +298,19 @@ def asking_process(folder: Path, **more: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, str(folder / "asking.py"), str(folder / "s.db")], env=env)
 
 
+def test_a_command_whose_sender_is_killed_was_not_sent(tmp_path: Path) -> None:
+    send = (
+        "import sys; from pathlib import Path; from peira.engine.control import Command, ControlFolder; "
+        "ControlFolder(Path(sys.argv[1])).send(Command('cancel', 'r', 'ann'))"
+    )
+    command, env = [sys.executable, "-c", send, str(tmp_path)], {**os.environ}
+    assert subprocess.run(command, env={**env, "PEIRA_FAILPOINT": "control.before_rename"}).returncode == -9
+    assert list(ControlFolder(tmp_path).pending()) == []
+    assert subprocess.run(command, env=env).returncode == 0
+    [(_, sent)] = ControlFolder(tmp_path).pending()
+    assert (sent.command, sent.by) == ("cancel", "ann")
+
+
 @pytest.mark.parametrize("place", ["control.before_act", "control.before_remove"])
 def test_a_command_whose_owner_is_killed_is_executed_once_by_whoever_comes_next(
     place: str, tmp_path: Path

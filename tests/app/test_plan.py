@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from peira import Study, diff, exact, open, plan, run
+from peira import Study, ask, diff, exact, open, plan, run
 from peira.core.log.events import Status
 from peira.errors import Invalid
 from peira.stores.memory import MemoryStore
@@ -159,3 +159,61 @@ def test_a_store_with_one_is_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_what_belongs_to_freezing_is_refused_without_it(store: Any, said: dict[str, Any]) -> None:
     with pytest.raises(Invalid, match="is for a plan that is frozen"):
         plan(made(), store=store, **said)
+
+
+def test_a_hypothesis_that_no_result_can_decide_is_named_before_the_run(store):
+    vague = {"id": "h", "factor": "style", "outcome": "exact", "direction": "greater"}
+    clear = {**vague, "id": "g", "levels": ["plain"]}
+    notes = plan(made(hypotheses=[vague, clear]), store=store).notes
+    said = [note for note in notes if note.startswith("hypothesis")]
+    assert said == [
+        "hypothesis h cannot be decided: it does not say which level of style is greater; "
+        "name it in its levels"
+    ]
+
+
+def silent(case: Any) -> None:
+    print(case.input)
+
+
+async def silent_async(case: Any) -> None:
+    if case.input:
+        return
+    print(case.input)
+
+
+def maybe(case: Any) -> str | None:
+    return "a" if case.input == "a" else None
+
+
+def fails(case: Any) -> str:
+    raise ValueError(case.input)
+
+
+def test_an_agent_that_returns_nothing_is_named(store):
+    for agent, said in ((silent, True), (silent_async, True), (maybe, False), (fails, False), (echo, False)):
+        factors = {"style": ["plain"]} if agent is echo else {}
+        notes = plan(made(agent=agent, factors=factors), store=store).notes
+        line = f"agent {agent.__name__} returns nothing: what is judged is what it returns"
+        assert (line in notes) is said
+    assert not plan(made(agent=silent, factors={}, evaluators=[]), store=store).notes
+
+
+def asks(case: Any, model: str) -> str:
+    return ask(case.input, model=model).text
+
+
+def looks_up(case: Any, model: str) -> str:
+    return {"small": "a"}[model]
+
+
+def test_levels_that_cannot_be_asked_are_named(store):
+    """A level of `model` without a provider failed every trial, and nothing was said before."""
+    factors = {"model": ["gpt-4o", "opnai:x", "local:smollm2"]}
+    notes = plan(made(agent=asks, factors=factors), store=store).notes
+    assert [note for note in notes if note.startswith("factors.model")] == [
+        "factors.model: model 'gpt-4o' names no provider; "
+        "write 'openai:gpt-4o' or 'openrouter:openai/gpt-4o'",
+        "factors.model: no provider 'opnai' in model 'opnai:x'; did you mean 'openai'?",
+    ]
+    assert not plan(made(agent=looks_up, factors={"model": ["small"]}), store=store).notes

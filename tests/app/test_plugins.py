@@ -82,18 +82,18 @@ class CrewRunner:
         self.threads = []
         self.told = f"{sorted(agents)}"
 
-    def start(self, desk, workers):
+    def start(self, queue, workers):
         for number in range(workers):
-            thread = threading.Thread(target=self.serve, args=(desk,), name=f"crew of {self.told}")
+            thread = threading.Thread(target=self.serve, args=(queue,), name=f"crew of {self.told}")
             self.threads.append(thread)
             thread.start()
 
-    def serve(self, desk):
-        while attempts := desk.take(1):
+    def serve(self, queue):
+        while attempts := queue.take(1):
             for attempt in attempts:
-                channel = desk.begin(attempt)
+                channel = queue.begin(attempt)
                 if channel is not None:
-                    desk.end(attempt, attempt.work.perform(channel, attempt.epoch), None)
+                    queue.end(attempt, attempt.work.perform(channel, attempt.epoch), None)
 
     def abandon(self, attempt):
         pass
@@ -194,8 +194,8 @@ print(json.dumps({"status": results.status, "outputs": [trial.output for trial i
 class Place:
     """A folder of studies where the package `acme` is installed, its entry points and all."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, warm: Any) -> None:
+        self.folder, self.warm = folder, warm
         site = folder / "site"
         acme = {"__init__": REGISTER, "vault": VAULT, "crew": CREW, "echo": ECHO, "after": AFTER}
         for name, text in acme.items():
@@ -212,17 +212,13 @@ class Place:
         path.write_text(text)
 
     def _done(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *words],
-            cwd=self.folder / "studies",
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
+        done: subprocess.CompletedProcess[str] = self.warm.run(
+            words, cwd=self.folder / "studies", env=self.environment
         )
+        return done
 
     def peira(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self._done("-m", "peira.cli", *words)
+        return self._done("peira", *words)
 
     def document(self, *words: str) -> Any:
         done = self.peira(*words, "--json")
@@ -232,14 +228,14 @@ class Place:
     def run(self, study: str, **options: Any) -> Any:
         """What came of `peira.run` in a process of its own."""
         self.write("ask.py", ASK)
-        done = self._done(str(self.folder / "ask.py"), study, json.dumps(options))
+        done = self._done(sys.executable, str(self.folder / "ask.py"), study, json.dumps(options))
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path, warm: Any) -> Place:
+    return Place(tmp_path, warm)
 
 
 class TestStore:

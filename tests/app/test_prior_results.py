@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from peira import Study, cases_from, exact, open, plan, run
+from peira import NoVerdict, Study, cases_from, exact, open, plan, run
+from peira.app.prior_results import recorded_look
 from peira.errors import Invalid, Unknown
+from peira.plan.expansion import expand
 from peira.stores.memory import MemoryStore
 
 
@@ -116,3 +118,24 @@ def test_which_trials_and_what_of_them_can_be_said(first: Any) -> None:
         first, input=lambda trial: {"text": trial.output}, where=lambda t: t.condition["style"] == "echo"
     )
     assert [case.input for case in cases] == [{"text": "a"}, {"text": "b"}]
+
+
+def unsure(output: str) -> Any:
+    return NoVerdict("it mumbles") if output in ("2", "5") else {"value": int(output) % 2, "reason": "why"}
+
+
+def say(case: Any, style: str) -> str:
+    return str(case.input)
+
+
+def test_a_score_without_a_verdict_is_lost_to_the_rule_then_and_later(store: MemoryStore) -> None:
+    claim = {"id": "H1", "factor": "style", "levels": ["plain", "echo"]}
+    watched = made(
+        cases=list(range(12)), agent=say, evaluators=[unsure], hypotheses=[claim], stop="when decided"
+    )
+    results = run(watched, store=store, progress=False)
+    look = open(store).run(results.run_id).look
+    assert look is not None
+    assert look.units == 12
+    assert not any("not followed" in note for note in results.notes)
+    assert recorded_look(expand(watched), store) == look

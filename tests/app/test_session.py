@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import apsw
 import pytest
 
 from peira.app.session import Session
 from peira.core.contracts import RunQuery
-from peira.errors import Unknown
+from peira.errors import StoreFault, Unknown
 from peira.spec.project import Project
 from peira.stores.memory import MemoryStore
 from peira.stores.sqlite import SqliteStore
@@ -25,7 +24,7 @@ def path(tmp_path: Path) -> Path:
 def closed(store: SqliteStore) -> bool:
     try:
         store.runs(RunQuery(limit=1))
-    except apsw.ConnectionClosedError:
+    except StoreFault:
         return True
     return False
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,11 @@ import peira
 from peira.app.control import cancel, pause_run, resume_run
 from peira.app.run import RunOptions
 from peira.app.session import Session
+from peira.app.store.retention import delete
 from peira.app.workers import WorkerOptions, submit_shared, work
 from peira.core.log.events import Status
 from peira.errors import Invalid
+from peira.stores.postgres.store import PostgresStore
 
 SLOW = """
 import time
@@ -35,6 +35,7 @@ def slow(case):
 WORKER = """
 import sys
 from peira.app.session import Session
+from peira.app.store.retention import delete
 from peira.app.workers import WorkerOptions, work
 
 if __name__ == "__main__":
@@ -55,21 +56,6 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path
         return file
 
     return made
-
-
-@pytest.fixture
-def join(warm: Any, postgres_url: str) -> Iterator[Callable[[], Any]]:
-    """Starts a worker."""
-    with ExitStack() as started:
-
-        def begun() -> Any:
-            command = [sys.executable, "worker.py", postgres_url]
-            process = warm.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-            started.callback(process.communicate)
-            started.callback(process.kill)
-            return process
-
-        yield begun
 
 
 def submit(study: Path, address: str, **options: Any) -> str:
@@ -114,6 +100,27 @@ def test_the_files_of_the_study_need_not_be_there(study, postgres_url):
     file.unlink()
     work(Session.find(postgres_url), WorkerOptions(parallel=2))
     assert peira.open(postgres_url).results(run).status == "completed"
+
+
+def test_a_worker_waits_for_a_command_that_has_the_store_for_a_moment(study, postgres_url):
+    submit(study(), postgres_url)
+    alone = PostgresStore(postgres_url)
+    threading.Timer(0.5, alone.close).start()
+    ended = work(Session.find(postgres_url), WorkerOptions(parallel=2))
+    assert ended is not None
+    assert ended.status is Status.completed
+
+
+def test_a_run_that_waits_for_workers_is_there_after_others_were_deleted(study, postgres_url):
+    file = study()
+    first = submit(file, postgres_url)
+    work(Session.find(postgres_url), WorkerOptions(parallel=2))
+    waiting = submit(file, postgres_url)
+    assert delete([first], postgres_url).runs
+    later = submit(file, postgres_url)
+    work(Session.find(postgres_url), WorkerOptions(parallel=2))
+    opened = peira.open(postgres_url)
+    assert [opened.run(run).status for run in (waiting, later)] == [Status.completed] * 2
 
 
 def test_other_packages_are_refused_unless_that_is_allowed(study, postgres_url, tmp_path, monkeypatch):

@@ -128,7 +128,7 @@ def test_other_numbers_than_means(peira, ran):
     assert "90% of exact" in peira("quantiles", "--score", "exact", "--q", "0.9").out
     assert "own weight" in peira("slices", "--by", "model").out
     assert "none of 160 trials of 40 cases failed" in peira("show", "--failures").out
-    assert "bootstrap BCa" in peira("show", "--interval", "bootstrap", "--by", "model").out
+    assert "bootstrap t" in peira("show", "--interval", "bootstrap", "--by", "model").out
     assert "two-way" in peira("show", "--across", "style", "--level", "0.9").out
     assert peira("show", "--interval", "bootstrp").code == 2
 
@@ -147,7 +147,7 @@ def test_effect_sizes_and_intervals_by_name(peira, ran):
     )
     done = peira(*asked)
     assert "cliffs delta" in done.out
-    assert "bootstrap BCa" in done.out
+    assert "bootstrap t" in done.out
     assert "given the data" in done.out
     assert peira("compare", "--by", "model", "--effect", "cliff").code == 2
 

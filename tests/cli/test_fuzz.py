@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -139,12 +140,23 @@ def content(path: Path) -> str:
 Attempt = Callable[[list[str]], int]
 
 
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a study and a store in which it was run, to be copied."""
+    folder = tmp_path_factory.mktemp("studied")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        Path("s.py").write_text(STUDY)
+        assert main(["run", "s.py", "--store", "a.db", "--quiet"]) == 0
+    return folder
+
+
 @pytest.fixture
-def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Attempt:
+def attempt(
+    studied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Attempt:
+    shutil.copytree(studied, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    Path("s.py").write_text(STUDY)
-    assert main(["run", "s.py", "--store", "a.db", "--quiet"]) == 0
-    capfd.readouterr()
 
     def attempt(words: list[str]) -> int:
         before = written(tmp_path)

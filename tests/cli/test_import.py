@@ -61,8 +61,9 @@ def test_onto_a_study_what_belongs_nowhere_is_told(peira: Peira, folder: Path) -
 def test_wrong_use_is_told_and_nothing_is_written(peira: Peira, folder: Path) -> None:
     (folder / "old.jsonl").write_text('{"case": "fr", "said": "Paris"}\n{broken\n')
     assert peira("import", "none.jsonl").code == 2
-    assert peira("import", "old.jsonl", "--field", "output").problems == [
-        "peira: --field output: write COLUMN=FIELD, like output=answer.text"
+    assert peira("import", "old.jsonl", "--map", "output", "--field", "=x").problems == [
+        "peira: --map output: write PART=FIELD, like input=question",
+        "peira: --map =x: write PART=FIELD, like input=question",
     ]
     done = peira("import", "old.jsonl")
     assert done.code == 2

@@ -100,6 +100,16 @@ def test_every_command_takes_the_address(folder, url, peira, tmp_path):
     assert peira("show", "--store", url).code == 0
 
 
+def test_a_file_goes_to_a_database(folder, url, peira):
+    assert peira("run", "capitals.py", "--store", "file.db").code == 0
+    assert peira("merge", "file.db", "--store", url, "--dry-run").code == 0
+    assert peira("runs", "--store", url).code == 2, "nothing is there yet"
+    assert peira("merge", "file.db", "--store", url).code == 0
+    assert peira("verify", "--store", url).code == 0
+    stores = [library.open(where) for where in ("file.db", url)]
+    assert str(stores[0].results().table()) == str(stores[1].results().table())
+
+
 def test_a_run_is_cancelled_from_another_process(folder, url, spawn, ended, peira):
     process = spawn("run", "slow.py", "--store", url)
     run = under_way(peira, url, 4)

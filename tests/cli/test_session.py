@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,7 @@ RAN = {**SHOWN, "written": 1}
 
 
 @pytest.fixture
-def counted(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def counted(folder: Path, warm: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Executes commands in a process of their own; what each opened and computed, and how often."""
     outside = tmp_path_factory.mktemp("counted")
     (outside / "counting.py").write_text(COUNTING)
@@ -65,7 +64,7 @@ def counted(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
         told.unlink(missing_ok=True)
         words = [sys.executable, str(outside / "counting.py"), str(told), *commands]
         nowhere = os.environ | {"XDG_CACHE_HOME": str(outside / "counting.py")}  # no table is cached there
-        done = subprocess.run(words, cwd=folder, env=nowhere, capture_output=True, text=True, timeout=100)
+        done = warm.run(words, cwd=folder, env=nowhere)
         assert done.returncode == 0, done.stderr
         return dict(zip(commands, map(json.loads, told.read_text().splitlines()), strict=True))
 

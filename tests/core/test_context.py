@@ -140,3 +140,12 @@ def test_a_case_of_ones_own_is_a_copy() -> None:
 def test_a_trial_shows_itself_without_its_input() -> None:
     shown = repr(make())
     assert shown == f"Trial({digest('t')[:12]}, case='c', condition={{'style': 'plain'}}, repeat=0)"
+
+
+def test_a_case_says_what_an_agent_does_not_see() -> None:
+    seen = SeenCase("2 + 2?", "c")
+    with pytest.raises(AttributeError, match="does not see what is expected"):
+        _ = seen.expected
+    with pytest.raises(AttributeError, match="a case has no 'prompt'; known: input, id"):
+        _ = seen.prompt
+    assert not hasattr(seen, "expected")

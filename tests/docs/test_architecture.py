@@ -8,6 +8,8 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ import peira
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(peira.__file__).parent
 PAGE = ROOT / "docs" / "architecture.md"
-MODULES = {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+MODULES = sorted(SOURCE.rglob("*.py"))
 
 FENCE = re.compile(r"^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
@@ -48,22 +50,35 @@ def attributes_of(cls: ast.ClassDef) -> set[str]:
     return names_in(cls.body) | assigned
 
 
-def members() -> dict[str, set[str]]:
+@dataclass(frozen=True)
+class Code:
+    """What the modules of the package define."""
+
+    modules: dict[Path, set[str]]
+    members: dict[str, set[str]]
     """What stands behind a dot, by what stands before it: a class, or a module by its last name."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for path, tree in MODULES.items():
-        stem = path.parent.name if path.name == "__init__.py" else path.stem
-        found[stem] |= names_in(tree.body)
+    threads: set[str]
+
+
+@cache
+def code() -> Code:
+    """Read when a test asks, and without keeping syntax trees, which are a million objects."""
+    modules: dict[Path, set[str]] = {}
+    members: dict[str, set[str]] = defaultdict(set)
+    threads: set[str] = set()
+    for path in MODULES:
+        text = path.read_text()
+        tree = ast.parse(text)
+        modules[path] = names_in(tree.body)
+        members[path.parent.name if path.name == "__init__.py" else path.stem] |= modules[path]
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
-                found[node.name] |= attributes_of(node)
-    return found
+                members[node.name] |= attributes_of(node)
+        threads.update(re.findall(r'name="(peira-\w+)"', text))
+    return Code(modules, members, threads)
 
 
-MEMBERS = members()
-DEFINED = set().union(*(names_in(tree.body) for tree in MODULES.values()))
 PACKAGES = {path.name for path in SOURCE.rglob("*") if path.is_dir()}
-THREADS = {name for path in MODULES for name in re.findall(r'name="(peira-\w+)"', path.read_text())}
 
 
 def known(name: str) -> bool:
@@ -71,13 +86,13 @@ def known(name: str) -> bool:
     if "/" in name:
         return (SOURCE / name).exists() or (ROOT / name).exists()
     if name.startswith("peira-"):
-        return name in THREADS
+        return name in code().threads
     if name.startswith("peira."):
         return SOURCE.parent.joinpath(*name.split(".")).with_suffix(".py").exists()
     first, _, second = name.partition(".")
     if second:
-        return second in MEMBERS.get(first, ())
-    return first in DEFINED or first in PACKAGES
+        return second in code().members.get(first, ())
+    return first in PACKAGES or any(first in defined for defined in code().modules.values())
 
 
 def cited(text: str) -> Iterator[str]:
@@ -125,13 +140,13 @@ def test_every_number_is_the_one_in_the_code() -> None:
     assert len(rows) >= 15
     for name, value in rows:
         module, _, constant = name.partition(".")
-        [path] = [p for p, tree in MODULES.items() if p.stem == module and constant in names_in(tree.body)]
+        [path] = [p for p, defined in code().modules.items() if p.stem == module and constant in defined]
         where = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
         assert getattr(importlib.import_module(where), constant) == float(value), name
 
 
 def test_every_thread_is_on_the_page() -> None:
-    assert THREADS - set(cited(PAGE.read_text())) == set()
+    assert code().threads - set(cited(PAGE.read_text())) == set()
 
 
 def test_every_lock_of_the_engine_and_of_runners_is_on_the_page() -> None:

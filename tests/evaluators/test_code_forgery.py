@@ -6,12 +6,12 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from peira.core.context import SeenCase
 from peira.evaluators import code_tests
-from peira.evaluators.code_driver import Gone, PipeEnd
+from peira.evaluators.code_driver import PeerGone, PipeEnd
 from peira.evaluators.code_values import ValueDecoder, ValueEncoder
 from peira.sandbox.confinement import confinement
 
@@ -327,8 +327,9 @@ def test_any_value_comes_back_equal_and_of_its_type(value: Any) -> None:
     assert repr(crossed(value)) == repr(value)
 
 
+@example(b"H0;")
 @given(st.binary(max_size=40) | st.text("lsetdyifHhUEABVY@;0123456789abcdef", max_size=40).map(str.encode))
 def test_what_is_no_value_is_refused(data: bytes) -> None:
     side = PipeEnd(-1, -1, guarded=True)
-    with suppress(Gone):
+    with suppress(PeerGone):
         side.decoded(ValueDecoder(side, data))

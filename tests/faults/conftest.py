@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +26,8 @@ import pytest
 import peira
 from peira.core.contracts import OpenStore
 from peira.core.log.events import TERMINAL, Record, Status
-from peira.errors import StoreDamaged, Unknown
+from peira.errors import PeiraError, StoreDamaged, Unknown
+from peira.stores.postgres.server import PrivateServer
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import verify
 
@@ -244,6 +247,23 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: Any) -> Bench:
     monkeypatch.setenv("OUTSIDE", str(bench.folder))  # the recovering run notes there, too
     monkeypatch.chdir(tmp_path)
     return bench
+
+
+@pytest.fixture
+def database(postgres_server: str) -> Iterator[PrivateServer]:
+    """A server of the test's own, which it may crash; skipped where none can be run."""
+    folder = Path(tempfile.mkdtemp(prefix="peira-tests-"))
+    folder.chmod(0o755)
+    server = PrivateServer(folder / "server")
+    try:
+        server.start()
+    except PeiraError as problem:
+        shutil.rmtree(folder)
+        pytest.skip(str(problem))
+    yield server
+    if server.pid:
+        server.stop("immediate")
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)

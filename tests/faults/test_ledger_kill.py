@@ -11,8 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +62,6 @@ class Bench:
     endpoint: Any
     begin: Callable[..., Any]
     told: dict[str, Any]
-    started: ExitStack
     kills: int = 0
 
     def __post_init__(self) -> None:
@@ -81,9 +79,7 @@ class Bench:
     def start(self, failpoint: str = "") -> Any:
         env = {**os.environ, "PEIRA_FAILPOINT": failpoint}
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-        process = self.begin([sys.executable, "asks.py"], cwd=self.folder, env=env, **quiet)
-        self.started.callback(_end, process)
-        return process
+        return self.begin([sys.executable, "asks.py"], cwd=self.folder, env=env, **quiet)
 
     def finish(self, process: Any) -> int:
         _, said = process.communicate(timeout=50)
@@ -186,15 +182,8 @@ class Bench:
         store.close()
 
 
-def _end(process: Any) -> None:
-    process.kill()
-    process.communicate()
-
-
 @pytest.fixture
-def bench(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Any, warm: Any
-) -> Iterator[Callable[..., Bench]]:
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: Any, warm: Any) -> Callable[..., Bench]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOLD", "")
     endpoint.always({"delay": 0.02})
@@ -207,10 +196,9 @@ def bench(
         fast |= {"price": price} if price else {}
         (tmp_path / "peira.toml").write_text(tomli_w.dumps({"models": {"fast": fast}}))
         told = {"policy": {}, "budget": {}, **told}
-        return Bench(tmp_path, endpoint, warm.start, {"cases": cases, "agent": agent, **told}, started)
+        return Bench(tmp_path, endpoint, warm.start, {"cases": cases, "agent": agent, **told})
 
-    with ExitStack() as started:  # no process outlives its test
-        yield made
+    return made
 
 
 PLACES = [

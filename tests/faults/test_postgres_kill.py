@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +18,7 @@ import pytest
 
 from peira.core.contracts import OpenStore
 from peira.core.log.events import CallIntended
-from peira.errors import PeiraError
-from peira.stores.postgres.server import PrivateServer
+from peira.stores.postgres.spool import answers_in
 from peira.stores.verify import verify
 
 from .conftest import Bench
@@ -92,23 +88,6 @@ def test_killed_at_many_random_moments(moment, bench, reference) -> None:
     moment.strike(bench, reference)
     bench.check_nothing_lost()
     bench.recover(reference)
-
-
-@pytest.fixture
-def database(postgres_server: str) -> Iterator[PrivateServer]:
-    """A server of the test's own, which it may crash; skipped where none can be run."""
-    folder = Path(tempfile.mkdtemp(prefix="peira-tests-"))
-    folder.chmod(0o755)
-    server = PrivateServer(folder / "server")
-    try:
-        server.start()
-    except PeiraError as problem:
-        shutil.rmtree(folder)
-        pytest.skip(str(problem))
-    yield server
-    if server.pid:
-        server.stop("immediate")
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -207,10 +186,20 @@ def spooled(tmp_path: Path) -> list[Path]:
     return list((tmp_path / "cache").rglob("*.answers"))
 
 
+def count_spooled(tmp_path: Path) -> int:
+    """How many answers wait in these files."""
+    return sum(1 for file in spooled(tmp_path) for _ in answers_in(file.read_bytes()))
+
+
 def test_a_database_that_stays_away_ends_the_run_in_one_line(database, asking, endpoint, tmp_path) -> None:
-    """The answers that came meanwhile were paid for: the next run records them, and sends nothing again."""
-    process = asking(f"{database.url}&reconnect=1")
+    """The answers that came meanwhile were paid for: the next run records them, and sends nothing again.
+
+    A send may have been announced and not made, if the server wrote the intent and did not live to say so.
+    """
+    process = asking(f"{database.url}&reconnect=4")
     wait_for_bills(endpoint, process, 40)
+    endpoint.always({"delay": 2.0})
+    wait_for_bills(endpoint, process, endpoint.bills() + 2)  # these are answered while it is away
     database.stop("immediate")
     _, said = process.communicate(timeout=50)
     assert process.returncode == 1
@@ -218,41 +207,46 @@ def test_a_database_that_stays_away_ends_the_run_in_one_line(database, asking, e
     assert "the store cannot be written" in last
     assert "is the server running" in last
     assert len(spooled(tmp_path)) == 1
+    endpoint.always({"delay": 0.02})
     database.start()
     again = asking(database.url)
     _, said = again.communicate(timeout=50)
     assert again.returncode == 0, said.decode()
     assert spooled(tmp_path) == []
-    assert resends(database.url) == 0
-    assert endpoint.bills() == 120
+    assert resends(database.url) <= 8
+    assert endpoint.bills() == endpoint.sends() == 120
 
 
 def test_killed_while_the_database_is_away_costs_no_call(database, asking, endpoint, tmp_path) -> None:
+    """What is on its way when the server goes is answered later, and is in the spool when it is killed.
+
+    As above, a send may have been announced and not made.
+    """
     process = asking(database.url)
     wait_for_bills(endpoint, process, 40)
+    endpoint.always({"delay": 5.0})
+    before = endpoint.bills()
+    wait_for_bills(endpoint, process, before + 2)
     database.stop("immediate")
-    known, steady = None, 0
-    while steady < 10:  # every answer is there
-        time.sleep(0.1)
-        now = (endpoint.sends(), endpoint.bills(), [file.stat().st_size for file in spooled(tmp_path)])
-        steady = steady + 1 if now == known and now[0] == now[1] else 0
-        known = now
-    assert spooled(tmp_path)
+    while count_spooled(tmp_path) < endpoint.bills() - before:
+        assert process.poll() is None
+        time.sleep(0.05)
     process.kill()
     process.communicate()
+    endpoint.always({"delay": 0.02})
     database.start()
     again = asking(database.url)
     _, said = again.communicate(timeout=50)
     assert again.returncode == 0, said.decode()
-    assert resends(database.url) == 0
-    assert endpoint.bills() == 120
+    assert resends(database.url) <= 8
+    assert endpoint.bills() == endpoint.sends() == 120
 
 
 def test_connections_that_are_cut_inside_commits_lose_and_double_nothing(
     asking, endpoint, postgres_url, proxy
 ) -> None:
     """Every 23rd answer of the server is lost with its connection, whatever it was about."""
-    proxy.cut(40, every=23)
+    proxy.cut(60, every=23)  # not before the store is open
     process = asking(proxy.address(postgres_url))
     _, said = process.communicate(timeout=50)
     assert process.returncode == 0, said.decode()

@@ -43,7 +43,7 @@ from peira import Case, run, study
 
 @study(cases=[Case(i) for i in range(4)])
 def slow(case):
-    Path(f"began {os.getpid()}").touch()
+    Path(f"began {os.getpid()} {case.input}").touch()
     until = time.monotonic() + 20
     while not Path("go").exists() and time.monotonic() < until:
         time.sleep(0.01)
@@ -77,12 +77,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def start(folder: Path, warm: Any) -> Callable[[str], Any]:
+def start(folder: Path, warm: Any) -> Callable[..., Any]:
     """A script in a process of its own."""
 
-    def start(source: str) -> Any:
+    def start(source: str, stderr: int = subprocess.DEVNULL) -> Any:
         (folder / "script.py").write_text(source)
-        return warm.start([sys.executable, "script.py"], cwd=folder, stderr=subprocess.DEVNULL)
+        return warm.start([sys.executable, "script.py"], cwd=folder, stderr=stderr)
 
     return start
 
@@ -154,7 +154,7 @@ def test_a_second_process_is_refused_at_once_and_does_nothing(folder, start) -> 
     assert time.monotonic() - since < 2
     assert [e.event for e in peira.open("slow.db").events()][: len(before)] == [e.event for e in before]
     assert len(peira.open("slow.db").runs()) == 1
-    assert not (folder / f"began {os.getpid()}").exists()
+    assert not list(folder.glob(f"began {os.getpid()} *"))
     (folder / "go").touch()
     assert first.wait(timeout=50) == 0
     assert peira.open("slow.db").run().status is Status.completed
@@ -183,20 +183,19 @@ def test_a_store_cut_off_while_it_was_made_is_an_empty_store(folder) -> None:
 
 
 def test_ctrl_c_lets_running_trials_finish_and_the_next_run_goes_on(folder, start) -> None:
-    process = start(SLOW.replace("range(4)", "range(40)"))
-    wait_for(folder / "began *")
-    time.sleep(0.1)
+    process = start(SLOW.replace("range(4)", "range(40)"), stderr=subprocess.PIPE)
+    while len(list(folder.glob("began *"))) < 4:
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    time.sleep(0.1)
+    assert any(b"stopping: 4 running will be finished" in line for line in process.stderr)
     (folder / "go").touch()
     process.wait(timeout=50)
     assert process.returncode != 0
     look = peira.open("slow.db")
     assert look.run().status is Status.interrupted
-    done = [t for t in look.results().trials if t.state == "succeeded"]
-    assert 4 <= len(done) < 40
+    assert sum(t.state == "succeeded" for t in look.results().trials) == 4
     again = peira.run("script.py", store="slow.db", progress=False)
-    assert (again.status, again.counts["reused"]) == ("completed", len(done))
+    assert (again.status, again.counts["reused"]) == ("completed", 4)
 
 
 def test_a_second_ctrl_c_cancels_what_runs(folder, start) -> None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +32,14 @@ def written(folder: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def spawned(folder: Path, warm: Any) -> Iterator[Callable[..., Any]]:
+def spawned(folder: Path, warm: Any) -> Callable[..., Any]:
     """A Python file run in a process of its own."""
-    processes: list[Any] = []
 
     def spawn(name: str = "s.py", **env: str) -> Any:
         command = [sys.executable, name]
-        process = warm.start(command, cwd=folder, stderr=subprocess.DEVNULL, env={**os.environ, **env})
-        processes.append(process)
-        return process
+        return warm.start(command, cwd=folder, stderr=subprocess.DEVNULL, env={**os.environ, **env})
 
-    yield spawn
-    for process in processes:
-        process.kill()
-        process.wait()
+    return spawn
 
 
 @pytest.fixture

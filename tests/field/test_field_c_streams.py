@@ -4,27 +4,26 @@ cancel while queued hangs the waiter              StreamSuite: a_job_is_cancelle
 stop hangs waiters                                StreamSuite: drain_and_stop_end_every_waiter
 cancelled is stored paused, announced failed      StreamSuite: everybody_names_the_same_end
 wait(timeout=0) blocks                            StreamSuite: looking_never_blocks
-retention takes results from live waiters         tests/app/streams/test_retention.py
 kill -9 leaves "active", queued work vanishes     tests/faults/test_stream_kill.py
-an answer reaches the wrong execution             StreamSuite: an_answer_reaches_its_own_job
-priority, isolation, concurrency never read       StreamSuite: parallel_priority_and_places_act, sessions
-state file torn to 0 bytes                        no state file: sessions are in the store
-listing 5k sessions takes seconds                 benchmarks/streams.py
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from peira import after, graph, serve, step, stream
+from peira import after, ask_person, graph, open, serve, session, step, stream
 from peira.app.inbox import answer_text, inbox
+from peira.app.streams.retention import JobRetention
 from peira.engine.streams.jobs import MOST_HOPS
 from peira.errors import Invalid, JobFailed
+from peira.spec.streams.stream import JobKeep
 
 pytestmark = pytest.mark.timeout(120)
 PATIENCE = 60.0
@@ -140,3 +139,105 @@ def test_an_event_trigger_triggers_itself(store: Path) -> None:
         host.drain()
         done = [name for name in names if host.stream(name).jobs()]
     assert done == names[: MOST_HOPS + 1]
+
+
+def test_retention_takes_results_from_live_waiters(store: Path) -> None:
+    go = threading.Event()
+
+    def held(case: Any) -> Any:
+        assert go.wait(PATIENCE)
+        return case.input
+
+    with serve(stream(held, keep={"count": 0}), store=store) as host:
+        retention = JobRetention(host.store, {"held": JobKeep(count=0)}, print, look=0.001)
+        jobs = host.submit_many("held", [{"input": n} for n in range(8)])
+        with ThreadPoolExecutor(8) as waiters:
+            found = [waiters.submit(job.result, PATIENCE) for job in jobs]
+            go.set()
+            assert [one.result() for one in found] == list(range(8))
+        for _ in range(3):  # many looks of the retention later, whoever comes late has it too
+            assert retention.look() == 0
+        assert [job.result(0) for job in jobs] == list(range(8))
+        retention.stop()
+
+
+def test_a_state_file_is_torn_to_0_bytes(store: Path) -> None:
+    def count(case: Any) -> Any:
+        return session().update(lambda table: {"n": table.get("n", 0) + 1})["n"]
+
+    made = stream(count, session="input.c", isolation="shared")
+    with serve(made, store=store) as host:
+        assert host.submit("count", {"c": 1}).result(PATIENCE) == 1
+    view = open(store).stream("count")
+    view.submit({"c": 1}, key="sent")  # the files beside the store, of which one is torn
+    [message] = Path(f"{store}.control").glob("*.json")
+    message.with_name(f"0{message.name[1:-6]}0.json").write_bytes(b"")
+    with serve(made, store=store) as host:
+        assert host.stream("count").job("sent").result(PATIENCE) == 2, "the state is there, and the job"
+        assert host.submit("count", {"c": 1}).result(PATIENCE) == 3
+
+
+def test_a_human_answer_is_delivered_to_the_wrong_one_of_two_executions(store: Path) -> None:
+    def asking(case: Any) -> Any:
+        return [case.input, ask_person("which?", options=["a", "b"])]
+
+    with serve(stream(asking), store=store) as host:
+        first, second = host.submit("asking", 1), host.submit("asking", 2)
+        until(lambda: (first.state, second.state) == ("waiting", "waiting"))
+        asked = {question.task: question.key for question in inbox(store)}
+        answer_text(asked[second.id], "b", store)
+        assert second.result(PATIENCE) == [2, "b"]
+        assert first.state == "waiting", "nobody answered this one"
+        answer_text(asked[first.id], "a", store)
+        assert first.result(PATIENCE) == [1, "a"]
+
+
+def test_priority_isolation_and_global_concurrency_are_never_read(store: Path) -> None:
+    lock, order, now, most = threading.Lock(), list[int](), Counter[str](), Counter[str]()
+    gates = {"first": threading.Event(), "last": threading.Event()}
+
+    def work(case: Any) -> Any:
+        told = ("all", case.input["c"])
+        with lock:
+            order.append(case.input["n"])
+            now.update(told)
+            for one in told:
+                most[one] = max(most[one], now[one])
+        if case.input["c"] in gates:
+            assert gates[case.input["c"]].wait(PATIENCE)
+        time.sleep(0.005)
+        with lock:
+            now.subtract(told)
+
+    apart = stream(work, name="apart", parallel=4)
+    ordered = stream(work, name="ordered", session="input.c", isolation="synchronized", parallel=4)
+    with serve(apart, ordered, store=store, parallel=2) as host:
+        first, last = (host.submit("apart", {"c": name, "n": 0}) for name in gates)
+        until(lambda: now["all"] == 2)
+        late = [host.submit("apart", {"c": "x", "n": n}, priority=n) for n in (1, 3, 2)]
+        gates["first"].set()  # one place is free, and then both
+        assert all(job.wait(PATIENCE) for job in (first, *late))
+        gates["last"].set()
+        assert last.wait(PATIENCE)
+        one = [host.submit("ordered", {"c": "y", "n": -n}) for n in range(1, 6)]
+        assert all(job.wait(PATIENCE) for job in one)
+    assert most["all"] == 2, "the limit of the host"
+    assert most["y"] == 1, "one job of a session at a time"
+    assert [n for n in order if n] == [3, 2, 1, -1, -2, -3, -4, -5]
+
+
+def test_listing_5k_sessions_takes_seconds(store: Path) -> None:
+    def listed(n: int) -> float:
+        took = list[float]()
+        for _ in range(5):
+            began = time.process_time()
+            assert len({job["session"] for job in view.jobs(limit=n)}) == n
+            took.append(time.process_time() - began)
+        return min(took)
+
+    made = stream(lambda case: None, name="noop", session="input.c")
+    with serve(made, store=store) as host:
+        host.stream("noop").pause()
+        host.submit_many("noop", [{"input": {"c": n}} for n in range(5000)])
+    view = open(store).stream("noop")
+    assert listed(5000) < 1, "CPU seconds; elsewhere 4.5"

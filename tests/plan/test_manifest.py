@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peira import evaluate, run
+from peira import Case, evaluate, run, study
 from peira.core.codec import encode
 from peira.core.ids import digest_bytes
 from peira.errors import Invalid
 from peira.plan.expansion import Plan, expand
-from peira.plan.manifest import keep, layout_of, read
+from peira.plan.manifest import StoredCases, keep, layout_of, read
 from peira.plan.order import shuffled
 from peira.plan.rebuild import rebuild
 from peira.spec.study import Study
@@ -236,3 +236,30 @@ def test_a_plan_stored_before_orders_had_versions_keeps_its_order(
     assert b"order_version" not in encode(old)
     order = list(layout_of(old, blobs.__getitem__).in_run_order())
     assert order == list(shuffled(12, 0, "", 1)) != list(plan.layout.in_run_order())
+
+
+def test_cases_that_are_decoded_one_by_one_are_those_decoded_together() -> None:
+    texts = [f"{n} ü " + "x" * 90_000 for n in range(200)]
+    cases = [Case(text, expected={"n": [n]}, metadata={"a": n}) for n, text in enumerate(texts)]
+    work = study(cases=cases, evaluators=["exact"], repeats=2)(lambda case: case.input)
+    small = study(cases=cases[:3], evaluators=["exact"], repeats=2)(lambda case: case.input)
+    layouts = []
+    for one in (work, small):
+        blobs: dict[str, bytes] = {}
+
+        def put(data: bytes, into: dict[str, bytes] = blobs) -> str:
+            into[digest_bytes(data)] = data
+            return digest_bytes(data)
+
+        plan = expand(one)
+        layouts.append(layout_of(read(keep(plan, put), blobs.__getitem__), blobs.__getitem__))
+        assert [*map(layouts[-1].trial_id, layouts[-1].places())] == [
+            *map(plan.layout.trial_id, plan.layout.places())
+        ]
+    stored, planned = layouts[0].case_sets[""], layouts[1].case_sets[""]
+    assert isinstance(stored, StoredCases)
+    assert isinstance(planned, list)
+    assert stored[:3] == planned
+    assert (stored[-1].metadata, stored[199].expected, len([*stored])) == ({"a": 199}, {"n": [199]}, 200)
+    with pytest.raises(IndexError):
+        stored[200]

@@ -70,7 +70,7 @@ def test_the_first_screen_has_question_answer_plot_and_table(chromium: Any, writ
     assert seen.page.inner_text(".answer").startswith("H1 (Large <b>wins</b>) is supported")
     badges = seen.page.locator(".badges .badge").all_inner_texts()
     assert badges[:3] == ["tested as declared", "H1 supported", "H2 rejected"]
-    assert seen.see("document.querySelectorAll('.plot svg > title').length") == 10
+    assert seen.see("document.querySelectorAll('.plot svg > title').length") == 12
     seen.page.close()
 
 

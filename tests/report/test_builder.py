@@ -16,6 +16,7 @@ from peira.analysis.table.measures import measure
 from peira.core.log.events import Spent, State
 from peira.errors import Invalid
 from peira.report.builder import build
+from peira.report.labels import change
 from peira.report.sections.examples import chosen_examples
 from peira.report.value import Report
 from peira.report.writers.formats import RENDERERS
@@ -248,16 +249,20 @@ def grid_of(make: Make, value: Callable[[int, str, str, str], bool]) -> list[Any
 def test_three_factors_are_answered_in_short_and_levels_carry_names(trial: Make, results: Make) -> None:
     found = build(results(grid_of(trial, lambda n, a, b, c: n % 4 < 1 + 2 * int(a))))
     assert "with shots=1 rather than shots=0" in found.answer
-    assert found.answer.endswith("; no interaction is clear.")
-    assert " x " not in found.answer
+    assert found.answer.endswith(". Not clear: style, heat and 3 interactions.")
+    assert found.answer.count(".") <= 8
+    assert len(found.answer) < 140
     assert found.main is not None
     assert "shots=1" in found.main.ranking
 
 
 def test_a_clear_interaction_is_named(trial: Make, results: Make) -> None:
     found = build(results(grid_of(trial, lambda n, a, b, c: (a == c) == (n % 8 > 0))))
-    assert "the interaction shots x heat is " in found.answer
-    assert found.answer.endswith("2 other interactions are not clear.")
+    assert found.main is not None
+    [clear] = [one for one in found.main.effects.effects if one.term == "shots x heat"]
+    said = f"match changes by {change(clear.estimate)} with the interaction shots x heat."
+    assert found.answer.startswith(said)
+    assert " Not clear: style and 2 interactions." in found.answer
 
 
 def test_a_wrong_answer_is_called_wrong(trial: Make, results: Make) -> None:

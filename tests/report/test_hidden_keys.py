@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,17 +25,25 @@ def leaky(case):
 """
 
 
-def peira(folder: Path, *words: str, key: str = "") -> str:
-    held = {name: value for name, value in os.environ.items() if name != "SERVICE_KEY"}
-    environment = {**held, **({"SERVICE_KEY": key} if key else {})}
-    command = [sys.executable, "-m", "peira.cli", *words, "--store", "store.db"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 1), done.stderr
-    return done.stdout + done.stderr
+Command = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def peira(warm: Any) -> Command:
+    """`peira ...` in a process that holds this key, or none: what it says."""
+
+    def call(folder: Path, *words: str, key: str = "") -> str:
+        held = {name: value for name, value in os.environ.items() if name != "SERVICE_KEY"}
+        environment = {**held, **({"SERVICE_KEY": key} if key else {})}
+        done = warm.run(["peira", *words, "--store", "store.db"], cwd=folder, env=environment)
+        assert done.returncode in (0, 1), done.stderr
+        return str(done.stdout + done.stderr)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def folder(peira: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("leaky")
     (folder / "leaky.py").write_text(STUDY)
     assert KEY not in peira(folder, "run", "leaky.py", key=KEY)
@@ -45,13 +55,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [["show", "--trials"], ["show", "--trials", "--json"], ["show", "--failures"], ["events", "--json"]],
     ids=" ".join,
 )
-def test_commands_do_not_show_it(folder: Path, words: list[str]) -> None:
+def test_commands_do_not_show_it(peira: Command, folder: Path, words: list[str]) -> None:
     for key in (KEY, ""):
         assert KEY not in peira(folder, *words, key=key)
 
 
 @pytest.mark.parametrize("name", ["r.csv", "r.long.csv", "r.jsonl", "r.sqlite", "r.html", "r.md", "study"])
-def test_files_do_not_hold_it(folder: Path, name: str) -> None:
+def test_files_do_not_hold_it(peira: Command, folder: Path, name: str) -> None:
     if name.endswith((".html", ".md")):
         peira(folder, "report", "-o", name)
     else:
@@ -62,7 +72,7 @@ def test_files_do_not_hold_it(folder: Path, name: str) -> None:
         assert KEY.encode() not in file.read_bytes(), file
 
 
-def test_it_is_kept_where_that_is_asked_for_and_marked(folder: Path) -> None:
+def test_it_is_kept_where_that_is_asked_for_and_marked(peira: Command, folder: Path) -> None:
     peira(folder, "export", "-o", "hidden.jsonl")
     peira(folder, "export", "-o", "raw.jsonl", "--raw")
     hidden, raw = (
@@ -97,7 +107,7 @@ def test_the_answer_is_whole_and_what_is_printed_of_it_is_not(folder: Path) -> N
     assert KEY not in done.stdout
 
 
-def test_a_short_key_is_no_secret(tmp_path: Path) -> None:
+def test_a_short_key_is_no_secret(peira: Command, tmp_path: Path) -> None:
     (tmp_path / "leaky.py").write_text(STUDY)
     peira(tmp_path, "run", "leaky.py", key="EMPTY")
     assert "my key is EMPTY" in peira(tmp_path, "show", "--trials", "--json", key="EMPTY")

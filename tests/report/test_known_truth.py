@@ -14,6 +14,7 @@ from peira.results.trials import Score, TrialResult
 
 
 def trial(case: int, side: str, right: bool, lost: bool) -> TrialResult:
+    """A trial that was scored whether or not it is lost: the score of a lost one must not count."""
     return TrialResult(
         id=f"{case} {side}",
         agent="answer",
@@ -21,7 +22,7 @@ def trial(case: int, side: str, right: bool, lost: bool) -> TrialResult:
         condition={"model": side},
         state=State.failed if lost else State.succeeded,
         failure=Failure("TimeoutError", "late") if lost else None,
-        scores={} if lost else {"match": Score("match", State.succeeded, right)},
+        scores={"match": Score("match", State.succeeded, right)},
     )
 
 
@@ -127,7 +128,7 @@ def test_grades_from_1_to_5_are_reported_with_their_lost_trials():
             case_id=str(case),
             condition={"model": model},
             state=State.failed if lost else State.succeeded,
-            scores={} if lost else {"grade": Score("grade", State.succeeded, grade)},
+            scores={"grade": Score("grade", State.succeeded, grade)},
         )
 
     trials = [graded(case, model) for case in range(20) for model in "ab"]
@@ -139,3 +140,33 @@ def test_grades_from_1_to_5_are_reported_with_their_lost_trials():
     assert (
         "no longer clear" in found.lost.curves[0].sentence or "stays clear" in found.lost.curves[0].sentence
     )
+
+
+def test_only_what_was_reported_later_counts_of_a_lost_trial():
+    """An evaluator's score of a failed trial does not; an outcome of a failed job does, in every view."""
+    rng = np.random.default_rng(5)
+
+    def made(reported: bool) -> Results:
+        trials = [
+            TrialResult(
+                id=f"{case} {model}",
+                agent="answer",
+                case_id=str(case),
+                condition={"model": model},
+                state=State.failed if case < 4 and model == "b" else State.succeeded,
+                scores={
+                    "liked": Score("liked", State.succeeded, bool(rng.random() < 0.6), reported=reported)
+                },
+            )
+            for case in range(30)
+            for model in "ab"
+        ]
+        return Results(lambda: iter(trials), run_id="f" * 64, study="s", status="completed", counts={})
+
+    lost, known = made(False), made(True)
+    assert [row.n for row in lost.table("model").body] == [30, 26]
+    assert [row.n for row in known.table("model").body] == [30, 30]
+    assert lost.compare("model").contrasts[0].n == 26
+    assert known.compare("model").contrasts[0].n == 30
+    assert "4 lost trials at worst or best" in str(lost.table("model"))
+    assert "at worst or best" not in str(known.table("model"))

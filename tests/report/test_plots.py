@@ -21,6 +21,8 @@ from peira.report.plots import PLOTS, plots_of, save_all
 from peira.report.plots.canvas import Plot, drawn, inline
 from peira.report.plots.curves import front
 from peira.report.plots.effects import places
+from peira.report.plots.files import NEEDS
+from peira.report.sections.curves import _quantiles
 from peira.report.value import PlotPoint, Priced, Report
 from peira.stats.sequential.confidence_sequence import sequence
 
@@ -28,9 +30,11 @@ Make = Callable[..., Any]
 
 
 def test_every_plot_is_drawn_and_is_the_same_file_each_time(built: Report, tmp_path: Path) -> None:
-    assert sorted(plots_of(built)) == sorted(PROMISED)
+    assert sorted([*plots_of(built), "distribution"]) == sorted(
+        PROMISED
+    )  # of right and wrong, a mean says all
     one, two = (save_all(built, tmp_path / n) for n in "ab")
-    assert len(one) == 2 * len(PLOTS)
+    assert len(one) == 2 * (len(PLOTS) - 1)
     for first, second in zip(one, two, strict=True):
         assert first.read_bytes() == second.read_bytes()
         if first.suffix == ".svg":
@@ -128,3 +132,49 @@ def test_a_plot_grows_until_there_is_room_for_it() -> None:
 
     for kind in ("svg", "png"):
         assert drawn(Plot("crowded", "Crowded", "alt", 2.0, draw), kind)
+
+
+def test_distributions_by_condition(trial: Make, results: Make, tmp_path: Path) -> None:
+    made = results(
+        [
+            trial(n, {"grade": n / 10}, model=model, took=1.0 + n, metrics={"calls": 1.0, "cost": 0.01 * n})
+            for n, model in product(range(11), ["a", "b"])
+        ]
+        + [
+            trial(n, {"grade": (n + r) % 2}, repeat=r, model="c", took=2.0, metrics={"calls": 1.0})
+            for n in range(4)
+            for r in (0, 1, 2)
+        ]
+    )
+    report = build(made, trials=0)
+    grade, cost, took = report.distributions
+    assert [one.measure for one in report.distributions] == ["grade", "cost", "took"]
+    assert (grade.of, cost.of) == ("cases", "trials")
+    assert [(one.label, one.n) for one in grade.conditions] == [("a", 11), ("b", 11), ("c", 4)]
+    assert grade.conditions[0].quantiles == pytest.approx([n / 10 for n in range(11)])
+    assert grade.conditions[2].quantiles == pytest.approx([1 / 3, 1 / 3, 2 / 3, 2 / 3])
+    assert [one.label for one in cost.conditions] == ["a", "b"]  # that of c is not known
+    assert took.conditions[2].quantiles == (2.0,) * 12
+    for name in ("distribution", "costs", "seconds"):
+        plot = plots_of(report)[name]
+        assert "a: 0" in plot.alt or "a: 1" in plot.alt
+        assert made.plot(name, tmp_path / f"{name}.svg").stat().st_size > 1000
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=400))
+def test_many_values_are_thinned_and_keep_their_ends(values: list[float]) -> None:
+    kept = _quantiles(values)
+    assert (kept[0], kept[-1]) == (min(values), max(values))
+    assert list(kept) == sorted(kept)
+    assert len(kept) == min(len(values), 101)
+
+
+def test_what_has_two_values_has_no_distribution(trial: Make, results: Make, tmp_path: Path) -> None:
+    made = results([trial(n, {"match": n % 2 == 0}, took=None) for n in range(9)])
+    assert build(made, trials=0).distributions == ()
+    with pytest.raises(Invalid, match="distribution needs a score with at least three different values"):
+        made.plot("distribution", tmp_path / "d.svg")
+
+
+def test_every_plot_says_what_it_needs() -> None:
+    assert sorted(NEEDS) == sorted(PLOTS) == sorted(PROMISED)

@@ -28,9 +28,12 @@ from peira.stores.postgres.store import PostgresStore
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import verify
 from peira.testing import RunnerSuite, scripted
-from peira.testing.fakes import Left, ScriptedDesk
+from peira.testing.fakes import AttemptEnd, ScriptedQueue
 
 CPUS = 3
+PATIENCE = 120.0
+"""Seconds for what takes a few on a machine that does nothing else."""
+pytestmark = pytest.mark.timeout(240)  # the first test waits for the cluster
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -70,52 +73,52 @@ class TestPlaces:
     def test_who_waits_for_a_place_holds_no_attempt(self) -> None:
         """Of ten workers, three have a place; all attempts are executed, and stopping waits for nobody."""
         runner, attempts = runner_of(), self.suite.returning(30)
-        desk = ScriptedDesk(attempts)
-        with self.suite.at_work(runner, desk, workers=10):
-            desk.wait_ended(*attempts)
-        assert [desk.ended[a.key] for a in attempts] == [[Left(i, None)] for i in range(30)]
+        queue = ScriptedQueue(attempts)
+        with self.suite.at_work(runner, queue, workers=10):
+            queue.wait_ended(*attempts)
+        assert [queue.ended[a.key] for a in attempts] == [[AttemptEnd(i, None)] for i in range(30)]
 
     def test_children_have_the_resources_that_their_agents_need(self) -> None:
         """With one GPU in the cluster, two workers take turns; the child sees the one it was given."""
         runner = runner_of(agents={"scripted": {"resources": {"gpu": 1, "special": 1}}})
         stuck, later = self.suite.attempt("hangs", ["hang"]), self.suite.attempt("returns", ["return", 1])
-        desk = ScriptedDesk([stuck, later])
-        with self.suite.at_work(runner, desk, workers=2):
-            desk.wait_begun(stuck)
+        queue = ScriptedQueue([stuck, later])
+        with self.suite.at_work(runner, queue, workers=2):
+            queue.wait_begun(stuck)
             free = ray.available_resources()
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + PATIENCE
             while free.get("GPU", 0) or free.get("special", 0):  # the cluster's count comes late
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
                 free = ray.available_resources()
-            assert later.key not in desk.begun
-            desk.abandon(stuck, runner)
-            desk.wait_ended(later)
+            assert later.key not in queue.begun
+            queue.abandon(stuck, runner)
+            queue.wait_ended(later)
 
     def test_what_no_machine_has_is_refused_at_once(self) -> None:
         with pytest.raises(Invalid, match=r"no machine of the cluster has cpu = 1, gpu = 2"):
-            runner_of(resources={"cpu": 1, "gpu": 2}).start(ScriptedDesk(), 1)
+            runner_of(resources={"cpu": 1, "gpu": 2}).start(ScriptedQueue(), 1)
         waiting = runner_of(resources={"gpu": 2}, autoscale=True)
-        with self.suite.at_work(waiting, ScriptedDesk(), workers=1):
+        with self.suite.at_work(waiting, ScriptedQueue(), workers=1):
             time.sleep(1)
 
     def test_a_place_that_is_lost_ends_its_attempt_and_another_is_found(self) -> None:
         runner = runner_of()
         stuck = self.suite.attempt("starts and hangs", ["spawn"], ["hang"])
         later = self.suite.attempt("returns", ["return", "next"])
-        desk = ScriptedDesk([stuck])
-        with self.suite.at_work(runner, desk):
-            desk.wait_said(stuck)
-            [(_, about)] = desk.begun[stuck.key].observed
+        queue = ScriptedQueue([stuck])
+        with self.suite.at_work(runner, queue):
+            queue.wait_said(stuck)
+            [(_, about)] = queue.begun[stuck.key].observed
             assert isinstance(about, dict)
             [host] = hosts()
             os.kill(host.pid, signal.SIGKILL)
-            [lost] = desk.wait_ended(stuck)
-            desk.offer(later)
-            assert desk.wait_ended(later) == [Left("next", None)]
+            [lost] = queue.wait_ended(stuck)
+            queue.offer(later)
+            assert queue.wait_ended(later) == [AttemptEnd("next", None)]
             assert isinstance(lost.failure, ProcessDied)
             assert "lost with its place" in str(lost.failure)
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + PATIENCE
             while psutil.pid_exists(about["pid"]):  # the child found itself alone
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
@@ -189,7 +192,7 @@ def test_a_run_on_a_file(folder: Path) -> None:
         'runner = "ray"\n[runners.ray.agents.placed.resources]\nspecial = 0.5\n'
     )
     process = peira(folder, "run", "placed.py", "--store", "one.db", "--parallel", "4")
-    said, _ = process.communicate(timeout=50)
+    said, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, said
     assert "12 trials: 12 new" in said
     sound(folder / "one.db")
@@ -197,7 +200,7 @@ def test_a_run_on_a_file(folder: Path) -> None:
 
 def test_a_killed_driver_leaves_nothing_and_the_run_goes_on(folder: Path) -> None:
     process = peira(folder, "run", "placed.py", "--runner", "ray", "--store", "one.db", SLOW="1")
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + PATIENCE
     while not (placed := hosts()) or not any(host.children(recursive=True) for host in placed):
         assert process.poll() is None
         assert time.monotonic() < deadline
@@ -208,7 +211,7 @@ def test_a_killed_driver_leaves_nothing_and_the_run_goes_on(folder: Path) -> Non
         assert time.monotonic() < deadline
         time.sleep(0.05)
     again = peira(folder, "run", "placed.py", "--runner", "ray", "--store", "one.db")
-    said, _ = again.communicate(timeout=50)
+    said, _ = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, said
     sound(folder / "one.db")
 
@@ -240,7 +243,7 @@ class OnPostgres:
             db.execute(f"SET search_path = {Address.parse(self.url).schema}")
             return db.execute(query).fetchall()
 
-    def wait(self, query: str, seconds: float = 40) -> None:
+    def wait(self, query: str, seconds: float = PATIENCE) -> None:
         """Until a query gives true."""
         deadline = time.monotonic() + seconds
         while True:
@@ -281,7 +284,7 @@ class TestWorkers:
         process = shared.start("--workers", "2")
         shared.wait("SELECT count(*) = 2 FROM member WHERE shared_run IS NOT NULL AND state = 'alive'")
         (shared.folder / "shared.py").unlink()  # a worker rebuilds the study from what was recorded
-        said, _ = process.communicate(timeout=50)
+        said, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, said
         assert "60 trials: 60 new" in said
         shared.check()
@@ -295,11 +298,10 @@ class TestWorkers:
         [killed, _] = workers()
         below = killed.children(recursive=True)
         os.kill(killed.pid, signal.SIGKILL)
-        began = time.monotonic()
-        shared.wait("SELECT count(*) = 1 FROM member WHERE state = 'gone'")
-        assert time.monotonic() - began < 20  # the lease is 30 s
+        shared.wait("SELECT count(*) = 1 FROM member WHERE state IN ('gone', 'dead')")
+        assert shared.rows("SELECT state FROM member WHERE state IN ('gone', 'dead')") == [("gone",)]
         assert not [one for one in below if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
-        said, _ = process.communicate(timeout=50)
+        said, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, said
         assert "was lost: others go on" in said
         shared.check()
@@ -315,6 +317,6 @@ class TestWorkers:
     def test_a_password_is_not_handed_to_ray(self, shared: OnPostgres) -> None:
         asked = ("--runner", "ray", "--store", shared.url.replace("://peira@", "://peira:secret@"))
         process = peira(shared.folder, "run", "shared.py", *asked)
-        said, _ = process.communicate(timeout=50)
+        said, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 2
         assert "its password would be kept by Ray" in said

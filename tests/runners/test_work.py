@@ -17,7 +17,7 @@ from peira.core.log.events import TaskSpec
 from peira.errors import Invalid
 from peira.runners.process import ProcessRunner
 from peira.sandbox import process_tree as tree
-from peira.testing.fakes import Left, ScriptedDesk
+from peira.testing.fakes import AttemptEnd, ScriptedQueue
 
 SUMS = """
 import random
@@ -80,19 +80,19 @@ def sums(tmp_path, monkeypatch) -> Iterator[ModuleType]:
     monkeypatch.delitem(sys.modules, "sums")
 
 
-def performed(*works) -> list[tuple[Left, list]]:
+def performed(*works) -> list[tuple[AttemptEnd, list]]:
     """What came of work in one child process, with what was observed."""
     label = f"test-{uuid4().hex}"
     attempts = [Attempt(TaskSpec(digest(str(n)), "sum", "sum"), 1, work) for n, work in enumerate(works)]
-    desk, runner = ScriptedDesk(attempts), ProcessRunner({"part": "somewhere.py:part"}, label, plugins=())
-    runner.start(desk, 1)
+    queue, runner = ScriptedQueue(attempts), ProcessRunner({"part": "somewhere.py:part"}, label, plugins=())
+    runner.start(queue, 1)
     try:
-        desk.wait_ended(*attempts)
+        queue.wait_ended(*attempts)
     finally:
-        desk.close()
+        queue.close()
         runner.stop()
         tree.end(label)
-    return [(desk.ended[attempt.key][0], desk.begun[attempt.key].observed) for attempt in attempts]
+    return [(queue.ended[attempt.key][0], queue.begun[attempt.key].observed) for attempt in attempts]
 
 
 def test_work_of_any_kind_is_done_in_another_process_which_imports_nothing_of_the_engine(sums) -> None:

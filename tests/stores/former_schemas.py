@@ -7,7 +7,7 @@ from pathlib import Path
 
 import apsw
 
-from peira.stores.sqlite.schema import MIGRATIONS
+from peira.stores.sqlite.schema import MIGRATIONS, apply
 
 TABLES = ("meta", "run", "run_tag", "task", "call", "event", "blob")
 
@@ -20,7 +20,7 @@ def turn_back(path: Path, version: int) -> None:
     draft = path.with_name(f"{path.name}.former")
     db = apsw.Connection(str(draft))
     for migration in MIGRATIONS[:version]:
-        migration(db)
+        apply(db, migration)
     db.execute("DELETE FROM meta")
     db.execute("ATTACH ? AS today", (str(path),))
     with db:

@@ -65,6 +65,16 @@ def let_die(*stores: PostgresStore) -> None:
             db.execute("UPDATE member SET until = 0, lease = 0 WHERE n = %s", (store.incarnation,))
 
 
+def wait_for_a_lock(holder: psycopg.Connection) -> None:
+    """Wait until another session waits for what this one holds."""
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted "
+    waiting += "AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+    until = time.monotonic() + 30
+    while not holder.execute(waiting).fetchone()[0]:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
 def test_ranges_are_disjoint_and_cover_the_plan(opened):
     def take(store: PostgresStore) -> list[LeasedRange]:
         found = []
@@ -101,6 +111,14 @@ def test_a_range_is_open_until_it_is_done(opened):
     beat = sharing.beat(RUN)
     assert (beat.left, beat.open, beat.taken) == (0, 0, 0)
     assert sharing.counts(RUN) == ({}, {"generate.succeeded": 100})
+
+
+def test_a_range_whose_answer_was_lost_is_found_again(opened):
+    sharing = opened[0].sharing
+    known, lost = (sharing.take(RUN, 8, 1) for _ in range(2))
+    opened[1].sharing.take(RUN, 8, 1)
+    assert sharing.lost_range(RUN, [known.first]) == lost
+    assert sharing.lost_range(RUN, [known.first, lost.first]) is None
 
 
 def test_who_lets_its_lease_run_out_is_dead_and_may_write_no_more(opened):
@@ -202,6 +220,24 @@ def test_two_reapers_never_interrupt_a_living_attempt(opened):
     assert (task(first, "a").state, task(first, "a").epoch) == (State.running, 2)
 
 
+def test_a_reaper_that_has_looked_too_early_interrupts_nobody(opened, postgres_server, postgres_url):
+    """Before its commit another one has released the task and begun it again (S1)."""
+    slow, late, quick = opened
+    claim(late, "a")
+    let_die(late)
+    gone = slow.sharing.beat(RUN).gone
+    with psycopg.connect(postgres_server) as other, ThreadPoolExecutor(1) as pool:
+        other.execute(f"SET search_path = {Address.parse(postgres_url).schema}")
+        other.execute("SELECT 1 FROM member WHERE n = %s FOR UPDATE", (slow.incarnation,))
+        waiting = pool.submit(lambda: release_gone(slow, gone))
+        wait_for_a_lock(other)
+        assert release_gone(quick, gone) == 1
+        claim(quick, "a", epoch=2)
+        other.commit()
+        assert waiting.result() == 0
+    assert (task(quick, "a").state, task(quick, "a").epoch) == (State.running, 2)
+
+
 def test_many_reapers_at_once_interrupt_each_task_once(opened, postgres_url):
     alive, late, _ = opened
     names = [f"t{n}" for n in range(40)]
@@ -274,9 +310,7 @@ def test_a_commit_that_waited_for_a_lock_sees_what_is_there_then(opened, postgre
         other.execute(f"SET search_path = {schema}")
         other.execute("SELECT 1 FROM head FOR UPDATE")
         waiting = pool.submit(lambda: opened[0].commit([Op(RUN, (finished,))]).result())
-        locks = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-        while not other.execute(locks).fetchone()[0]:
-            time.sleep(0.01)
+        wait_for_a_lock(other)
         other.execute("UPDATE run SET status = 'cancelled'")
         other.execute("UPDATE head SET version = version + 1")
         other.commit()
@@ -315,6 +349,21 @@ def test_two_who_take_the_last_of_a_pool_do_not_both_get_it(opened):
         for n in range(15):
             taken = sum(pool.map(draw, opened, [f"budget.calls {n}"] * 3))
             assert taken == 12.0
+
+
+def test_a_pool_is_read_only_once_its_row_is_held(opened, postgres_server, postgres_url):
+    """Another member takes the last of it meanwhile: nothing is given from what was there before (S3)."""
+    first, second, _ = opened
+    assert first.sharing.draw(RUN, "budget.calls", 12.0, 0.0, 4.0).given == 4.0
+    with psycopg.connect(postgres_server) as other, ThreadPoolExecutor(1) as pool:
+        other.execute(f"SET search_path = {Address.parse(postgres_url).schema}")
+        other.execute("SELECT 1 FROM pool FOR UPDATE")
+        waiting = pool.submit(lambda: second.sharing.draw(RUN, "budget.calls", 12.0, 0.0, 1.0))
+        wait_for_a_lock(other)
+        other.execute("UPDATE pool SET granted = 12")
+        other.commit()
+        drawn = waiting.result()
+    assert (drawn.given, drawn.left) == (0.0, 0.0)
 
 
 def test_what_others_want_is_given_back_and_what_the_dead_had_returns(opened):

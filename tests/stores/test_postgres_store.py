@@ -27,6 +27,7 @@ from peira.core.log.events import RunNoted, State
 from peira.errors import Fenced, Invalid, StoreDamaged, StoreFault, StoreInUse, Unknown
 from peira.stores.blobs import LARGE
 from peira.stores.postgres.address import Address, public_address
+from peira.stores.postgres.connection import connect
 from peira.stores.postgres.scheme import PostgresScheme
 from peira.stores.postgres.store import PostgresStore
 from peira.stores.sqlite import SqliteStore
@@ -185,6 +186,15 @@ class TestLostConnections:
             assert store.get(digest_bytes(b"blob")) == b"blob"
             assert verify(store) == []
 
+    def test_a_machine_that_is_gone_is_noticed_within_half_a_minute(self, postgres_url: str) -> None:
+        """Unless the address says otherwise."""
+        with closing(connect(Address.parse(postgres_url))) as db:
+            assert db.info.get_parameters() | {"keepalives_idle": "10", "tcp_user_timeout": "25000"} == (
+                db.info.get_parameters()
+            )
+        with closing(connect(Address.parse(f"{postgres_url}&keepalives_idle=99"))) as db:
+            assert db.info.get_parameters()["keepalives_idle"] == "99"
+
 
 class TestTwoWriters:
     def test_a_refusal_is_never_folded_from_old_rows(self, two) -> None:
@@ -229,6 +239,18 @@ class TestTwoWriters:
         accept(one, run, answer)
         [spent] = other.find("run", [run])[run].spent
         assert (spent.input, spent.output, spent.money) == (3, 4, 0.5)
+        assert verify(other) == []
+
+    def test_a_call_that_was_answered_elsewhere_keeps_its_answer(self, two) -> None:
+        """Its sender has the row at hand as on its way; both answers come, and the first one stays."""
+        one, other = two
+        run, key = plan_run(one), digest("call")
+        intent = ev.CallIntended(digest("a"), 1, key, "m", one.put(b"request"), "0")
+        accept(one, run, claimed("a"), intent)
+        accept(other, run, ev.CallAnswered(digest("a"), key, msgspec.Raw(b"1"), input=3, output=4))
+        late = ev.CallAnswered(digest("a"), key, msgspec.Raw(b"2"), input=3, output=4)
+        assert isinstance(commit(one, run, late), Fenced)
+        assert bytes(one.find("call", [key])[key].value) == b"1"
         assert verify(other) == []
 
     def test_the_status_of_a_run_is_never_folded_from_old_rows(self, two) -> None:
@@ -356,6 +378,55 @@ class TestCopies:
             assert verify(copy) == []
         with pytest.raises(Invalid, match="exists already"):
             store.backup(tmp_path / "copy.db")
+
+    @pytest.mark.parametrize("place", ["backup.before_blobs", "backup.before_rename"])
+    def test_a_backup_that_is_cut_off_is_no_store_and_is_completed(
+        self, place: str, store: PostgresStore, tmp_path: Path
+    ) -> None:
+        accept(store, plan_run(store), claimed("a"), finished("a"))
+        store.put(b"large" * 50_000)
+        script = (
+            "import sys\nfrom pathlib import Path\nfrom peira.stores.postgres.store import PostgresStore\n"
+            "PostgresStore(sys.argv[1], readonly=True).backup(Path(sys.argv[2]))\n"
+        )
+        command = [sys.executable, "-c", script, store.address, str(tmp_path / "copy.db")]
+        assert subprocess.run(command, env={**os.environ, "PEIRA_FAILPOINT": place}).returncode == -9
+        assert not (tmp_path / "copy.db").exists()
+        store.backup(tmp_path / "copy.db")
+        assert not (tmp_path / "copy.db.copy").exists()
+        with closing(SqliteStore(tmp_path / "copy.db", readonly=True)) as copy:
+            assert everything(copy) == everything(store)
+
+    def test_the_runs_of_a_file_are_added(self, store: PostgresStore, tmp_path: Path) -> None:
+        """What both have made is there once, and adding it again changes nothing."""
+        ours = plan_run(store)
+        accept(store, ours, claimed("a", "b"), finished("a"))
+        with closing(SqliteStore(tmp_path / "other.db")) as other:
+            theirs = plan_run(other, tags=("laptop",))
+            big = ev.Artifact("big", other.put(b"x" * LARGE * 2), 2 * LARGE)
+            attached = ev.Attached(digest("c"), 1, big)
+            accept(other, theirs, claimed("a", "c"), finished("a"), attached, finished("c"))
+            accept(other, theirs, ev.RunFinished(ev.Status.completed))
+            assert store.merge(other).shared == 1
+            with closing(PostgresStore(store.address)) as again:
+                assert [run.id for run in again.runs(RunQuery(tag="laptop"))] == [theirs]
+                assert find_task(again, "a").run == ours
+                assert find_task(again, "c") == find_task(other, "c")
+                assert again.events(theirs) == other.events(theirs)
+                assert again.get(digest_bytes(b"x" * LARGE * 2)) == b"x" * LARGE * 2
+                assert verify(again) == []
+                assert again.merge(other).records == 0
+
+    def test_results_that_differ_are_told_and_nothing_is_added(
+        self, store: PostgresStore, tmp_path: Path
+    ) -> None:
+        accept(store, plan_run(store), claimed("a"), finished("a"))
+        with closing(SqliteStore(tmp_path / "other.db")) as other:
+            accept(other, plan_run(other), claimed("a"), finished("a", value="2"))
+            with pytest.raises(Invalid, match="has another result there"):
+                store.merge(other)
+        with closing(PostgresStore(store.address, readonly=True)) as again:
+            assert len(again.runs(RunQuery())) == 1
 
     def test_runs_are_deleted_all_or_nothing(self, store: PostgresStore) -> None:
         kept, gone = plan_run(store), plan_run(store)

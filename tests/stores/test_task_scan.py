@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from peira import Case, exact, run, study
-from peira.core.contracts import Op
+from peira.core.contracts import Op, TaskOutcome
 from peira.core.log.events import (
     Result,
     RunPlanned,
@@ -18,7 +18,7 @@ from peira.core.log.events import (
     TasksInterrupted,
     TaskWaiting,
 )
-from peira.results.snapshot import MANY, ScannedRows, Snapshot, as_of, scanned
+from peira.results.snapshot import MANY, ScannedRows, Snapshot, as_of, outcome_of, scanned
 from peira.stores.sqlite import SqliteStore
 
 
@@ -31,6 +31,11 @@ def echo(case: Case) -> object:
 @pytest.fixture
 def store(tmp_path: Path) -> SqliteStore:
     return SqliteStore(tmp_path / "s.db")
+
+
+def looked_up(store: SqliteStore, ids: list[str]) -> list[TaskOutcome | None]:
+    rows = store.find("task", ids)
+    return [outcome_of(rows.get(id)) for id in ids]
 
 
 def ids_of(store: SqliteStore) -> list[str]:
@@ -50,6 +55,8 @@ def test_tasks_of_runs_are_found_alike(tmp_path: Path) -> None:
     assert scan is not None
     assert scan.find([*ids, "ab" * 32]) == store.find("task", ids)
     assert scan.find(["ab" * 32]) == {}
+    assert scan.outcomes([*ids, "ab" * 32]) == [*looked_up(store, ids), None]
+    assert scan.outcomes([]) == []
     assert store.scan_tasks(1) is None
     store.close()
 
@@ -67,6 +74,7 @@ def test_what_is_out_of_the_ordinary_and_ids_that_begin_alike_are_found_alike(st
     found = scan.find([*alike, *odd])
     assert found == store.find("task", [*alike, *odd])
     assert found.keys() == {*alike[:2], *odd}
+    assert scan.outcomes([*alike, *odd]) == looked_up(store, [*alike, *odd])
     assert found[odd[0]].interruptions == 1
     store.close()
 
@@ -91,9 +99,29 @@ def test_a_run_is_read_from_a_pass_as_it_was_when_it_ended(tmp_path: Path) -> No
     assert len(everything) == 2 * len(ids) == 40
     assert scanned(rows, MANY).find("task", everything) == rows.find("task", everything)
     assert scanned(rows, MANY).find("task", everything).keys() == set(ids)
+    assert scanned(rows, MANY).outcomes(everything) == rows.outcomes(everything)
+    assert sum(one is not None for one in rows.outcomes(everything)) == len(ids)
     store.close()
 
 
 def test_an_empty_store_is_not_scanned(store: SqliteStore) -> None:
     assert store.scan_tasks(MANY) is None
+    store.close()
+
+
+def test_a_result_that_is_damaged_or_missing_does_not_change_what_is_read_of_the_others(
+    store: SqliteStore,
+) -> None:
+    ids = [f"{n:02x}" * 32 for n in range(1, 7)]
+    store.commit([Op("r", (RunPlanned("m", "s", 6), RunStarted("1", 1)))]).result()
+    store.commit([Op("r", (TasksClaimed("generate", "generate", "1", tuple(ids)),))]).result()
+    ends = tuple(TaskFinished(id, 1, State.succeeded, Result(float(n))) for n, id in enumerate(ids[:5]))
+    store.commit([Op("r", ends)]).result()
+    store._writer._db.execute("UPDATE task SET result = ? WHERE n = 3", (b'{"took": "long"}',))
+    scan = store.scan_tasks(MANY)
+    assert scan is not None
+    found = scan.outcomes(ids)
+    assert found == looked_up(store, ids)
+    states = [one.state for one in found if one is not None]
+    assert states == [*[State.succeeded] * 2, State.failed, *[State.succeeded] * 2, State.running]
     store.close()

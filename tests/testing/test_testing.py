@@ -26,7 +26,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_neither_peira_nor_the_fakes_need_pytest() -> None:
     script = (
         "import sys; sys.modules['pytest'] = sys.modules['hypothesis'] = None\n"
-        "import peira; from peira.testing import MemoryStore, ScriptedDesk; MemoryStore()"
+        "import peira; from peira.testing import MemoryStore, ScriptedQueue; MemoryStore()"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
 

@@ -107,6 +107,14 @@ def test_trials_are_stepped_through_by_keyboard(tab: Open, server: Server, run: 
     assert seen.page.locator("table.trials tbody tr").count() == 4
 
 
+def test_the_list_of_runs_has_their_first_score(tab: Open, server: Server) -> None:
+    seen = tab()
+    seen.go("/runs")
+    seen.until("[...document.querySelectorAll('td.score')].every(one => one.innerText.includes('match'))")
+    cells = "[...document.querySelectorAll('#list tbody tr')].map(one => one.children.length)"
+    assert set(seen.see(cells)) == {6}
+
+
 def test_a_cell_of_the_table_leads_to_its_trials(tab: Open, server: Server, run: str) -> None:
     seen = tab()
     seen.go(f"/runs/{run}")
@@ -128,6 +136,26 @@ def test_a_page_saved_as_a_file_needs_nothing(
         assert asked == [file.as_uri()]
         assert page.locator("h1").count() == 1
         page.close()
+
+
+def test_pages_are_printed_whole(tab: Open, server: Server, run: str) -> None:
+    """On paper there is nothing to press or to unfold, nothing is cut off, and sections may go over pages."""
+    seen = tab(720)
+    seen.page.emulate_media(media="print")
+    trial = server.api(f"/runs/{run}/trials?limit=1")["trials"][0]["id"]
+    for path in (f"/runs/{run}", f"/runs/{run}/trials", f"/runs/{run}/trials/{trial}", f"/compare?run={run}"):
+        seen.go(path)
+        seen.page.wait_for_load_state("networkidle")
+        seen.see("dispatchEvent(new Event('beforeprint'))")
+        assert seen.see("document.documentElement.scrollWidth") <= 720, path
+        hidden = "[...document.querySelectorAll('.bar, .tools, .tabs, form, button, footer')]"
+        assert seen.see(f"{hidden}.every(one => !one.offsetHeight)"), path
+        folded = "document.querySelectorAll('main details:not([open], .menu, .filters)').length"
+        assert seen.see(folded) == 0, path
+        breaks = "[...document.querySelectorAll('section')].map(one => getComputedStyle(one).breakInside)"
+        assert set(seen.see(breaks)) == {"auto"}, path
+        assert seen.page.pdf(format="A4").startswith(b"%PDF")
+        seen.see("dispatchEvent(new Event('afterprint'))")
 
 
 @pytest.fixture

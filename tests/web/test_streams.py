@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 from collections.abc import Iterator
@@ -16,7 +17,11 @@ from tests.web.conftest import Answer, Server, serving
 SECRET = "a-secret-of-this-test"
 STREAMS = """
 import time
-from peira import current_trial, stream, webhook
+from peira import ask, current_trial, stream, webhook
+
+@stream(factors={"style": ["plain", "loud"]}, assign="random")
+def saying(case, style):
+    return ask("scripted:echo", f"{style} {case.input}", max_tokens=20)
 
 @stream(triggers=[webhook(secret="HOOK_SECRET"), webhook(secret="NOT_SET", name="other")], parallel=2)
 def echo(case):
@@ -86,6 +91,33 @@ def test_what_is_wrong_is_said(hosted: Server) -> None:
     refused = post(hosted, "/streams/echo/jobs", {"input": 1, "key": "", "priority": 9999})
     assert (refused.status, len(refused.json["problems"])) == (400, 2)
     assert hosted.ask("/api/v1/streams/echo/jobs", "POST", b"{}", Authorization="").status == 401
+
+
+def test_live_text_is_followed_as_server_sent_events(hosted: Server) -> None:
+    job = post(hosted, "/streams/saying/jobs", {"input": "one two"}).json["job"]
+    hosted.api(f"/streams/saying/jobs/{job}?wait=20")
+    pieces = hosted.api(f"/streams/saying/live?job={job}")["pieces"]
+    assert "".join(piece["text"] for piece in pieces).split()[1:] == ["one", "two"]
+    assert {piece["task"] for piece in pieces} == {job}
+    connection = http.client.HTTPConnection(hosted.host, timeout=30)
+    headers = {"Authorization": f"Bearer {hosted.token}", "Accept": "text/event-stream"}
+    connection.request("GET", f"/api/v1/streams/saying/live?after={pieces[0]['n']}", headers=headers)
+    found = connection.getresponse()
+    assert found.getheader("Content-Type") == "text/event-stream"
+    assert found.readline() == f"id: {pieces[1]['n']}\n".encode()
+    assert json.loads(found.readline().removeprefix(b"data: ")) == pieces[1]
+    connection.close()
+    assert hosted.ask("/api/v1/streams/nothing/live").status == 404
+
+
+def test_an_experiment_is_ended_by_hand(hosted: Server) -> None:
+    assert post(hosted, "/streams/saying/decide", {"arm": "quiet"}).status == 400
+    assert post(hosted, "/streams/echo/decide", {"arm": "plain"}).status == 400
+    assert post(hosted, "/streams/saying/decide", {"arm": "loud", "why": "it is"}).json["done"] == "decide"
+    experiment = hosted.api("/streams/saying")["experiment"]
+    assert (experiment["winner"], experiment["shares"]) == ("loud", {"plain": 0.0, "loud": 1.0})
+    [decided] = hosted.api("/streams/saying/events?kinds=run.decided")["events"]
+    assert "(web): it is" in decided["look"]["answer"]
 
 
 def test_a_signed_request_is_one_job_however_often_it_is_delivered(hosted: Server) -> None:

@@ -7,7 +7,7 @@ import pytest
 from peira import unit
 from peira.errors import Invalid
 from peira.spec.work.files import read_plan
-from peira.spec.work.problems import Reach, topological
+from peira.spec.work.problems import Dependencies, topological
 
 
 def problems(units: object, **fields: object) -> list[str]:
@@ -103,4 +103,4 @@ def test_a_plan_of_10000_units_is_checked_without_comparing_all_with_all() -> No
     units = {f"u{n}": command(*([f"u{n - 1}"] if n else []), may_write=[f"d/{n}"]) for n in range(10_000)}
     plan = read_plan({"units": units})
     assert topological({one.name: one.needs for one in plan.units})[-1] == "u9999"
-    assert len(Reach({one.name: one.needs for one in plan.units})["u500"]) == 500
+    assert len(Dependencies({one.name: one.needs for one in plan.units})["u500"]) == 500

@@ -19,7 +19,7 @@ def register(registry: Registry) -> None:
     registry.add("agent", "function", late(__name__, "FunctionAgent"))
     registry.add("agent", "command", _command)
     registry.promise("agent", ("agent",), "peira.agents.loop.agent")
-    registry.promise("agent", ("conversation",), "peira.agents.conversation")
+    registry.promise("agent", ("conversation",), "peira.agents.conversation.agent")
     registry.promise("agent", ("graph",), "peira.agents.graph")
     registry.promise("tools", ("shell", "python", "files"), "peira.agents.tools.workspace")
     registry.promise("tools", ("mcp",), "peira.agents.tools.mcp")

@@ -9,7 +9,7 @@ from peira.core.context import SeenCase
 from peira.core.ids import Json
 from peira.core.models import Reply
 from peira.core.registry import Registry
-from peira.core.templates import Template
+from peira.core.templates import Template, is_template
 
 
 def chat(case: SeenCase, model: str, prompt: dict[str, Any]) -> Reply:
@@ -17,20 +17,31 @@ def chat(case: SeenCase, model: str, prompt: dict[str, Any]) -> Reply:
 
     The prompt is a level of a factor and so, as a whole, part of the trial's identity.
     """
-    return ask(model, rendered(case, prompt), system=prompt.get("system"), **prompt.get("parameters", {}))
+    system = prompt.get("system")
+    if system and is_template(system):
+        system = Template(system).render(_values(case, prompt))
+    return ask(model, rendered(case, prompt), system=system, **prompt.get("parameters", {}))
 
 
-def rendered(case: SeenCase, prompt: dict[str, Any]) -> str:
-    """The text of the request; the case itself is never among its examples."""
+def rendered(case: SeenCase, prompt: dict[str, Any]) -> str | list[dict[str, Json]]:
+    """The text of the request, or its messages."""
+    values = _values(case, prompt)
+    if "messages" not in prompt:
+        return Template(prompt["template"]).render(values)
+    return [{**one, "content": Template(one["content"]).render(values)} for one in prompt["messages"]]
+
+
+def _values(case: SeenCase, prompt: dict[str, Any]) -> dict[str, Json]:
+    """What templates may use; the case itself is never among its examples."""
     others = [example for example in prompt.get("solved", ()) if example["input"] != case.input]
-    values: dict[str, Json] = {
+    return {
+        **prompt.get("variables", {}),
         "input": case.input,
         "id": case.id,
         "slice": case.slice,
         "metadata": case.metadata,
         "examples": others[: prompt.get("shots", 0)],
     }
-    return Template(prompt["template"]).render(values)
 
 
 def register(registry: Registry) -> None:

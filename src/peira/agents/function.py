@@ -7,22 +7,23 @@ from functools import cached_property
 from typing import Any
 
 from peira.core.code.fingerprint import Fingerprint, fingerprint
+from peira.core.code.signature import CONDITION, TakenArguments, agent_code, wants
 from peira.core.context import Trial
 from peira.core.ids import Json
-from peira.core.signature import Wants, agent_code, wants
 from peira.core.transcript import as_text
 
 INJECTED = frozenset({"case", "trial"})
-BY_NAME = ("input", "prompt", "seed")
+BY_NAME = ("input", "prompt", "seed", CONDITION)
 """What an agent may also take by name, unless a factor has that name: the case's input, the same as text,
-and the trial's seed."""
+the trial's seed, and the levels of all factors."""
 
 
 class FunctionAgent:
-    """Calls `fn` with `case`, `trial`, `input`, `prompt`, `seed` and the factors that it has as parameters.
+    """Calls `fn` with `case`, `trial`, `input`, `prompt`, `seed`, `condition` and the factors that it has as
+    parameters.
 
-    `fn` may also be an object that has `run`, a class, or a function that returns such an object: then its
-    `run` is called in the same way.
+    `fn` may also be an object that has `run`, a class, or a function that returns such an object or another
+    function: then that, or its `run`, is called in the same way.
     """
 
     def __init__(self, fn: Any, label: str, version: str | None = None) -> None:
@@ -34,8 +35,8 @@ class FunctionAgent:
 
     @property
     def takes(self) -> frozenset[str] | None:
-        """The factors it takes; None if it takes `**kwargs`."""
-        return None if self._wants.anything else self._wants.names - INJECTED
+        """The factors it takes; None if it takes all of them."""
+        return None if self._wants.every_factor else self._wants.names - INJECTED
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
@@ -50,12 +51,14 @@ class FunctionAgent:
     def invoke(self, trial: Trial) -> Any:
         """Call the function; its result, or a coroutine if `asynchronous`."""
         made = self._called(**chosen_arguments(self._first, trial))
+        if inspect.isfunction(made) or inspect.ismethod(made):  # what the user wrote, no built-in
+            return made(**chosen_arguments(wants(made), trial))
         if callable(made) or not callable(getattr(type(made), "run", None)):
             return made
         return made.run(**chosen_arguments(wants(made.run), trial))
 
 
-def chosen_arguments(wanted: Wants, trial: Trial) -> dict[str, Any]:
+def chosen_arguments(wanted: TakenArguments, trial: Trial) -> dict[str, Any]:
     """The arguments that a function with these parameters gets: factors first, then what is injected."""
     condition = trial.condition
     arguments = (
@@ -74,7 +77,9 @@ def chosen_arguments(wanted: Wants, trial: Trial) -> dict[str, Any]:
 
 
 def _injected(name: str, trial: Trial) -> Any:
-    """The case's input, its text, or the trial's seed."""
+    """The case's input, its text, the trial's seed, or its condition."""
     if name == "seed":
         return trial.seed
+    if name == CONDITION:
+        return dict(trial.condition)
     return trial.case.input if name == "input" else as_text(trial.case.input)

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from peira.agents.command.placeholders import values_of
-from peira.agents.conversation import replace_input
+from peira.agents.conversation.agent import replace_input
 from peira.agents.function import chosen_arguments
 from peira.agents.loop.agent import ToolLoop
 from peira.agents.loop.toolbox import joined_fingerprint
 from peira.agents.tools.workspace import WORKSPACE, Workspace
 from peira.core.code.fingerprint import Fingerprint, fingerprint
+from peira.core.code.signature import TakenArguments, wants
 from peira.core.context import Trial, in_branch
 from peira.core.expressions import Expression
 from peira.core.ids import Json, normalise
 from peira.core.models import output_of
 from peira.core.people.questions import question_of, value_of
 from peira.core.registry import Registry, nearest
-from peira.core.signature import Wants, wants
 from peira.core.steps import recorded
 from peira.core.transcript import as_text
 from peira.errors import AttemptFailed, Exhausted, ExpressionError, Invalid
@@ -105,15 +105,15 @@ class Graph:
         inner = [self._node_wants(node).required for node in self.nodes.values()]
         return frozenset(named - {"case"}).union(*inner) | ({START} if "" not in self.starts else set())
 
-    def _node_wants(self, node: Any) -> Wants:
+    def _node_wants(self, node: Any) -> TakenArguments:
         """The factors that a node takes."""
         if isinstance(node, AgentValue):
             takes = node.made(KIND).takes or frozenset()
-            return Wants(takes, takes, False)
+            return TakenArguments(takes, takes, False)
         if not callable(node):
-            return Wants(frozenset(), frozenset(), False)
+            return TakenArguments(frozenset(), frozenset(), False)
         found, known = wants(node), {*NAMES, "case", "trial", "prompt", "seed"}
-        return Wants(found.names - known, found.required - known, found.anything)
+        return TakenArguments(found.names - known, found.required - known, found.anything)
 
     @property
     def models(self) -> tuple[str, ...]:

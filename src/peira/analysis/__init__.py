@@ -47,3 +47,4 @@ with lazy_imports(__name__):
     from peira.results import rows as rows
     from peira.results import snapshot as snapshot
     from peira.results import trials as trials
+    from peira.results.slices import marked as marked

@@ -13,7 +13,7 @@ from functools import reduce
 
 from peira.analysis.value import ResultValue
 from peira.core.log.events import Spent
-from peira.plan.estimate.value import dollars
+from peira.plan.estimate.value import UNKNOWN, dollars
 from peira.results.trials import TrialResult
 
 
@@ -54,7 +54,7 @@ class Bill(ResultValue):
         missing = [f"{self.unpriced:,} of unknown price"] if self.unpriced else []
         missing += [in_doubt(self.doubtful, self.doubtful_money)] if self.doubtful else []
         if self.unpriced and self.unpriced + self.doubtful >= self.calls:
-            return "cost unknown"
+            return UNKNOWN
         return " and ".join([dollars(self.money), *missing])
 
 

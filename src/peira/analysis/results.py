@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -12,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import peira.analysis as analysis
+from peira.core.collection import FEW, collection_paused
 from peira.core.ids import Json, short
 from peira.core.log.events import Spent, Status
 from peira.core.looks import Look
@@ -19,7 +21,15 @@ from peira.core.registry import registry
 from peira.core.transcript import Transcript
 from peira.errors import Invalid, Unknown
 from peira.results.aims import Aims
-from peira.results.trials import FAILED, FailureRow, ScoreRow, TrialResult, failures, shown_trial
+from peira.results.trials import (
+    FAILED,
+    FailureRow,
+    ScoreRow,
+    StoredTrials,
+    TrialResult,
+    failures,
+    shown_trial,
+)
 
 MOST_ROWS = 24
 """Up to so many conditions the table of means has a row for each."""
@@ -53,6 +63,7 @@ class Results:
         brief: Callable[[], Iterator[TrialResult]] | None = None,
         name: str = "",
         live: analysis.live.LiveDesign | None = None,
+        count: int | None = None,
     ) -> None:
         """Take the results of a run; `load` starts a new pass over its stored trials.
 
@@ -60,9 +71,10 @@ class Results:
         `counts` are trials by state, `spent` the spending by model. `memory` caches tables, `origin` reopens
         the store for reading, and `background` describes how the run came about; None where it is not known.
         `conditions` are those of the plan, as far as they are listed. `name` is what the run was called.
-        `live` is how the jobs of a stream got their conditions, if these are its results.
+        `live` is how the jobs of a stream got their conditions, if these are its results. `count` is the
+        number of trials, None if it is known only when they were read.
         """
-        self._load, self._brief = load, brief
+        self._load, self._brief, self._count = load, brief, count
         self._memory = memory
         self.origin = origin
         self.store = store
@@ -84,9 +96,14 @@ class Results:
         return self._background() if self._background else None
 
     @cached_property
-    def trials(self) -> list[TrialResult]:
-        """All trials, loaded on first use."""
-        return list(self._load())
+    def trials(self) -> Sequence[TrialResult]:
+        """All trials as a list; they are read when the first of them is asked for."""
+        return StoredTrials(self._load, self._count)
+
+    @property
+    def _trials_read(self) -> bool:
+        """Whether the trials are in memory."""
+        return "trials" in self.__dict__ and bool(self.__dict__["trials"].are_read)
 
     @property
     def label(self) -> str:
@@ -146,8 +163,9 @@ class Results:
         by = by or (() if overall else tuple(name for name in self.varying if name != across))
         query = analysis.value.TableQuery(by, score, level, interval, across)
         make = partial(self._compute_table, query)
-        found = self._memory.table(query, make) if self._memory and "trials" not in self.__dict__ else make()
-        return replace(found.table, notes=(*found.table.notes, *self.notes, *found.drift))
+        found = self._memory.table(query, make) if self._memory and not self._trials_read else make()
+        sliced = self.aims.slice_notes(by) if self.aims and self.aims.slices else []
+        return replace(found.table, notes=(*found.table.notes, *sliced, *self.notes, *found.drift))
 
     @cached_property
     def varying(self) -> tuple[str, ...]:
@@ -161,11 +179,13 @@ class Results:
     def _compute_table(self, query: analysis.value.TableQuery) -> analysis.value.TableWithDrift:
         """Compute the table and the drift of the anchors in one pass over the trials."""
         anchors: list[TrialResult] = []
-        brief = self._brief is not None and "trials" not in self.__dict__
+        brief = self._brief is not None and not self._trials_read
         trials = _collect_anchors(self._brief() if brief and self._brief else self._stream(), anchors)
-        table = analysis.means.tabulate(
-            trials, query.by, query.score, query.level, interval=query.interval, across=query.across
-        )
+        few = self._count is not None and self._count <= FEW
+        with nullcontext() if few else collection_paused():
+            table = analysis.means.tabulate(
+                trials, query.by, query.score, query.level, interval=query.interval, across=query.across
+            )
         return analysis.value.TableWithDrift(
             table, tuple(analysis.reliability.drift(anchors)) if anchors else ()
         )
@@ -185,9 +205,10 @@ class Results:
         It may name factors, agent, case, slice, cluster, repeat, and metadata of cases: "model == 'small' and
         metadata.src != 'web'".
         """
-        return self._derived(
-            lambda: analysis.selection.selected(self._stream(), expression), f"only where {expression}"
-        )
+        note = f"only where {expression}"
+        if self.aims and self.aims.slices_by_output:
+            note = "; ".join([note, *self.aims.slice_notes(analysis.selection.names_in(expression))])
+        return self._derived(lambda: analysis.selection.selected(self._stream(), expression), note)
 
     def _derived(self, load: Callable[[], Iterator[TrialResult]], note: str) -> Results:
         """Results of the same run with other trials, and a note that says which."""
@@ -270,6 +291,25 @@ class Results:
         Of a stream, whose jobs go on arriving, levels are compared by confidence sequences that are valid at
         every look, weighted by the probabilities with which arms were drawn.
         """
+        if slice is not None and self.aims and slice in self.aims.slices:
+            inside = self.where(slice)
+            others = [by] if isinstance(by, Results) else [] if isinstance(by, str) else [*by]
+            by = [one.where(slice) for one in others] if others else by
+            return inside.compare(
+                by,
+                a,
+                b,
+                score=score,
+                baseline=baseline,
+                correction=correction,
+                level=level,
+                margin=margin,
+                paired=paired,
+                test=test,
+                effect=effect,
+                interval=interval,
+                missing=missing,
+            )
         compare, wish = (
             analysis.contrasts,
             analysis.contrasts.ComparisonOptions(level, margin, correction, paired, test),
@@ -545,8 +585,13 @@ class Results:
     ) -> analysis.slices.Slices:
         """Means of slices with partial pooling: small slices are shrunk towards the overall mean.
 
-        `by` is "slice", or any factor or attribute. With fewer than three slices nothing is pooled.
+        `by` is "slice", or any factor or attribute. With fewer than three slices nothing is pooled. Slices
+        that the study declares may overlap, and are not pooled either.
         """
+        if by == "slice" and self.aims and self.aims.slices:
+            names = tuple(self.aims.slices)
+            notes = (*self.aims.slice_notes(names), *self.notes)
+            return analysis.slices.declared_slices(self._stream(), names, score, level, notes)
         return analysis.slices.slices(self._stream(), by, score, level, self.notes)
 
     def hypotheses(self) -> analysis.hypotheses.Findings:
@@ -573,7 +618,7 @@ class Results:
     ) -> Path:
         """Draw one of the report's plots into an .svg or .png file and return its path.
 
-        Kinds: forest, interaction, half-normal, pareto, calibration, convergence, cases.
+        `peira list plots` names the kinds, and says what each shows.
         """
         return Path(registry.make("plot", kind, results=self, path=Path(path), score=score, level=level))
 
@@ -631,7 +676,7 @@ class Results:
 
     def _stream(self) -> Iterable[TrialResult]:
         """The loaded trials, or else a new pass over the stored ones."""
-        return self.__dict__["trials"] if "trials" in self.__dict__ else self._load()
+        return self.trials if self._trials_read else self._load()
 
     def transcript(self, trial: str | TrialResult) -> Transcript:
         """What happened in a trial, in order: messages, tools, steps; by the trial or the start of its id."""

@@ -21,6 +21,7 @@ import msgspec
 from peira.core.text import grid as layout
 from peira.core.text import latex
 from peira.core.text.terminal import printable
+from peira.core.text.words import wrapped
 from peira.errors import Invalid
 from peira.models.secrets import without_keys
 from peira.spec.files import write_whole
@@ -82,9 +83,11 @@ class ResultValue:
         ]
         lines = [self.title] if self.title else []
         lines += ["\n\n".join(tables)] if tables else [self.nothing] if self.nothing else []
-        if self.sentence is not None:
-            lines += ["", self.sentence] if tables else [self.sentence]
-        return printable(without_keys("\n".join([*lines, *self.remarks])))
+        said = [] if self.sentence is None else self.sentence.split("\n")
+        lines += [""] if said and tables else []
+        below = (*said, *self.remarks)
+        lines += below if width is None else [wrapped(line, width) for line in below]
+        return printable(without_keys("\n".join(lines)))
 
     def markdown(self) -> str:
         """The tables as Markdown, and one paragraph per line of text.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from peira.core.lazy import lazy_imports
 
 with lazy_imports(__name__):
+    from peira.app.batches import open_batches as open_batches
     from peira.app.control import serve_commands as serve_commands
     from peira.app.functions import evaluate as evaluate
     from peira.app.functions import generate as generate
@@ -17,6 +18,7 @@ with lazy_imports(__name__):
     from peira.app.functions import submit as submit
     from peira.app.functions import transform as transform
     from peira.app.prior_results import earlier_of as earlier_of
+    from peira.app.prior_results import recorded_answer as recorded_answer
     from peira.app.prior_results import source_with_rule as source_with_rule
     from peira.app.recordings import is_store as is_store
     from peira.app.recordings import recorded_answers as recorded_answers

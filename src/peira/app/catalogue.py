@@ -15,6 +15,7 @@ from peira.core.registry import nearest, registry
 from peira.errors import Invalid
 from peira.models.http.request import Timeouts
 from peira.models.prices import RATES
+from peira.results.causes import CAUSES
 from peira.spec.project import Project
 
 KINDS = {
@@ -28,7 +29,7 @@ KINDS = {
     "agents": "agent",
 }
 """What can be listed, and the kind of plug-in that it is."""
-LISTED = (*KINDS, "recipes", "model-keys")
+LISTED = (*KINDS, "recipes", "model-keys", "plots", "causes")
 HIDDEN = {"function"}
 """Plug-ins that are not named: a function is given itself."""
 
@@ -49,6 +50,12 @@ def catalogue(what: str, project: Project) -> list[CatalogueEntry]:
         return [CatalogueEntry(name, _line(getattr(recipes, name))) for name in recipes.__all__]
     if what == "model-keys":
         return [CatalogueEntry(one.key, f"{one.meaning} ({one.providers})") for one in model_keys()]
+    if what == "plots":
+        files = import_module("peira.report.plots.files")  # slow, and only listed here
+        shown = {name: _line(make).split(";")[0].rstrip(".") for name, make in files.PLOTS.items()}
+        return [CatalogueEntry(name, f"{text}. Needs {files.NEEDS[name]}.") for name, text in shown.items()]
+    if what == "causes":
+        return [CatalogueEntry(one.name, f"{one.about} What to do: {one.remedy}.") for one in CAUSES]
     kind = KINDS[what]
     found = [CatalogueEntry(name, _about(kind, name)) for name in registry.names(kind) if name not in HIDDEN]
     if what == "models":

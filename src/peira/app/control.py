@@ -33,6 +33,8 @@ from peira.engine.control import (
 from peira.engine.inbox import cancelling_op, find_question
 from peira.engine.kinds import GENERATE, STAGES
 from peira.engine.progress import LEFT
+from peira.engine.shared.commands import executed_elsewhere, obey_elsewhere
+from peira.engine.streams import decision as decision  # registers its handlers
 from peira.engine.streams import outcomes as outcomes  # registers its handlers
 from peira.engine.streams import submission as submission  # registers its handlers
 from peira.errors import Abandoned, Invalid, StoreInUse
@@ -46,6 +48,9 @@ PROMPT, BUSY = 0.5, 10.0
 """Seconds within which an owner takes a command (it looks several times a second): one that is stopped by a
 signal does not respond after the first, one that may be busy after the second."""
 POLL = 0.02
+AGAIN = 0.2
+"""Seconds after which trials that another process was about to begin are cancelled again."""
+NOT_ENDED = ("", State.queued, State.running, State.waiting)
 
 
 def deliver(session: Session, command: Command) -> None:
@@ -96,10 +101,16 @@ def serve_commands(store: AnyStore) -> None:
 
 
 def _cancel_dead_run(service: CommandService, command: Command) -> None:
-    """Cancel what waits for people in a run that no process executes, and the run itself."""
+    """Cancel what waits for people in a run that no process executes, and the run itself.
+
+    If other processes execute it, they are told.
+    """
     store, by = service.store, command.by
     run = store.find("run", [command.run]).get(command.run)
-    if run is None or run.status not in (Status.interrupted, Status.planned, Status.waiting):
+    if run is None or run.status not in (*UNFINISHED, Status.waiting):
+        return
+    if executed_elsewhere(store, run.id):
+        _tell_others(service, command)
         return
     result = Result(failure=Failure(Abandoned.__name__, f"cancelled by {by}"))
     chosen = [task for task in store.waiting() if task.run == run.id and _is_chosen(task, store, command)]
@@ -114,7 +125,15 @@ def _cancel_dead_run(service: CommandService, command: Command) -> None:
     store.commit([*ops, Op(run.id, events)]).result()
 
 
+def _tell_others(service: CommandService, command: Command) -> None:
+    """Have a command about a run executed by the processes that execute the run, if there are any."""
+    store: Any = service.store
+    if executed_elsewhere(store, command.run):
+        obey_elsewhere(store, command, service.clock.now())
+
+
 HANDLERS[CANCEL] = _cancel_dead_run
+HANDLERS.update(dict.fromkeys((PAUSE, RESUME, ADJUST), _tell_others))
 
 
 def _without_waiting(counts: Mapping[str, int], cancelled: Sequence[Task], left: int) -> dict[str, int]:
@@ -158,8 +177,10 @@ class Cancellation:
         return self.run.counts.get(f"{GENERATE}.{LEFT}", 0)
 
 
-def cancel(run: str = "", store: SessionLike = None) -> Cancellation:
+def cancel(run: str = "", store: SessionLike = None, by: str = "") -> Cancellation:
     """Stop a run (by default the newest) now, with its running trials; returns once it has ended.
+
+    `by` is who asks for it, as events name them: this user if nothing is said.
 
     Questions that it has asked people, and that are open, are void. Raises StoreInUse if its process does not
     respond (the command stays queued then: it is executed once the process goes on), or if its process is
@@ -171,7 +192,7 @@ def cancel(run: str = "", store: SessionLike = None) -> Cancellation:
     if found.status not in (*UNFINISHED, Status.waiting):
         return Cancellation(found, done=False)
     alive = found.status not in (Status.interrupted, Status.waiting)
-    deliver(session, Command(CANCEL, found.id, requester()))
+    deliver(session, Command(CANCEL, found.id, by or requester()))
     ended = _wait_until_ended(session, opened, found)
     return Cancellation(ended, ended.status is Status.cancelled, alive)
 
@@ -196,13 +217,30 @@ def cancel_trials(run: str, trials: Sequence[str], store: SessionLike = None) ->
         layout = layout_of(read(found.manifest, opened.get), opened.get)
         ids = [layout.trial_id(place) for place in layout.places()]
         chosen = tuple(dict.fromkeys(resolve(prefix, ids, "trial") for prefix in trials))
-    command = Command(CANCEL, found.id, requester(), tasks=chosen)
     before = _states(session, chosen)
-    deliver(session, command)
-    changed = _wait_while_cancelling(session, chosen)
+    changed = _cancel_each(session, found.id, chosen)
     cancelled = tuple(t for t in chosen if changed[t] == State.cancelled and before[t] != State.cancelled)
     over = {t: changed[t] or "not begun" for t in chosen if t not in cancelled}
     return CancelledTrials(found.id, cancelled, over)
+
+
+def _cancel_each(session: Session, run: str, tasks: Sequence[str]) -> dict[str, str]:
+    """Cancel tasks of a run, and wait until they have ended; returns their states.
+
+    In a run that several processes execute, one that begins a task, or puts it back, just when the command is
+    executed may be first: then it is sent again.
+    """
+    began, left = time.monotonic(), tuple(tasks)
+    while True:
+        deliver(session, Command(CANCEL, run, requester(), tasks=left))
+        now = _wait_while_cancelling(session, tasks)
+        left = tuple(task for task in tasks if now[task] in NOT_ENDED)
+        with session.reading() as store:
+            if not (left and executed_elsewhere(store, run)):
+                return now
+        if time.monotonic() - began > PATIENCE:
+            raise StoreInUse("the trials are not cancelled: the processes that have them do not respond")
+        time.sleep(AGAIN)
 
 
 def _states(session: Session, tasks: Sequence[str]) -> dict[str, str]:

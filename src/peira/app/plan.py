@@ -12,7 +12,7 @@ from typing import Any
 
 from peira.analysis.results import Results
 from peira.app.design import describe
-from peira.app.preflight import budget_notes, check_batches, estimate_of
+from peira.app.preflight import agent_notes, budget_notes, check_batches, estimate_of
 from peira.app.prior_results import recorded_look
 from peira.app.run import WORKERS
 from peira.app.session import Session, SessionLike
@@ -32,8 +32,10 @@ from peira.plan.estimate.value import RunEstimate
 from peira.plan.expansion import Plan
 from peira.plan.manifest import keep, read
 from peira.plan.preview import Preview, preview
+from peira.report.study_document import StudyDocument, study_document
 from peira.spec.modules import refuse_while_loading
 from peira.spec.project import parallel_problem
+from peira.stores.memory import MemoryStore
 
 
 def freeze_plan(
@@ -121,8 +123,31 @@ def plan(
         previewed = preview(planned, opened, counts, expected, before)
         frozen = frozen_plan(opened, planned.study.name)
         status = frozen_plan_status(opened, frozen, version_of(planned)) if frozen else ()
-        notes = (*previewed.notes, *budget_notes(planned, project), *_lost(planned), *status)
+        notes = (
+            *previewed.notes,
+            *budget_notes(planned, project),
+            *_lost(planned),
+            *_undecidable(planned),
+            *agent_notes(planned, project),
+            *status,
+        )
         return replace(previewed, notes=notes, stop=_stops(planned, look), spared=spared)
+
+
+def plan_document(
+    study: StudyLike, *, store: SessionLike = None, where: str = "", limit: int | None = None
+) -> StudyDocument:
+    """The whole study as a document for people: every field, as it is resolved. Runs and writes nothing.
+
+    `where` and `limit` are those of `plan`. Of a run, `peira export -o NAME.study.md` writes the same.
+    """
+    refuse_while_loading()
+    session = Session.find(store, study)
+    session.project.load_plugins()
+    blobs = MemoryStore()
+    with session.reading_if_any() as opened:
+        planned = plan_of(study, opened, session.project, where=where, limit=limit)
+        return study_document(read(keep(planned, blobs.put), blobs.get), blobs.get, session.project)
 
 
 def _stops(planned: Plan, look: Look | None) -> str:
@@ -133,6 +158,15 @@ def _stops(planned: Plan, look: Look | None) -> str:
     if look is not None and look.answer:
         return f"by its rule ({stop.rule}), which has its answer: {look}"
     return f"by its rule ({stop.rule}): {most}{f'; {look}' if look else ''}"
+
+
+def _undecidable(planned: Plan) -> list[str]:
+    """The hypotheses that no result can decide, and why."""
+    return [
+        f"hypothesis {one.id} cannot be decided: {why}; name it in its levels"
+        for one in planned.study.hypotheses
+        if (why := one.missing_levels)
+    ]
 
 
 def _lost(planned: Plan) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dis
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -172,6 +174,48 @@ def budget_notes(plan: Plan, project: Project, stages: Sequence[str] = (GENERATE
                 f'[models."{name}"] limits = {{max_output_tokens = ...}}'
             )
     return notes
+
+
+def agent_notes(plan: Plan, project: Project) -> list[str]:
+    """What is probably wrong with functions under test: a line for each that returns nothing, wherever it
+    ends, though it is judged; and for each level of a factor `model` that cannot be asked, if they ask."""
+    codes = {
+        label: getattr(inspect.unwrap(agent) if callable(agent) else None, "__code__", None)
+        for label, agent in plan.study.agents.items()
+    }
+    silent = [
+        f"agent {label} returns nothing: what is judged is what it returns"
+        for label, code in codes.items()
+        if plan.study.evaluators and code is not None and _returns_nothing(code)
+    ]
+    if not any(code is not None and "ask" in code.co_names for code in codes.values()):
+        return silent
+    return [*silent, *_unaskable_levels(plan, project)]
+
+
+def _unaskable_levels(plan: Plan, project: Project) -> Iterator[str]:
+    """Why levels of the factor `model` are no models."""
+    for level in values_of(plan.layout.conditions).get("model", {}).values():
+        try:
+            if isinstance(level, str):
+                named(project, level)
+        except (Invalid, Unknown) as problem:
+            yield f"factors.model: {problem}"
+
+
+def _returns_nothing(code: CodeType) -> bool:
+    """Whether a function returns None wherever it returns; not if it is a generator, or always raises."""
+    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
+        return False
+    before, ends = None, []
+    for one in dis.get_instructions(code):
+        if one.opname == "RETURN_CONST":
+            ends.append(one.argval is None)
+        elif one.opname == "RETURN_VALUE":
+            none = before is not None and before.opname == "LOAD_CONST" and before.argval is None
+            ends.append(none and not one.is_jump_target)  # else another value may get here
+        before = one
+    return bool(ends) and all(ends)
 
 
 def _limits_output(plan: Plan) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from peira.analysis.results import Results
 from peira.core.contracts import Store
@@ -14,6 +14,7 @@ from peira.core.ids import Json
 from peira.core.log.events import TERMINAL, State
 from peira.core.log.state import Run
 from peira.core.looks import Look
+from peira.core.verdicts import part_of
 from peira.engine.sources.adaptive import AdaptiveSource, DecidedSource, StoppingEvidence
 from peira.engine.sources.study import StudySource
 from peira.plan.diff.changes import version_of
@@ -41,10 +42,25 @@ def source_with_rule(
     question = stop_question(plan)
     if question is None:
         return None
-    evidence, trials = _replayed(question, plan, manifest, store)
-    if evidence.decided:
-        return DecidedSource(source, evidence, store, trials)
+    if (answer := recorded_answer(plan, manifest, store)) is not None:
+        return DecidedSource(source, answer.evidence, store, answer.trials)
     return AdaptiveSource(source, StoppingEvidence(question), store)
+
+
+class RecordedAnswer(NamedTuple):
+    """The answer of a stopping rule from what is recorded, and how many trials of the run order led to it."""
+
+    evidence: StoppingEvidence
+    trials: int
+
+
+def recorded_answer(plan: Plan, manifest: Manifest, store: Store) -> RecordedAnswer | None:
+    """The answer of the plan's stopping rule that is recorded already; None if there is none."""
+    question = stop_question(plan)
+    if question is None:
+        return None
+    evidence, trials = _replayed(question, plan, manifest, store)
+    return RecordedAnswer(evidence, trials) if evidence.decided else None
 
 
 def _replayed(
@@ -87,7 +103,7 @@ def _value(trial: TrialResult, score: tuple[str, str]) -> tuple[Json, bool]:
     found = trial.scores.get(evaluator)
     if found is None or found.state is not State.succeeded:
         return None, found is None or found.state in (State.failed, State.blocked)
-    return (found.value.get(part) if part and isinstance(found.value, dict) else found.value), True
+    return (None if found.no_verdict else part_of(found.value, part)), True
 
 
 def _asked_for(trial: TrialResult, evaluator: str) -> bool:

@@ -17,7 +17,7 @@ import peira.report.telemetry as telemetry
 import peira.sandbox as sandbox
 from peira.analysis.results import Results
 from peira.app.models import by_model, models_of
-from peira.app.preflight import budget_notes, check_models, estimate_of, models_in
+from peira.app.preflight import agent_notes, budget_notes, check_models, estimate_of, models_in
 from peira.app.session import Session, SessionLike
 from peira.app.store.access import AnyStore, label, remove_work_folder, run_label, store_folder
 from peira.app.store.results import results_of
@@ -219,8 +219,6 @@ def _run(
     only = recorded.trials if recorded else None
     storage = plan.study.storage
     listing = PlanListing.of(store, manifest, storage.payloads == "keep") if storage.tables else None
-    source = StudySource(plan, store, options.stages, options.resources, only, direct, listing)
-    adaptive = app.source_with_rule(plan, read(manifest, store.get), source, store) if stops else None
     context = RunContext(
         run,
         str(number),
@@ -233,6 +231,12 @@ def _run(
         answers_apart=storage.responses == "drop",
         label=run_label(store, run),
     )
+    # Outputs are all stored where none are made: then the order of trials says nothing.
+    bulk = direct and GENERATE not in options.stages and engine.can_rescore(plan, context, options.stages)
+    chosen_trials = () if bulk else only
+    source = StudySource(plan, store, options.stages, options.resources, chosen_trials, direct, listing)
+    adaptive = app.source_with_rule(plan, read(manifest, store.get), source, store) if stops else None
+    rescoring = engine.RescoringSource(plan, source, context, listing) if bulk else None
     calls = CallSettings(
         models=models_of(project),
         batch=options.batch,
@@ -241,8 +245,12 @@ def _run(
         listed=listing is not None and storage.keeps_all,
     )
     counts = recorded.counts if recorded else {}
-    execution = Execution(context, adaptive or source, calls, counts, adaptive, options.wait_for_people)
+    execution = Execution(
+        context, adaptive or rescoring or source, calls, counts, adaptive, options.wait_for_people
+    )
     for note in budget_notes(plan, project, options.stages) if asked and not recorded else ():
+        execution.say(note)
+    for note in agent_notes(plan, project) if GENERATE in options.stages else ():
         execution.say(note)
     if log:
         log.follow(store, run)
@@ -260,6 +268,8 @@ def _run(
                 unsuccessful=None if adaptive or not every else lambda: source.unsuccessful,
             )
             context.hosted.on_first = partial(_execute_units, driver, workers)
+            if rescoring:
+                rescoring.begin(execution)
             ended = driver.conduct()
     finally:
         agents = plan.agents.values()

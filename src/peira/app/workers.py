@@ -54,15 +54,19 @@ from peira.engine.context import CallSettings, RunContext
 from peira.engine.execution import Execution
 from peira.engine.run import RunEnd
 from peira.engine.run_start import planned_on, spent_before
+from peira.engine.shared.arbiter import Arbiter
 from peira.engine.shared.closing import end_of, is_over
+from peira.engine.shared.membership import renewed
 from peira.engine.shared.ranges import RangeSource
-from peira.engine.shared.worker import WorkerDriver
+from peira.engine.shared.worker import COMMANDS, DUTY, WorkerDriver
+from peira.engine.sources.adaptive import AdaptiveSource, StoppingEvidence
 from peira.engine.sources.study import StudySource
 from peira.engine.stages import GENERATE, STAGES
 from peira.errors import Invalid
 from peira.plan.expansion import Plan
 from peira.plan.manifest import keep, read
 from peira.plan.provenance import installed, read_provenance
+from peira.plan.stopping import stop_question
 from peira.report.progress import display
 from peira.spec.limits import Policy, Storage
 from peira.spec.project import Project
@@ -84,24 +88,25 @@ class SharedOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     stages: tuple[str, ...] = STAGES
     runner: str = ""
     parallel: int = 0
+    rule: bool = False
+    """The study's stopping rule is asked while it is executed."""
+    wait_for_people: bool = False
+    decided: bool = False
+    """Its answer was recorded before: only trials that led to it are looked at again."""
 
 
 _read_options = msgspec.json.Decoder(SharedOptions).decode
 
 
-def sharing_problems(options: RunOptions, plan: Plan | None = None) -> list[str]:
+def sharing_problems(options: RunOptions) -> list[str]:
     """What workers cannot do, one line each."""
     found = []
     if options.workers is not None and options.workers < 0:
         found.append(f"workers: must be 0 or more, not {options.workers}")
     if options.batch:
         found.append("workers: calls in batches are made by one process; leave out --batch or --workers")
-    if options.wait_for_people:
-        found.append("workers: do not stay for people: run again when questions are answered")
     if options.resources:
         found.append("resources: cannot be handed to other processes")
-    if plan is not None and plan.study.stop is not None and not options.whole:
-        found.append("workers: the stopping rule is asked by one process; run the --whole plan, or without")
     return found
 
 
@@ -124,8 +129,6 @@ def submit_shared(study: StudyLike, options: RunOptions, session: Session) -> st
             earlier=options.earlier,
             agents=GENERATE in options.stages,
         )
-        if problems := sharing_problems(options, plan):
-            raise Invalid(problems)
         check_models(plan, project, store, options.stages, options.batch)
         resumes = find_run(store, str(study)).id if names_run(study, store) else ""
     with shared(session.store, project, LEASE, options.wait) as opened:
@@ -151,18 +154,33 @@ def _record(plan: Plan, store: SharedStore, options: RunOptions, resumes: str) -
         tags=tuple(options.tags),
         name=options.name,
     )
-    how = SharedOptions(tuple(options.stages), options.runner or "", options.parallel or 0)
-    store.sharing.share(run, len(plan), encode(how))
-    store.commit([Op(run, (planned,))]).result()
+    rule = len(options.stages) == len(STAGES) and plan.study.stop is not None and not options.whole
+    answer = app.recorded_answer(plan, read(manifest, store.get), store) if rule else None
+    how = SharedOptions(
+        tuple(options.stages),
+        options.runner or "",
+        options.parallel or 0,
+        rule=rule and answer is None,
+        wait_for_people=options.wait_for_people,
+        decided=answer is not None,
+    )
+    store.sharing.share(run, len(plan) if answer is None else answer.trials, encode(how))
+    events = (planned, *(answer.evidence.news() if answer else ()))
+    store.commit([Op(run, (event,)) for event in events]).result()
     reach("shared.after_submit")
     return run
 
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """How a worker works: trials at once, and which differences from the submitting machine it accepts."""
+    """How a worker works: trials at once, and which differences from the submitting machine it accepts.
+
+    It does only these `classes` of work: it executes agents (generate), transforms outputs, or scores them
+    (evaluate).
+    """
 
     parallel: int | None = None
+    classes: tuple[str, ...] = STAGES
     runner: str | None = None
     allow_different: bool = False
     stay: bool = False
@@ -170,6 +188,15 @@ class WorkerOptions:
     lease: float = LEASE
     wait: float | None = 0.0
     clock: Clock = field(default_factory=SystemClock)
+
+    def problems(self) -> list[str]:
+        """What is wrong with these options, one line each."""
+        found = [
+            f"classes: there is no class {name!r}; the classes are {', '.join(STAGES)}"
+            for name in self.classes
+            if name not in STAGES
+        ]
+        return found if self.classes else ["classes: name at least one"]
 
 
 def work(
@@ -183,17 +210,22 @@ def work(
 
     With `stay`, wait for further runs; with `run`, work on this one only. Ends early if it is interrupted.
     """
+    if problems := options.problems():
+        raise Invalid(problems)
     session.project.load_plugins()
     ended: RunEnd | None = None
     refused: set[str] = set()
     with shared(session.store, session.project, options.lease, options.wait) as store:
         while True:
             found = [one for one in store.sharing.runs() if one.run not in refused]
+            if len(options.classes) < len(STAGES):
+                found = [one for one in found if store.sharing.may_take(one.run, options.classes)]
             if options.run:
                 found = [one for one in found if one.run == find_run(store, options.run).id]
             if found:
                 run = store.find("run", [found[0].run])[found[0].run]
-                problems = _differences(run, store) if not options.allow_different else []
+                with renewed(store.sharing):
+                    problems = _differences(run, store) if not options.allow_different else []
                 if problems:
                     if not options.stay:
                         raise Invalid(problems)
@@ -210,6 +242,8 @@ def work(
                     return ended
             elif options.stay:
                 store.sharing.beat("")
+                if store.sharing.hold(COMMANDS, DUTY):
+                    service_of(store, lambda: app.serve_commands).serve()
                 time.sleep(REST)
             else:
                 return ended
@@ -241,47 +275,63 @@ def _work_on(
 ) -> RunEnd:
     """Execute this worker's part of a run."""
     how, number = _read_options(found.options), store.incarnation
-    clock = ShiftedClock(options.clock, store.sharing.now() - options.clock.now())
-    manifest = read(run.manifest, store.get)
-    plan = plan_of(run.id, store, project, agents=GENERATE in how.stages)
-    parallel = options.parallel or how.parallel or project.parallel or WORKERS
-    chosen = options.runner or how.runner or project.runner
-    runners = runners_of(plan, store, chosen, parallel, project.runner_options(chosen))
-    work_root = store_folder(store, "work") / str(number)
-    storage = plan.study.storage
-    context = RunContext(
-        run.id,
-        str(number),
-        store,
-        Policy(**{**plan.study.policy.model_dump(exclude_unset=True), **manifest.policy}),
-        clock,
-        work_root=work_root,
-        inline=storage.inline,
-        outputs_apart=storage.payloads == "digest",
-        answers_apart=storage.responses == "drop",
-        label=label(store, number),
-        sharing=store.sharing,
-    )
-    source = RangeSource(StudySource(plan, store, how.stages), plan.layout.at)
-    calls = CallSettings(
-        models=models_of(project),
-        budget=by_model(project, plan.study.budget),
-        before=tuple(spent_before(plan, store, run.id)),
-    )
-    execution = Execution(context, source, calls)
+    with renewed(store.sharing):  # a study may take longer than the lease to load
+        clock = ShiftedClock(options.clock, store.sharing.now() - options.clock.now())
+        manifest = read(run.manifest, store.get)
+        parallel = options.parallel or how.parallel or project.parallel or WORKERS
+        chosen = options.runner or how.runner or project.runner
+        plan = plan_of(run.id, store, project, agents=GENERATE in how.stages)
+        pools = runners_of(plan, store, chosen, parallel, project.runner_options(chosen))
+        runners = {cls: pool for cls, pool in pools.items() if cls.partition(".")[0] in options.classes}
+        work_root = store_folder(store, "work") / str(number)
+        storage = plan.study.storage
+        context = RunContext(
+            run.id,
+            str(number),
+            store,
+            Policy(**{**plan.study.policy.model_dump(exclude_unset=True), **manifest.policy}),
+            clock,
+            work_root=work_root,
+            inline=storage.inline,
+            outputs_apart=storage.payloads == "digest",
+            answers_apart=storage.responses == "drop",
+            label=label(store, number),
+            sharing=store.sharing,
+        )
+        question = stop_question(plan) if how.rule else None
+        study = StudySource(plan, store, how.stages)
+        source = RangeSource(study, plan.layout.at, question, store if how.decided else None, options.classes)
+        calls = CallSettings(
+            models=models_of(project),
+            budget=by_model(project, plan.study.budget),
+            before=tuple(spent_before(plan, store, run.id)),
+        )
+    execution = Execution(context, source, calls, stays=how.wait_for_people)
     store.commit([Op(run.id, (RunStarted(str(number), number),))]).result()  # refused: another did
-    commands = service_of(store, lambda: app.serve_commands)
-    driver = WorkerDriver(execution, runners, store, source, parallel, commands=commands, on_notice=on_notice)
+    driver = WorkerDriver(
+        execution,
+        runners,
+        store,
+        source,
+        parallel,
+        arbiter=None if question is None else Arbiter(store, execution, partial(_with_rule, plan, store)),
+        commands=service_of(store, lambda: app.serve_commands),
+        on_notice=on_notice,
+    )
     try:
         ended = driver.conduct()
-        stop = execution.state.stop
-        if options.stay and stop is not None and stop.status is Status.interrupted:
-            return replace(ended, status=Status.interrupted)  # the run may be over; who stays was told to go
-        return ended
+        return replace(ended, status=Status.interrupted) if driver.interrupted else ended
     finally:
         if any(getattr(agent, "starts_processes", False) for agent in plan.agents.values()):
             sandbox.end(label(store, number))
         shutil.rmtree(work_root, ignore_errors=True)
+
+
+def _with_rule(plan: Plan, store: SharedStore) -> AdaptiveSource:
+    """The trials of a plan before its stopping rule, which has seen none of them."""
+    question = stop_question(plan)
+    assert question is not None
+    return AdaptiveSource(StudySource(plan, store), StoppingEvidence(question), store)
 
 
 def worker_arguments(store: str, run: str, options: RunOptions) -> list[str]:

@@ -10,22 +10,25 @@ import builtins
 import io
 import math
 import os
+import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from keyword import iskeyword
+from types import MappingProxyType
 from typing import Annotated, Any, cast, get_type_hints
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from peira.cli import errors
+from peira.cli.help_pages import HelpPage, in_vain
 from peira.cli.output import standard_output_kept
 from peira.core.registry import nearest
-from peira.errors import ExpressionError, PeiraError
+from peira.errors import ExpressionError, Invalid, PeiraError
 
 LARGEST = 2**63 - 1
 """The largest whole number that a store can hold."""
@@ -34,27 +37,90 @@ LARGEST = 2**63 - 1
 class CliCommand(TyperCommand):
     """A command with our layout of usage and help; values that no option means are refused."""
 
+    pages: Mapping[str, HelpPage] = MappingProxyType({})
+    """The help of each of its actions, if it has any: its first argument names one."""
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, and refuse infinite numbers, whole ones beyond 64 bits, and text that is not UTF-8."""
+        """Parse, and refuse infinite numbers, whole ones beyond 64 bits, and text that is not UTF-8.
+
+        Options that the action does not use are refused, too.
+        """
+        self._action = next((word for word in args if word in self.pages), "")
         rest: list[str] = super().parse_args(ctx, args)
+        if self.pages:
+            self._refuse_in_vain(ctx)
         for param in self.params:
             for value in _each(ctx.params.get(param.name)):
                 if problem := _edge(value):
                     raise typer.BadParameter(problem, ctx, cast("Any", param))
         return rest
 
+    def _refuse_in_vain(self, ctx: Any) -> None:
+        action = str(ctx.params.get("action", ""))
+        given = (param for param in _options(self, ctx) if _is_given(ctx, param))
+        vain = {_name(param): in_vain(self.pages, action, param.name) for param in given}
+        if problems := [f"{name}: is for {actions}" for name, actions in vain.items() if actions]:
+            raise Invalid(problems)
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Arguments first, then [OPTIONS]."""
         return [*(str(param.metavar) for param in _arguments(self)), "[OPTIONS]"]
 
+    @property
+    def _page(self) -> HelpPage | None:
+        """The page of the action that help is asked for; None: of the whole command."""
+        return self.pages.get(self._action)
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        """The usage of the action, or of the command."""
+        if self._page is None:
+            super().format_usage(ctx, formatter)
+        else:
+            formatter.write_usage(
+                f"{ctx.command_path} {self._action}", f"{self._page.usage} [OPTIONS]".strip()
+            )
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """What the action does, with examples; or the text of the command."""
+        if self._page is None:
+            super().format_help_text(ctx, formatter)
+            return
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(self._page.text)
+            if self._page.examples:
+                formatter.write_paragraph()
+                lines = "\n".join(f"  {line}" for line in self._page.examples)
+                formatter.write_text(f"\b\nExamples:\n{lines}")
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Arguments and options in two sections, without hidden ones."""
-        arguments = [(param.metavar.strip("[]"), param.help) for param in _arguments(self)]
-        options = [(_option_text(param), param.help) for param in _options(self, ctx)]
+        """Arguments and options in two sections, without hidden ones and those that the action has not."""
+        page = self._page
+        arguments = [
+            (re.sub(r"[][]", "", param.metavar), param.help)
+            for param in _arguments(self)
+            if page is None or page.takes(param.name)
+        ]
+        options = [
+            (_option_text(param), param.help)
+            for param in _options(self, ctx)
+            if page is None or page.takes(param.name)
+        ]
         for title, rows in (("Arguments", arguments), ("Options", options)):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows, col_max=24)
+
+
+def _is_given(ctx: Any, param: Any) -> bool:
+    """Whether an option was written on the command line."""
+    source = ctx.get_parameter_source(param.name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _name(param: Any) -> str:
+    """The long name of an option."""
+    return str(max(param.opts, key=len))
 
 
 def _each(given: object) -> Sequence[object]:
@@ -202,7 +268,9 @@ def _command(name: str, function: Callable[..., Any]) -> Any:
     """The parser of one command function."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(name, cls=CliCommand, context_settings=SETTINGS)(command_function(function))
-    return typer.main.get_command(app)
+    command: Any = typer.main.get_command(app)
+    command.pages = getattr(function, "pages", {})
+    return command
 
 
 ProjectFile = Annotated[

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import peira.analysis as analysis
 from peira.core.text.terminal import printable, printable_json
+from peira.core.text.words import wrapped
 from peira.models.secrets import without_keys
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from peira.core.ids import Json
 
 _documents: list[TextIO] = []
+SHORT, NARROW = 20, 10
+"""The widest cells that are not folded, and the least width of a column of others."""
 
 
 class CommandOutput:
@@ -131,8 +134,8 @@ def _folded(header: Sequence[str], cells: Sequence[Sequence[str]], width: int) -
     from rich.text import Text
 
     table = Folding(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
-    for name in header:
-        table.add_column(Text(name), overflow="fold")
+    for name, columns in zip(header, _widths(header, cells, width), strict=True):
+        table.add_column(Text(name), overflow="fold", width=columns)
     for row in cells:
         table.add_row(*map(Text, row))
     console = Console(file=io.StringIO(), width=width, color_system=None)
@@ -141,11 +144,36 @@ def _folded(header: Sequence[str], cells: Sequence[Sequence[str]], width: int) -
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
+def _widths(header: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[int | None]:
+    """The widths of columns, such that numbers and other short cells are not folded, and long ones are.
+
+    None for all of them, which leaves it to the library, if even that does not fit.
+    """
+    bodies = [max(map(len, column), default=0) for column in zip(*cells, strict=True)] or [0] * len(header)
+    words = [max(map(len, name.split()), default=0) for name in header]
+    natural = [max(len(name), body) for name, body in zip(header, bodies, strict=True)]
+    found = [max(word, body if body <= SHORT else NARROW) for word, body in zip(words, bodies, strict=True)]
+    left = width - sum(found) - 2 * (len(header) - 1)
+    if left < 0:
+        return [None] * len(header)
+    while left > 0 and found != natural:
+        at = min((n for n in range(len(found)) if found[n] < natural[n]), key=lambda n: found[n])
+        found[at], left = found[at] + 1, left - 1
+    return [*found]
+
+
+def _filled(lines: Iterable[str], width: int | None) -> Iterator[str]:
+    """The lines, broken between words to fit a terminal (or `width`); whole elsewhere."""
+    columns = width or terminal_width()
+    for line in lines:
+        yield line if columns is None else wrapped(line, columns)
+
+
 def means(table: Table, width: int | None = None) -> str:
     """A table of means with their intervals, and its notes."""
     if not table.body:
         return str(table)
-    return "\n".join([grid(*table.grid(), width), *table.notes])
+    return "\n".join([grid(*table.grid(), width), *_filled(table.notes, width)])
 
 
 def program() -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from peira.app.store.runs import UNDER_WAY, readable_counts
 from peira.cli.output import fitted, moment, program
-from peira.cli.run_summary import money, next_command, tally
+from peira.cli.run_summary import limits_in, money, next_command, tally
 from peira.core.clock import stamp
 from peira.core.ids import canonical, short
 from peira.core.log.events import Record, State, Status
@@ -102,6 +102,8 @@ def _next(run: Run, store: str | None) -> str:
     if run.status is Status.waiting:
         where = f" --store {shlex.quote(store)}" if store else ""
         return f"{program()} inbox{where}, then {next_command('run', run.id, store)}"
+    if run.status is Status.stopped and (limits := limits_in(run.reason)):
+        return f"raise {limits} in the study, then run it again (it goes on where it stopped)"
     if run.status in (Status.interrupted, Status.stopped, Status.cancelled):
         return f"{next_command('run', run.id, store)}  (goes on where it stopped)"
     return next_command("show", run.id, store) + (" --failures" if run.status is Status.failures else "")

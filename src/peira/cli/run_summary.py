@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -26,6 +27,11 @@ def next_command(name: str, run: str, store: str | None) -> str:
     """A command to type next, with this run and store."""
     words = [program(), name, short(run), *(["--store", store] if store else [])]
     return shlex.join(words)
+
+
+def limits_in(reason: str) -> str:
+    """The limits of the budget that a run was stopped by, as its reason names them; "" for none."""
+    return ", ".join(dict.fromkeys(re.findall(r"budget(?:\.[\w:./-]+)*", reason)))
 
 
 def money(account: RunAccount) -> str:

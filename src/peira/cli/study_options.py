@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -15,7 +15,7 @@ from peira.app.store.runs import is_run_id
 from peira.cli.options import chosen
 from peira.errors import Invalid
 from peira.spec.agents import COMMAND, AgentKind
-from peira.spec.benchmark import Benchmark, find_benchmark
+from peira.spec.benchmark import Benchmark, find_benchmark, prompts_of
 from peira.spec.modules import is_reference, resolve_reference
 from peira.spec.overrides import overridden, read_overrides
 from peira.spec.plugins import as_evaluator, as_transform
@@ -24,7 +24,20 @@ from peira.spec.study import Study
 from peira.spec.study_files import load
 
 Model = Annotated[
-    list[str] | None, typer.Option("--model", metavar="NAME", help="Of a benchmark: a model to ask. Several.")
+    list[str] | None,
+    typer.Option("--model", metavar="NAME", help="Of a benchmark or a data file: a model to ask. Several."),
+]
+PromptText = Annotated[
+    str | None,
+    typer.Option("--prompt", metavar="TEXT", help="Of these: ask in this way: 'Answer: {{ input }}'."),
+]
+FieldMap = Annotated[
+    list[str] | None,
+    typer.Option("--map", metavar="PART=FIELD", help="Of a data file: input=question. Several."),
+]
+JudgedBy = Annotated[
+    list[str] | None,
+    typer.Option("--judge-by", metavar="NAME", help="Of these: an evaluator (of a data file, else match)."),
 ]
 Variant = Annotated[
     list[str] | None,
@@ -61,6 +74,10 @@ Overrides = Annotated[
 ]
 
 
+TABLES = (".jsonl", ".jsonl.gz", ".csv", ".parquet")
+"""The endings of files of cases, which are no files of studies."""
+
+
 class StudyOptions(NamedTuple):
     """The options of every command that takes a study; all but the last are for benchmarks."""
 
@@ -71,12 +88,22 @@ class StudyOptions(NamedTuple):
     max_tokens: MaxTokens = None
     system: System = None
     repeats: Repeats = None
+    prompt: PromptText = None
+    judge_by: JudgedBy = None
+    map: FieldMap = None
     overrides: Overrides = None
 
     def study_of(self, benchmark: Benchmark) -> Study:
         """The study of these models on a benchmark, asked in this way."""
         parameters = {"temperature": self.temperature, "max_tokens": self.max_tokens}
         fields: dict[str, Any] = {} if self.repeats is None else {"repeats": self.repeats}
+        if self.judge_by:
+            fields["evaluators"], _ = evaluators_and_transform(self.judge_by, None, "judge-by")
+        if self.prompt is not None:
+            if self.variant:
+                raise Invalid("--prompt: is asked in place of the variants; leave out --variant")
+            own = [{"name": "own", "template": self.prompt}]
+            benchmark = benchmark.model_copy(update={"prompts": prompts_of(own)})
         return benchmark.compile(
             self.model or (),
             variants=self.variant,
@@ -119,16 +146,42 @@ def with_agent_command(study: str | Study, words: str | None) -> str | Study:
     return loaded.with_agent(AgentKind(COMMAND, {**options, COMMAND: split}))
 
 
+def field_pairs(given: Iterable[str]) -> dict[str, str]:
+    """PART=FIELD pairs of --map."""
+    pairs = {text: [half.strip() for half in text.partition("=")] for text in given}
+    if wrong := [text for text, pair in pairs.items() if not all(pair)]:
+        raise Invalid(f"--map {text}: write PART=FIELD, like input=question" for text in wrong)
+    return {part: field for part, _, field in pairs.values()}
+
+
+def _data_benchmark(file: Path, mapped: Sequence[str]) -> Benchmark:
+    """A file of cases as a benchmark: its inputs are asked as they are, its answers must match."""
+    if not file.is_file():
+        raise Invalid(f"there is no file {file}")
+    fields = {"input": "input", "expected": "expected", **field_pairs(mapped)}
+    return Benchmark(
+        name=file.name.split(".")[0],
+        data={"file": str(file.resolve()), **fields},
+        prompts=[{"name": "plain", "template": "{{ input }}"}],
+        evaluators=("match",),
+    )
+
+
 def study_argument(study: str, session: Session, options: StudyOptions) -> str | Study:
     """The study argument: a file, a run's id, or a study compiled from a benchmark or with other fields."""
     changes = read_overrides(options.overrides) if options.overrides else {}
     if (found := benchmark_named(study, session.project)) is not None:
         return overridden(options.study_of(found), changes)
+    if study.lower().endswith(TABLES):
+        if not options.model:
+            raise Invalid(f"--model: {study} is a file of cases; name the model that is asked")
+        return overridden(options.study_of(_data_benchmark(Path(study), options.map or ())), changes)
     given = {f"--{name.replace('_', '-')}": value for name, value in options._asdict().items()}
     del given["--overrides"]
     if misplaced := [name for name, value in given.items() if value not in (None, [])]:
         raise Invalid(
-            f"{name}: is for benchmarks (see `peira data list`); {study} is none" for name in misplaced
+            f"{name}: is for benchmarks (see `peira data list`) and data files; {study} is none"
+            for name in misplaced
         )
     meant = chosen(study, session)
     if not changes:
@@ -160,14 +213,14 @@ Named = Annotated[
 
 
 def evaluators_and_transform(
-    evaluators: Sequence[str] | None, transforms: Sequence[str] | None
+    evaluators: Sequence[str] | None, transforms: Sequence[str] | None, option: str = "evaluator"
 ) -> tuple[Any, Any]:
     """The evaluators and the transform of the options; None where not given.
 
     Raises Invalid with all problems at once.
     """
     problems: list[str] = []
-    judges = [_made("evaluator", text, as_evaluator, problems) for text in evaluators or ()]
+    judges = [_made(option, text, as_evaluator, problems) for text in evaluators or ()]
     steps = [_made("transform", text, as_transform, problems) for text in transforms or ()]
     if problems:
         raise Invalid(problems)

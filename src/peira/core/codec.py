@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 
 import msgspec
 import zstandard
@@ -19,6 +20,8 @@ _values = msgspec.json.Decoder()
 
 encode = _encoder.encode
 decode_result = _results.decode
+decode_results = msgspec.json.Decoder(list[Result]).decode
+"""Many results, as one JSON array."""
 
 _lax_events = msgspec.json.Decoder(AnyEvent, strict=False)
 _WRONG = (msgspec.MsgspecError, ValueError, RecursionError)
@@ -73,6 +76,21 @@ def _whole(digits: str) -> int | float:
 def pack(data: bytes, codec: str) -> bytes:
     """The bytes, compressed if the codec is "zstd"."""
     return zstandard.compress(data, 3) if codec == "zstd" else data
+
+
+PIECE = 2**20
+"""Bytes that are compressed at a time, where a whole payload would take as much memory again."""
+
+
+def packed(data: bytes, codec: str) -> Iterator[bytes]:
+    """The bytes of `pack` in pieces, without ever holding them all."""
+    if codec != "zstd":
+        yield data
+        return
+    stream, view = zstandard.ZstdCompressor(level=3).compressobj(size=len(data)), memoryview(data)
+    for start in range(0, len(data), PIECE):
+        yield stream.compress(view[start : start + PIECE])
+    yield stream.flush()
 
 
 MOST_WINDOW = 128 * 1024**2

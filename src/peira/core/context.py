@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import msgspec
 
@@ -95,6 +95,12 @@ class SeenCase(msgspec.Struct, frozen=True, gc=False):
     slice: str | None = None
     cluster: str | None = None
     metadata: dict[str, Json] = {}
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say why there is no such field: only what is missing is looked up here."""
+        if name == "expected":
+            raise AttributeError("an agent does not see what is expected of it; evaluators do")
+        raise AttributeError(f"a case has no {name!r}; known: {', '.join(self.__struct_fields__)}")
 
     def own(self) -> SeenCase:
         """A deep copy for one agent or evaluator, so that its changes are not visible to others."""

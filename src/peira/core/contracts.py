@@ -29,12 +29,30 @@ from peira.core.space import Point, Space
 from peira.errors import Fenced
 
 
+class PoolRequest(msgspec.Struct):
+    """What an op needs of a pool of a shared run: it is taken in the transaction that commits the op.
+
+    `most` is the size of the pool and `before` what was spent of it before the run; `given` is how much the
+    op got, which is more than its `need` while the pool has much.
+    """
+
+    scope: str
+    most: float
+    before: float
+    need: float
+    given: float = 0.0
+
+
 class Op(msgspec.Struct, frozen=True, gc=False):
-    """Events of one run that are committed together or not at all, and the blobs they refer to."""
+    """Events of one run that are committed together or not at all, and the blobs they refer to.
+
+    In a shared store it may draw on pools; it is refused (`NotGranted`) if one of them has too little.
+    """
 
     run: str
     events: tuple[AnyEvent, ...]
     blobs: tuple[bytes, ...] = ()
+    draws: tuple[PoolRequest, ...] = ()
 
 
 Outcome = Fenced | None
@@ -295,7 +313,26 @@ class PlanEntry(NamedTuple):
     scores: Sequence[tuple[str, str]] = ()
 
 
-class TaskFinder(Protocol):
+class TaskOutcome(NamedTuple):
+    """What results show of a task: less than its row, and made in a fraction of the time."""
+
+    state: State
+    attempts: int
+    run: str
+    reused_from: str
+    result: Result
+
+
+@runtime_checkable
+class FindsOutcomes(Protocol):
+    """What finds the outcomes of many tasks at once."""
+
+    def outcomes(self, ids: Sequence[str]) -> list[TaskOutcome | None]:
+        """The outcome of each of these tasks; None if there is no such task."""
+        ...
+
+
+class TaskFinder(FindsOutcomes, Protocol):
     """Finds tasks, as `Store.find` does."""
 
     def find(self, ids: Sequence[str]) -> dict[str, Task]:
@@ -605,7 +642,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
     value: Any = None
 
 
-class Desk(Protocol):
+class AttemptQueue(Protocol):
     """The queue between engine and runner: workers take attempts from it and return results; thread-safe."""
 
     def take(self, n: int, at_once: int = 1) -> list[Attempt]:
@@ -630,7 +667,7 @@ class Desk(Protocol):
 
 @runtime_checkable
 class Runner(Protocol):
-    """Where attempts are executed: a fixed pool of workers that take attempts from a desk.
+    """Where attempts are executed: a fixed pool of workers that take attempts from a queue.
 
     The plug-in of kind `runner`, made with those of these arguments that it takes by name: `asynchronous`
     (the agents' work is awaited), `agents` (by label, where other processes find each one: "file.py:name", a
@@ -642,8 +679,8 @@ class Runner(Protocol):
 
     name: str
 
-    def start(self, desk: Desk, workers: int) -> None:
-        """Start so many workers, which take attempts from the desk until it closes."""
+    def start(self, queue: AttemptQueue, workers: int) -> None:
+        """Start so many workers, which take attempts from the queue until it closes."""
         ...
 
     def abandon(self, attempt: Attempt) -> None:
@@ -651,7 +688,7 @@ class Runner(Protocol):
         ...
 
     def stop(self) -> None:
-        """End every worker that is not stuck in user code; called once the desk has closed."""
+        """End every worker that is not stuck in user code; called once the queue has closed."""
         ...
 
 
@@ -715,6 +752,24 @@ class OpenSource(Source, Protocol):
 
         From any thread, holding no lock that `more` takes. Called once, before anything else.
         """
+        ...
+
+
+@runtime_checkable
+class BackgroundSource(Source, Protocol):
+    """A source that records results itself, on a thread of its own."""
+
+    def join(self) -> None:
+        """Wait until that thread has ended, before the run does; it ends soon once the run is stopped."""
+        ...
+
+
+@runtime_checkable
+class PartialSource(Source, Protocol):
+    """A source of which this process does a part: it hears of tasks that are left to others."""
+
+    def leave(self, offer: Offer) -> None:
+        """A task of a kind that is not performed here has no recorded result. With the engine's lock held."""
         ...
 
 

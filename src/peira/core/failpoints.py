@@ -1,7 +1,7 @@
 """Failpoints: named places in the code where a test may kill the process.
 
-`PEIRA_FAILPOINT=store.after_commit:3` kills the process with SIGKILL the third time it passes that place. If
-it is unset, a failpoint costs one comparison.
+`PEIRA_FAILPOINT=store.after_commit:3` kills the process with SIGKILL the third time it passes that place, and
+`store.after_commit:3:stop` stops it there with SIGSTOP. If it is unset, a failpoint costs one comparison.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ NAMES = (
     "store.after_acknowledge",
     "blob.before_rename",
     "blob.after_rename",
+    "blob.before_put",
+    "blob.after_put",
     "backup.before_blobs",
     "backup.before_rename",
     "retention.before_replace",
@@ -34,16 +36,27 @@ NAMES = (
     "shared.after_take",
     "shared.before_done",
     "recovery.before_release",
+    "shared.before_look",
+    "shared.after_look",
     "shared.before_close",
+    "ledger.after_intent",
+    "ledger.before_answer",
+    "ledger.after_answer",
+    "ledger.after_loss",
+    "batch.after_intent",
+    "batch.after_submit",
     "step.before_record",
     "step.after_record",
+    "tool.before_record",
+    "tool.after_record",
 )
-_name, _, _count = os.environ.get("PEIRA_FAILPOINT", "").partition(":")
+_name, _count, _how, *_ = *os.environ.get("PEIRA_FAILPOINT", "").split(":"), "", ""
 _left = int(_count or 1)
+_signal = signal.SIGSTOP if _how == "stop" else signal.SIGKILL
 
 
 def reach(name: str) -> None:
-    """Kill the process if this failpoint is armed and its count is reached."""
+    """Kill or stop the process if this failpoint is armed and its count is reached."""
     if _name and name == _name:
         _pass()
 
@@ -53,4 +66,4 @@ def _pass() -> None:
     global _left
     _left -= 1
     if _left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), _signal)

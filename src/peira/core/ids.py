@@ -182,7 +182,8 @@ def composer(kind: str, *fixed: str | int) -> Callable[..., str]:
 
     def finish(*rest: str | int) -> str:
         state = prefix.copy()
-        state.update(" ".join(map(str, rest)).encode())
+        one = rest[0] if len(rest) == 1 else " ".join(map(str, rest))
+        state.update(str(one).encode())
         return state.hexdigest()
 
     return finish

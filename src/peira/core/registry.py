@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import difflib
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
 from functools import partial
+from hashlib import sha256
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from peira.core.signature import Wants, wants
+from peira.core.code.signature import TakenArguments, wants
 from peira.core.text.terminal import printable
 from peira.errors import Invalid, Unknown, message_of
 
@@ -44,7 +48,7 @@ class Hook(NamedTuple):
     """One method of a listener, and which arguments it takes."""
 
     method: Callable[..., None]
-    wants: Wants
+    wants: TakenArguments
     listener: object
 
     @property
@@ -58,21 +62,24 @@ class Hook(NamedTuple):
         return {name: fact for name, fact in facts.items() if name in names or (anything and name != AT)}
 
 
-Told = Callable[[object], None]
+OutcomeCallback = Callable[[object], None]
 """A function that takes the outcome of what was surrounded."""
 
 
-class Surround(NamedTuple):
+class UserCodeContext(NamedTuple):
     """What a listener puts around user code."""
 
     listener: object
-    enter: Callable[..., AbstractContextManager[Told]]
+    enter: Callable[..., AbstractContextManager[OutcomeCallback]]
 
 
 class Registry:
     """Maps kinds and names of plug-ins to the callables that make them, and holds the hooks.
 
-    Plug-ins are loaded under a reentrant lock, so that lookups may come from any thread.
+    Plug-ins are loaded under a reentrant lock, so that lookups may come from any thread. What a project's own
+    plug-ins register is found only where that project was entered (`enter`), so that two projects in one
+    process may use the same names. Threads of the engine, which enter none, find those of all projects, the
+    latest first. Hooks are of the whole process.
     """
 
     def __init__(self) -> None:
@@ -81,19 +88,28 @@ class Registry:
         self._promised: dict[tuple[str, str], str] = {}
         self._kept: list[str] = []
         self._loaded = False
-        self._registered: dict[Callable[[Registry], None], str] = {}
+        self._registered: dict[tuple[str, Callable[[Registry], None]], str] = {}
+        self._projects: dict[str, dict[tuple[str, str], Callable[..., Any]]] = {}
+        self._entered: ContextVar[str | None] = ContextVar("peira_entered_project", default=None)
+        self._filling = ""  # the project whose plug-ins register just now
         self._loading = threading.RLock()
         self._complaining = threading.Lock()
         self._complained: set[str] = set()
         self.listening = False
         """Whether any hook is there to be called."""
-        self._surrounds: tuple[Surround, ...] = ()
+        self._surrounds: tuple[UserCodeContext, ...] = ()
         self.surrounding = False
         """Whether any listener puts something around user code; check this first."""
 
     def add(self, kind: str, name: str, make: Callable[..., Any]) -> None:
         """Register `make(**config)` under this kind and name; Invalid if the name is taken."""
         module = self._promised.get((kind, name))
+        if self._filling:
+            own = self._projects[self._filling]
+            taken = module is not None or (kind, name) in self._made
+            if taken or own.setdefault((kind, name), make) is not make:
+                raise Invalid(f"two plug-ins offer the {kind} {name!r}")
+            return
         if module not in (None, *self._kept) or self._made.setdefault((kind, name), make) is not make:
             raise Invalid(f"two plug-ins offer the {kind} {name!r}")
 
@@ -116,7 +132,7 @@ class Registry:
             method = getattr(listener, name)
             self._hooks[name] = (*self._hooks.get(name, ()), Hook(method, wants(method), listener))
         if callable(surround := getattr(listener, "surround", None)):
-            self._surrounds = (*self._surrounds, Surround(listener, surround))
+            self._surrounds = (*self._surrounds, UserCodeContext(listener, surround))
             self.surrounding = True
         self.listening = True
 
@@ -131,7 +147,7 @@ class Registry:
     @contextmanager
     def surrounded(
         self, kind: str, name: str, run: str = "", task: str = "", epoch: int = 0
-    ) -> Iterator[Told]:
+    ) -> Iterator[OutcomeCallback]:
         """Run user code inside what listeners put around it, on its own thread: a span, say.
 
         A listener's `surround(kind, name, run, task, epoch)` returns a context manager; `kind` is "attempt"
@@ -139,7 +155,7 @@ class Registry:
         is left out.
         """
         with ExitStack() as around:
-            tell: list[Told] = []
+            tell: list[OutcomeCallback] = []
             for one in self._surrounds:
                 try:
                     tell.append(around.enter_context(one.enter(kind, name, run, task, epoch)))
@@ -211,10 +227,21 @@ class Registry:
         """The callable that makes the plug-in of this kind and name; Unknown if there is none."""
         self.load()
         self._import_module(self._promised.get((kind, name)))
-        try:
-            return self._made[kind, name]
-        except KeyError:
-            raise Unknown(f"no {kind} {name!r}{nearest(name, self.names(kind))}") from None
+        for found in (self._made, *self._visible()):
+            if (kind, name) in found:
+                return found[kind, name]
+        raise Unknown(f"no {kind} {name!r}{nearest(name, self.names(kind))}")
+
+    def enter(self, project: str) -> None:
+        """See the plug-ins of this project, and of no other, in this context from now on."""
+        self._entered.set(project)
+
+    def _visible(self) -> list[dict[tuple[str, str], Callable[..., Any]]]:
+        """What plug-ins of projects registered, as far as it is seen from here."""
+        project = self._entered.get()
+        if project is None:
+            return list(reversed(self._projects.values()))
+        return [self._projects[project]] if project in self._projects else []
 
     def _import_module(self, module: str | None) -> None:
         """Import a module of lazily registered plug-ins and let it register them, once."""
@@ -236,7 +263,8 @@ class Registry:
     def names(self, kind: str) -> list[str]:
         """The names of all plug-ins of this kind, sorted."""
         self.load()
-        return sorted(n for k, n in {*self._made, *self._promised} if k == kind)
+        seen = {*self._made, *self._promised, *(key for found in self._visible() for key in found)}
+        return sorted(n for k, n in seen if k == kind)
 
     def load(self) -> None:
         """Let every installed plug-in (entry points of the group `peira`) register, once."""
@@ -248,28 +276,60 @@ class Registry:
                 for entry in sorted(entry_points(group=GROUP), key=attrgetter("name")):
                     entry.load()(self)
 
-    def load_module(self, register: Callable[[Registry], None], name: str = "") -> None:
-        """Let a plug-in register, once; `name` (module:function) is how other processes find it."""
-        if register not in self._registered:
-            self._registered[register] = name
-            register(self)
+    def load_module(self, register: Callable[[Registry], None], name: str = "", project: str = "") -> None:
+        """Let a plug-in register, once; `name` (module:function) is how other processes find it.
+
+        With a `project`, for that project only.
+        """
+        with self._loading:
+            if (project, register) in self._registered:
+                return
+            self._registered[project, register] = name
+            before, self._filling = self._filling, project
+            self._projects.setdefault(project, {}) if project else None
+            try:
+                register(self)
+            finally:
+                self._filling = before
 
     @property
     def modules(self) -> list[str]:
-        """The names (module:function) of the plug-ins that `load_module` registered with one."""
-        return [name for name in self._registered.values() if name]
+        """The names (module:function) of the plug-ins that are seen from here and have one."""
+        here = self._entered.get()
+        return [
+            name
+            for (project, _), name in self._registered.items()
+            if name and (not project or here is None or project == here)
+        ]
 
 
 def plugin_function(name: str) -> Any:
-    """The registration function that module:function names; Invalid if there is none."""
-    module, _, function = name.partition(":")
+    """The registration function that module:function or file.py:function names; Invalid if there is none."""
+    module, _, function = name.rpartition(":")
     try:
-        found = getattr(import_module(module), function, None)
-    except (ImportError, ValueError) as error:
+        loaded = _module_at(module) if module.endswith(".py") else import_module(module or function)
+        found = getattr(loaded, function, None) if module else None
+    except (ImportError, ValueError, OSError, SyntaxError) as error:
         raise Invalid(f"cannot import {name!r}: {error}") from None
     if not callable(found):
         raise Invalid(f"{name!r} is no function; write module:function")
     return found
+
+
+def _module_at(path: str) -> Any:
+    """The module in a file, loaded once, under a name that no other file has."""
+    name = f"peira_plugin_{sha256(path.encode()).hexdigest()[:16]}"
+    if name not in sys.modules:
+        spec = spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"no module can be loaded from {path}")
+        module = sys.modules[name] = module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

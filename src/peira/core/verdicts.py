@@ -49,3 +49,10 @@ def is_reason(key: str) -> bool:
 def is_raw(key: str) -> bool:
     """Whether the value under this key is on the judge's own scale: "raw", or "NAME.raw"."""
     return key == RAW or key.endswith(f".{RAW}")
+
+
+def part_of(value: Json, part: str = "") -> Json:
+    """A part of a score; without a name its main one, which is "value" where a score has parts."""
+    if not isinstance(value, dict):
+        return value
+    return value.get(part) if part else value.get(VALUE, value)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,7 +19,7 @@ from peira.spec.limits import Budget, Policy
 from peira.stores.sharing import Sharing
 
 if TYPE_CHECKING:
-    from peira.engine.calls.live_text import LiveText
+    from peira.engine.calls.live_text import TextSink
 
 
 class HostedSources:
@@ -75,7 +75,7 @@ class RunContext:
     outputs_apart: bool = False
     answers_apart: bool = False
     sharing: Sharing | None = None
-    live: LiveText | None = None
+    live: TextSink | None = None
     journal: Journal = field(init=False)
     hooks: Hooks = field(init=False)
     hosted: HostedSources = field(init=False)
@@ -99,7 +99,8 @@ class CallSettings:
     """How a run makes its calls: model lookup by name, batch mode, budget, and `before`.
 
     `before` is what earlier runs of the study spent; the budget counts it. With `listed`, a store that can is
-    told what was asked and answered, as it is answered.
+    told what was asked and answered, as it is answered. Work that names an account (`work.account`) has a
+    budget of its own, of those in `apart`; `account` is the name of the account that these settings are for.
     """
 
     models: Callable[[str], NamedModel] = no_models
@@ -107,6 +108,13 @@ class CallSettings:
     budget: Budget = field(default_factory=Budget)
     before: tuple[Spent, ...] = ()
     listed: bool = False
+    account: str = ""
+    apart: Mapping[str, Budget] = field(default_factory=dict)
+
+    def of_account(self, name: str) -> CallSettings:
+        """The settings of an account that is kept apart: its budget, and what was spent from it before."""
+        before = tuple(one for one in self.before if one.account == name)
+        return replace(self, account=name, budget=self.apart.get(name, self.budget), before=before, apart={})
 
 
 class RunCallbacks(Protocol):

@@ -21,6 +21,9 @@ from peira.core.log.events import Status
 from peira.errors import Abandoned, Exhausted, Invalid
 from peira.spec.limits import Policy
 
+BY = "PEIRA_BY"
+"""The environment variable that says for whom a process acts, if not for the user who started it."""
+
 
 @dataclass(frozen=True)
 class StopRequest:
@@ -174,11 +177,11 @@ class ControlFolder:
 
     def _read(self, file: Path) -> Command | None:
         """The command in a file; None if there is none."""
-        if file.is_symlink() or not file.is_file() or file.stat().st_size > MOST_BYTES:
-            return None
         try:
+            if file.is_symlink() or not file.is_file() or file.stat().st_size > MOST_BYTES:
+                return None
             return _decode(file.read_bytes())
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, RecursionError, FileNotFoundError):  # or its owner was faster
             return None
 
     def _sweep(self, file: Path) -> None:
@@ -244,5 +247,5 @@ def commands_pending(store: Ownership) -> bool:
 
 
 def requester() -> str:
-    """The user who sends a command, for the log."""
-    return os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid {os.getuid()}"
+    """Who sends a command or starts a run, for the log: the user, unless `PEIRA_BY` says who asked for it."""
+    return os.environ.get(BY) or os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid {os.getuid()}"

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 import peira.engine.calls as model_calls
 import peira.engine.sources as sources
-from peira.core.contracts import Op, OpenSource, Source
+from peira.core.contracts import Offer, Op, OpenSource, Source
 from peira.core.log.events import (
     AnyEvent,
     CommandTaken,
@@ -53,6 +53,21 @@ IDLE = 0.25
 """How long intake rests when there is nothing to admit; it is woken when there is."""
 
 
+class ApartCallbacks:
+    """The callbacks of a ledger whose budget is kept apart: that it is used up ends nothing else."""
+
+    def __init__(self, execution: Execution) -> None:
+        self.wake, self.say, self.fail = execution.wake, execution.say, execution.fail
+        self.batch_ended = execution.batch_ended
+        self._said = False
+
+    def starve(self, why: str) -> None:
+        """Say so, once; the work of this account that asks a model ends as exhausted."""
+        if not self._said:
+            self._said = True
+            self.say(f"{why}: what needs more of it ends as exhausted, and all else goes on")
+
+
 class Execution:
     def __init__(
         self,
@@ -75,7 +90,7 @@ class Execution:
         self._policy, self._clock = context.policy, context.clock
         self._calls = calls or CallSettings()
         self.time_limit = self._calls.budget.time
-        self._ledger: model_calls.Ledger | None = None
+        self._ledgers: dict[str, model_calls.Ledger] = {}
         self._opening = threading.Lock()
         self._changed, self._intake, self._scheduler = state.changed, state.admission, state.scheduler
         self._settlement = Settlement(context, state.scheduler, state.admission, state.claims, state.tally)
@@ -137,17 +152,24 @@ class Execution:
 
     # Calls
 
-    def _open_ledger(self) -> model_calls.Ledger:
-        """The ledger, made for the first call: a run that asks no model has none."""
+    def _open_ledger(self, account: str = "") -> model_calls.Ledger:
+        """The ledger of an account, made for its first call: a run that asks no model has none."""
         with self._opening:
-            if self._ledger is None:
-                self._ledger = model_calls.Ledger(self.context, self._calls, self)
-            return self._ledger
+            if account not in self._ledgers:
+                callbacks = ApartCallbacks(self) if account else self
+                calls = self._calls.of_account(account)
+                self._ledgers[account] = model_calls.Ledger(self.context, calls, callbacks)
+            return self._ledgers[account]
+
+    @property
+    def _ledger(self) -> model_calls.Ledger | None:
+        """The ledger of the run's own budget; None before its first call."""
+        return self._ledgers.get("")
 
     def close_calls(self) -> None:
         """Nobody will ask any more; an answer that is on its way is recorded first, if it comes soon."""
-        if self._ledger:
-            self._ledger.close()
+        for ledger in list(self._ledgers.values()):
+            ledger.close()
 
     def share_limits(self) -> None:
         """Hear from other processes of a shared run about limits of calls, and give back what they want."""
@@ -156,18 +178,19 @@ class Execution:
 
     @property
     def spent(self) -> tuple[Spent, ...]:
-        """What this run spent on calls so far, by model."""
-        return self._ledger.spent if self._ledger else ()
+        """What this run spent on calls so far, by model and account."""
+        return tuple(one for ledger in list(self._ledgers.values()) for one in ledger.spent)
 
     @property
     def budgets_reached(self) -> Sequence[str]:
         """Which limits stood in the way of a call, of the study and of models."""
-        return self._ledger.reserve.reached if self._ledger else ()
+        return [why for ledger in list(self._ledgers.values()) for why in ledger.reserve.reached]
 
     @property
     def refusals(self) -> Sequence[str]:
         """Which models refuse their calls, and why."""
-        return self._ledger.refusals if self._ledger else ()
+        found = [why for ledger in list(self._ledgers.values()) for why in ledger.refusals]
+        return list(dict.fromkeys(found))
 
     def wake(self, tasks: Iterable[str]) -> None:
         """What these tasks waited for is there."""
@@ -256,6 +279,18 @@ class Execution:
         with self._changed:
             return self._scheduler.only_waiting and not self._intake.busy
 
+    def park(self) -> bool:
+        """If all that is at hand waits, let nothing of it begin until `unpark`; whether that is so."""
+        with self._changed:
+            self.state.parked = self._scheduler.only_waiting and not self._intake.busy
+            return self.state.parked
+
+    def unpark(self) -> None:
+        """What has woken up may begin."""
+        with self._changed:
+            self.state.parked = False
+            self.dispatch.call_workers()
+
     def waiting_counts(self) -> dict[str, int]:
         """How many tasks wait, by kind, as they are counted at the end of the run."""
         with self._changed:
@@ -293,7 +328,7 @@ class Execution:
             if paused:
                 self.dispatch.return_ahead()
             self.dispatch.call_workers()
-        self.notices.append("paused: `peira resume` goes on" if paused else "resumed")
+        self.notices.append("paused: nothing more begins until it is resumed" if paused else "resumed")
 
     def adjust(self, parallel: int, budget: Mapping[str, float]) -> None:
         """Raise limits while the run goes on: the number of workers, fields of the budget."""
@@ -346,6 +381,13 @@ class Execution:
     def spares(self) -> bool:
         """Some of the source is not needed."""
         return self.state.adaptive is not None and self.state.adaptive.narrowed
+
+    def forget_units(self, unwanted: Callable[[str], bool], forgone: Callable[[Offer], None]) -> None:
+        """Forget units that have not begun and are not needed any more; `forgone` is told of their offers."""
+        with self._changed:
+            for entry in self._scheduler.drop(self.source.unit, unwanted):
+                for offer in (entry.offer, *entry.others):
+                    forgone(offer)
 
     # Time and stopping
 
@@ -414,5 +456,5 @@ class Execution:
             look = adaptive.evidence.look if adaptive else None
             waiting = self._scheduler.asleep
             running, people = len(self.attempts), len(self._scheduler.waiting)
-        waits = tuple(self._ledger.waits()) if self._ledger else ()
+        waits = tuple(why for ledger in list(self._ledgers.values()) for why in ledger.waits())
         return self.tally.snapshot(self.source.size, running, elapsed, waiting, look, waits, people)

@@ -29,7 +29,7 @@ def payload(value: bytes, inline: int = INLINE) -> tuple[msgspec.Raw, str, tuple
     return NOTHING, digest_bytes(value), (value,)
 
 
-GROUP = 128
+GROUP = 512
 """Gathered ops are committed when there are so many."""
 MOST_PENDING = 64
 """The number of pending commits above which `flush` waits for the oldest."""

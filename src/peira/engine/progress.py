@@ -48,7 +48,7 @@ class Progress:
 
 
 REUSED, KEPT, KEPT_EXHAUSTED, LEFT, SPARED = "reused", "kept", "kept_exhausted", "left", "spared"
-_NO_FAILURE = ("succeeded", "cancelled", "exhausted", REUSED, KEPT_EXHAUSTED, LEFT)
+_NO_FAILURE = ("succeeded", "cancelled", "exhausted", REUSED, KEPT_EXHAUSTED, LEFT, SPARED)
 """Counts that are not of failures."""
 
 

@@ -14,7 +14,7 @@ from peira.core.contracts import Catalogue, Op, RunQuery, Store
 from peira.core.failpoints import reach
 from peira.core.log.events import RunFinished, RunInterrupted, State, Status, TaskFinished, TasksInterrupted
 from peira.core.log.state import UNDER_WAY, Run
-from peira.stores.sharing import SharedStore
+from peira.stores.sharing import ListsSharedRuns, SharedStore
 
 GROUP = 500
 """The number of tasks in one event."""
@@ -27,6 +27,7 @@ class Recoverable(Store, Catalogue, Protocol):
 def recover(store: Recoverable, incarnation: int) -> list[Run]:
     """Mark the runs of dead owners as interrupted and release their claimed tasks; returns those runs.
 
+    Runs that are shared go on when somebody joins, so they are left as they are.
     Tasks that wait are left alone; what was being cancelled is.
     A new owner calls this before anything else: since it holds the store's lock, all others are dead.
     """
@@ -42,11 +43,18 @@ def recover(store: Recoverable, incarnation: int) -> list[Run]:
         for run, ids in tasks.items()
         for start in range(0, len(ids), GROUP)
     ]
-    dead = _unfinished(store)
+    dead = [
+        run for run in _unfinished(store) if run.status is Status.cancelling or not _is_shared(run, store)
+    ]
     ops += [Op(run.id, (_end(run, incarnation),)) for run in dead]
     if ops:
         store.commit(ops).result()
     return dead
+
+
+def _is_shared(run: Run, store: Recoverable) -> bool:
+    """Whether a run is for members to share: they go on with it, or begin, when one joins."""
+    return isinstance(store, ListsSharedRuns) and bool(store.shared_runs(run.id))
 
 
 def _end(run: Run, incarnation: int) -> RunInterrupted | RunFinished:

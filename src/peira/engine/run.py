@@ -1,18 +1,18 @@
 """Drive a run to its end: workers, heartbeat, commands, limits, Ctrl-C, and its final status.
 
-Workers of each class fetch attempts from a `ClassDesk`; the garbage collector is paused meanwhile.
+Workers of each class fetch attempts from a `ClassQueue`; the garbage collector is paused meanwhile.
 """
 
 from __future__ import annotations
 
-import gc
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
-from peira.core.contracts import Attempt, GrowingRunner, Op, ResizableRunner, Runner
+from peira.core.collection import FEW, collection_paused
+from peira.core.contracts import Attempt, BackgroundSource, GrowingRunner, Op, ResizableRunner, Runner
 from peira.core.failpoints import reach
 from peira.core.log.events import RunFinished, State, Status, Unsuccessful
 from peira.engine.attempts.channel import AttemptChannel
@@ -22,59 +22,39 @@ from peira.engine.execution import Execution
 from peira.engine.progress import LEFT, SPARED, Progress
 from peira.errors import StoreDamaged
 
-SELDOM = 50_000
-"""How many objects more must be alive before the youngest are searched; memory for a few megabytes."""
-_lock = threading.Lock()
-_holding: list[tuple[int, int, int] | None] = []
-"""For each that holds it back now, what it found set and is to be set again; None if nothing is."""
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Hold the collector back; the last of several that do sets it free again, as the first found it. One
-    that is turned off, or set to something as seldom, or told to leave things out, is left as it is."""
-    with _lock:
-        _holding.append(None if _holding else _hold())
-    try:
-        yield
-    finally:
-        with _lock:
-            found = _holding.pop()
-            if not _holding and found is not None:
-                gc.set_threshold(*found)
-                gc.unfreeze()
-
-
-def _hold() -> tuple[int, int, int] | None:
-    found = gc.get_threshold()
-    if not gc.isenabled() or not 0 < found[0] < SELDOM or gc.get_freeze_count():
-        return None
-    gc.freeze()
-    gc.set_threshold(SELDOM, *found[1:])
-    return found
-
-
 BATCH_SECONDS = 0.02
 MOST = 128
+AHEAD = 6
+"""So many times as many quick attempts are claimed in advance as a worker takes: a sync costs much more."""
 
 
-class ClassDesk:
+class ClassQueue:
     """The queue between a run and one runner, which executes attempts of these classes, the first ones first.
 
-    `spare` attempts more are claimed with those that a worker takes.
+    `spare` attempts more are claimed with those that a worker takes; more if they are quick, unless other
+    processes share the run and could do them.
     """
 
     def __init__(self, execution: Execution, classes: Sequence[str], runner: Runner, spare: int = 0) -> None:
         self._execution, self._runner, self._spare = execution, runner, spare
+        self._shared = execution.context.shared
         self._typical = dict.fromkeys(classes, 1.0)
 
-    def take(self, n: int, at_once: int = 1) -> list[Attempt]:
-        sizes = {
-            cls: min(n, max(at_once, min(MOST, int(BATCH_SECONDS / typical))))
+    def ahead(self, workers: int) -> dict[str, int]:
+        """How many attempts of each class so many workers take next."""
+        return {
+            cls: workers * max(1, min(MOST, int(BATCH_SECONDS / typical)))
             for cls, typical in self._typical.items()
         }
+
+    def take(self, n: int, at_once: int = 1) -> list[Attempt]:
+        sizes, spares = {}, {}
+        for cls, typical in self._typical.items():
+            batch = min(MOST, int(BATCH_SECONDS / typical))
+            sizes[cls] = min(n, max(at_once, batch))
+            spares[cls] = AHEAD * MOST if n >= batch == MOST and not self._shared else self._spare
         try:
-            return self._execution.dispatch.take(sizes, self._spare)
+            return self._execution.dispatch.take(sizes, spares)
         except Exception as problem:
             self._execution.fail(problem)
             return []
@@ -159,7 +139,9 @@ class RunDriver:
         hooks.run_began()
         try:
             served = self._commands.attached(self._execution) if self._commands else nullcontext()
-            with collection_paused(), _signals(self._interrupt), served:
+            size = self._execution.source.size
+            paused = collection_paused() if size is None or size > FEW else nullcontext()
+            with paused, _signals(self._interrupt), served:
                 self._start()
                 try:
                     self._watch()
@@ -188,9 +170,13 @@ class RunDriver:
             for runner, workers in {id(pool[0]): pool for pool in runners.values()}.values():
                 if not self._stopped:
                     classes = tuple(reversed([cls for cls in runners if runners[cls][0] is runner]))
-                    runner.start(ClassDesk(self._execution, classes, runner, workers // SPARE), workers)
+                    runner.start(self._queue(classes, runner, workers), workers)
                     self._pools.append((runner, classes, workers))
                     self._growing += [runner] if isinstance(runner, GrowingRunner) else []
+
+    def _queue(self, classes: Sequence[str], runner: Runner, workers: int) -> ClassQueue:
+        """What so many workers of a runner take their attempts from."""
+        return ClassQueue(self._execution, classes, runner, workers // SPARE)
 
     def _watch(self) -> None:
         execution, clock = self._execution, self._execution.context.clock
@@ -240,6 +226,11 @@ class RunDriver:
         if self._on_notice:
             self._on_notice(text)
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether this process was told to go, even if it was after all had ended."""
+        return self._signals > 0
+
     def _interrupt(self) -> None:
         """Only counts: a signal may come while the lock is held here."""
         self._signals += 1
@@ -255,6 +246,8 @@ class RunDriver:
 
     def _stop(self) -> None:
         self._feeder.join()
+        if isinstance(source := self._execution.source, BackgroundSource):
+            source.join()
         with self._adding:
             self._stopped = True
         for runner, _, _ in self._pools:

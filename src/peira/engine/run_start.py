@@ -8,6 +8,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 import peira.engine.batch as batch
 from peira.core.codec import encode
 from peira.core.contracts import Op, RunQuery, Store
@@ -26,6 +28,7 @@ from peira.core.log.events import (
     Status,
 )
 from peira.core.log.state import Run
+from peira.engine.control import requester
 from peira.engine.kinds import BATCH
 from peira.engine.progress import LEFT, REUSED, SPARED
 from peira.engine.stages import EVALUATE, TRANSFORM
@@ -34,6 +37,7 @@ from peira.plan.estimate.value import RunEstimate
 from peira.plan.expansion import Plan
 from peira.plan.manifest import read
 from peira.plan.provenance import provenance
+from peira.spec.limits import Budget
 
 MOST_RUNS = 10_000
 
@@ -87,6 +91,7 @@ def planned_on(
         evaluation=evaluation,
         name=name,
         stream=stream,
+        by=requester(),
     )
 
 
@@ -141,16 +146,21 @@ def died_before(plan: Plan, store: Readable) -> bool:
     return bool(last) and last[0].status is Status.interrupted and not last[0].counts
 
 
-def spent_before(plan: Plan, store: Readable, run: str) -> list[Spent]:
-    """What earlier runs of the study spent, in this generation; only looked up if the budget counts it."""
-    budget = plan.study.budget
-    if not budget.bounded and not any(allowance.bounded for allowance in budget.per_model.values()):
+def spent_before(
+    plan: Plan, store: Readable, run: str, tag: str = "", apart: Sequence[Budget] = ()
+) -> list[Spent]:
+    """What earlier runs of the study spent, in this generation; only looked up if a budget counts it.
+
+    With `tag`, only runs that have it; `apart` are budgets beside that of the study.
+    """
+    budgets = (plan.study.budget, *apart)
+    if not any(one.bounded for budget in budgets for one in (budget, *budget.per_model.values())):
         return []
     statuses = ("", Status.deleted.value)  # what a deleted run spent was spent
     earlier = [
         one
         for status in statuses
-        for one in store.runs(RunQuery(study=plan.study.name, status=status, limit=MOST_RUNS))
+        for one in store.runs(RunQuery(study=plan.study.name, status=status, tag=tag, limit=MOST_RUNS))
     ]
     ours = [one for one in earlier if one.id != run and one.generation == plan.layout.generation]
     spent = [spent for one in ours for spent in _spent(store, one)]
@@ -209,24 +219,34 @@ def _billed(events: Iterable[AnyEvent], store: Readable) -> list[Spent]:
     sent: dict[str, CallIntended] = {}
     handed: dict[str, CallIntended] = {}
     unread: dict[str, CallIntended] = {}
+    accounts: dict[str, str] = {}  # of calls that a budget apart pays for
+
+    def bill(key: str, one: Spent) -> None:
+        account = accounts.get(key, "")
+        spent.append(msgspec.structs.replace(one, account=account) if account else one)
+
     for event in events:
         if isinstance(event, CallIntended):
+            if event.account:
+                accounts[event.key] = event.account
             if (cut_off := sent.pop(event.key, None)) is not None:
                 spent.append(cut_off.in_doubt())
             (handed if event.batch else sent)[event.key] = event
         elif isinstance(event, CallRead):
             read = unread.pop(event.key, None)
-            spent.append(event.bill(read.model if read else _asked(event.key, sent, handed, store)))
+            model = read.model if read else _asked(event.key, sent, handed, store)
+            bill(event.key, event.bill(model))
             if read is not None:
-                spent.append(_unsaid(event, read))
+                bill(event.key, _unsaid(event, read))
         elif isinstance(event, CallBilled):
-            spent.append(event.bill())
+            bill(event.key, event.bill())
         elif isinstance(event, (CallAnswered, CallLost)):
             if isinstance(event, CallAnswered) and not event.known and event.key in sent:
                 unread[event.key] = sent[event.key]
-            spent.append(event.bill(_asked(event.key, sent, handed, store)))
-    aside = (Spent(e.model, doubtful_tokens=e.tokens, doubtful_money=e.money) for e in unread.values())
-    return [*spent, *aside, *(event.in_doubt() for event in sent.values())]
+            bill(event.key, event.bill(_asked(event.key, sent, handed, store)))
+    for event in unread.values():
+        bill(event.key, Spent(event.model, doubtful_tokens=event.tokens, doubtful_money=event.money))
+    return [*spent, *(event.in_doubt() for event in sent.values())]
 
 
 def _unsaid(event: CallRead, intent: CallIntended) -> Spent:

@@ -62,8 +62,15 @@ class RunState:
         self.starved: StopRequest | None = None
         self.fault: BaseException | None = None
         self.paused = self.asking_rule = False
+        self.parked = False
+        """All that is at hand waits, and the run may be closed: what wakes up does not begin."""
         self.notices: deque[str] = deque()
         """Texts for the user, which the driver shows."""
+
+    @property
+    def resting(self) -> bool:
+        """Nothing begins for the time being."""
+        return self.paused or self.parked
 
     @property
     def rule_pending(self) -> bool:

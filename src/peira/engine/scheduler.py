@@ -375,20 +375,24 @@ class Scheduler:
         """Whether every known task has unmet needs: then no need will be met any more."""
         return bool(self._unmet) and len(self._unmet) == len(self._known)
 
-    def drop(self, kind: str, unwanted: Callable[[str], bool] = lambda task: True) -> None:
+    def drop(self, kind: str, unwanted: Callable[[str], bool] = lambda task: True) -> list[TaskEntry]:
         """Forget tasks of a kind (those `unwanted`) that have not started and need no other task.
 
         They are not done in this run. Tasks that have slept are kept, since the calls they slept for were
         paid; so are those that wait.
         """
 
-        def dropped(entry: TaskEntry) -> bool:
+        dropped: list[TaskEntry] = []
+
+        def kept(entry: TaskEntry) -> bool:
             found = entry.offer.spec.kind == kind and not entry.slept and unwanted(entry.offer.spec.id)
             if found:
                 del self._known[entry.offer.spec.id]
-            return found
+                dropped.append(entry)
+            return not found
 
-        self._filter(lambda entry: not dropped(entry))
+        self._filter(kept)
+        return dropped
 
     def give_up_waiting(self) -> None:
         """Block all tasks with unmet needs: nobody can meet them any more."""

@@ -22,7 +22,7 @@ from peira.core.contracts import Agent, Ended, Evaluator, QuestionContext, Store
 from peira.core.ids import Json, canonical, compose, digest_bytes, own_copy
 from peira.core.log.events import State
 from peira.core.models import Output, Usage
-from peira.core.registry import Told, registry
+from peira.core.registry import OutcomeCallback, registry
 from peira.core.transcript import Transcript
 from peira.core.transforms import NoAnswer, Transform, from_json, to_json
 from peira.engine import kinds
@@ -38,7 +38,7 @@ GENERATE, TRANSFORM, EVALUATE = STAGES = kinds.STAGES
 TOOL = "tool_calls."
 
 
-def _surrounded(name: str, channel: Channel, epoch: int) -> AbstractContextManager[Told]:
+def _surrounded(name: str, channel: Channel, epoch: int) -> AbstractContextManager[OutcomeCallback]:
     """What listeners put around an attempt; there are none in a child process."""
     run, task = getattr(channel, "run", ""), getattr(channel, "task", "")
     return registry.surrounded("attempt", name, run, task, epoch)

@@ -63,7 +63,7 @@ def take(length: int) -> bytes:
     return found
 
 
-class Gone(BaseException):
+class PeerGone(BaseException):
     """The other process has ended, or says what cannot be understood."""
 
 
@@ -130,13 +130,13 @@ class PipeEnd:
             whole = whole[os.write(self._writes, whole) :]
 
     def receive(self) -> bytes:
-        """The next message; Gone if there is none. What is not a message ends it too."""
+        """The next message; PeerGone if there is none. What is not a message ends it too."""
         try:
             length = int(self._bytes(8), 16)
         except ValueError:
-            raise Gone from None
+            raise PeerGone from None
         if not 0 <= length <= MOST:
-            raise Gone
+            raise PeerGone
         return self._bytes(length)
 
     def _bytes(self, length: int) -> bytes:
@@ -144,7 +144,7 @@ class PipeEnd:
         while missing:
             piece = os.read(self._reads, min(missing, 1 << 20))
             if not piece:
-                raise Gone
+                raise PeerGone
             pieces.append(piece)
             missing -= len(piece)
         return b"".join(pieces)
@@ -165,12 +165,14 @@ class PipeEnd:
                 self.serve(message)
 
     def decoded(self, decoder: ValueDecoder) -> tuple[Any, Any, Any, Any]:
-        """A message of four parts; Gone if it is none."""
+        """A message of four parts; PeerGone if it is none."""
         try:
-            one, two, three, four = deeply(decoder.value)
+            parts = deeply(decoder.value)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
-            raise Gone from None
-        return one, two, three, four
+            raise PeerGone from None
+        if type(parts) is not tuple or len(parts) != 4:  # a remote object must not be iterated over here
+            raise PeerGone
+        return parts
 
     def _result(self, message: bytes, containers: list[Any]) -> Any:
         fine, value, changes, streams = self.decoded(ValueDecoder(self, message[1:], containers))
@@ -180,7 +182,7 @@ class PipeEnd:
             self._returned(*streams)
             error = None if fine is True else self._error(*value)
         except (ValueError, TypeError, LookupError):
-            raise Gone from None
+            raise PeerGone from None
         if error is None:
             return value
         raise error from None
@@ -204,7 +206,7 @@ class PipeEnd:
         try:
             self._permit(operation, args)
             return True, OPERATIONS[operation](*args, **named)
-        except Gone:
+        except PeerGone:
             raise
         except BaseException as error:
             return False, self._described(error)
@@ -221,7 +223,7 @@ class PipeEnd:
                 continue
             with self._lock:
                 return self.send(b"!" + message)
-        raise Gone
+        raise PeerGone
 
     def _permit(self, operation: str, args: Any) -> None:
         """Refuse what would show the candidate more of the tests than they hand to it."""
@@ -451,7 +453,7 @@ class TestsEnd(PipeEnd):
     def request(self, operation: str, *args: Any, **named: Any) -> Any:
         try:
             return super().request(operation, *args, **named)
-        except (Gone, BrokenPipeError):
+        except (PeerGone, BrokenPipeError):
             self.finish(self._end())
         except Oversized:
             raise MemoryError from None

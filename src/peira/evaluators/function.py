@@ -9,8 +9,8 @@ from functools import cached_property, partial
 from typing import Any
 
 from peira.core.code.fingerprint import Fingerprint, fingerprint
+from peira.core.code.signature import wants
 from peira.core.ids import Json, normalise
-from peira.core.signature import wants
 from peira.errors import Invalid
 
 FACTS = ("output", "expected", "case", "trial", "transcript")

@@ -19,7 +19,7 @@ from peira.errors import CallFailed
 from peira.models.content_filter import filtered_reply
 from peira.models.http.endpoint import Endpoint
 from peira.models.http.failures import refused, unreadable
-from peira.models.http.request import Post, Sent
+from peira.models.http.request import Post, RequestHeaders
 from peira.models.http.send import send
 
 Write = Callable[[Request], dict[str, Json]]
@@ -64,9 +64,11 @@ class BatchLine:
     async def _send(self, url: str, body: bytes, content: str) -> bytes:
         """Send a request with the endpoint's headers; returns the answer's body."""
 
-        def sent() -> Sent:
+        def sent() -> RequestHeaders:
             endpoint_headers = self.endpoint.sent()
-            return Sent({**endpoint_headers.headers, "content-type": content}, endpoint_headers.secrets)
+            return RequestHeaders(
+                {**endpoint_headers.headers, "content-type": content}, endpoint_headers.secrets
+            )
 
         post = Post(url, body, sent, self.endpoint.timeouts, most=MOST_RESULTS)
         answer = await send(post, self.holder)

@@ -150,7 +150,7 @@ def read_answer(line: BundleLine) -> BundleAnswer:
     return found
 
 
-class Seal:
+class BundleDigest:
     """Running digest over the digests of the lines added to it."""
 
     def __init__(self) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate, pairwise
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 
@@ -23,6 +25,7 @@ from peira.core.codec import encode
 from peira.core.contracts import Evaluator
 from peira.core.ids import Json
 from peira.core.transforms import Transform
+from peira.errors import StoreDamaged
 from peira.plan.conditions import Condition, Crossed, Grid, agents_of
 from peira.plan.expansion import Plan, choose, transform_digest
 from peira.plan.order import Sequences
@@ -38,11 +41,12 @@ def own_sources(plan: Plan) -> list[str]:
     """Files of the agents, transform and evaluators, and of the user's own modules they import."""
     found: set[str] = set()
     queue = sorted(_reached(plan))
+    loaded = _loaded()
     while queue:
         file = queue.pop()
         if file not in found and Path(file).is_file():
             found.add(file)
-            queue += _imported(file)
+            queue += _imported(file, loaded)
     return sorted(found)
 
 
@@ -53,9 +57,11 @@ def _reached(plan: Plan) -> set[str]:
     return {str(Path(file).resolve()) for part in parts for file in fingerprint_of(part).files}
 
 
-def _imported(file: str) -> Iterator[str]:
+def _imported(file: str, loaded: Mapping[str, list[ModuleType]]) -> Iterator[str]:
     """The user's own files whose modules, functions or classes are in the namespace of this file's module."""
-    for module in _modules_of(file):
+    for module in loaded.get(os.path.basename(file), ()):
+        if str(Path(str(module.__file__)).resolve()) != file:
+            continue
         for value in list(vars(module).values()):
             where = getattr(value, "__file__", None) if isinstance(value, ModuleType) else None
             own = own_file(value) if where is None else own_file(_At(where))
@@ -63,15 +69,13 @@ def _imported(file: str) -> Iterator[str]:
                 yield str(Path(own).resolve())
 
 
-def _modules_of(file: str) -> Iterable[ModuleType]:
-    return [m for m in list(sys.modules.values()) if getattr(m, "__file__", None) and _same(m.__file__, file)]
-
-
-def _same(one: str | None, other: str) -> bool:
-    # Compare base names first: resolving the path of every imported module is slow.
-    if one is None or os.path.basename(one) != os.path.basename(other):
-        return False
-    return str(Path(one).resolve()) == other
+def _loaded() -> dict[str, list[ModuleType]]:
+    """Imported modules by the base names of their files: to resolve the path of every one is slow."""
+    found: dict[str, list[ModuleType]] = defaultdict(list)
+    for module in list(sys.modules.values()):
+        if file := getattr(module, "__file__", None):
+            found[os.path.basename(file)].append(module)
+    return found
 
 
 class _At:
@@ -172,6 +176,40 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 _decode_manifest = msgspec.json.Decoder(Manifest).decode
 _decode_cases = msgspec.json.Decoder(list[PlannedCase]).decode
+_decode_case = msgspec.json.Decoder(PlannedCase).decode
+_split_cases = msgspec.json.Decoder(list[msgspec.Raw]).decode
+LARGE = 16 * 2**20
+"""From so many bytes on, cases are held as they are stored, and each is decoded when it is needed."""
+
+
+class StoredCases(Sequence[PlannedCase]):
+    """Cases as JSON, in a third of the memory that the objects would take; each is decoded when needed."""
+
+    def __init__(self, data: bytes) -> None:
+        """Find where each case begins in the JSON array of them, which has no blanks."""
+        sizes = array("Q", (memoryview(case).nbytes for case in _split_cases(data)))
+        self._data, self._starts = memoryview(data), array("Q", accumulate((n + 1 for n in sizes), initial=1))
+        if self._starts[-1] != len(data):
+            raise StoreDamaged("the cases of this plan are not stored as peira writes them")
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    @overload
+    def __getitem__(self, at: int) -> PlannedCase: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[PlannedCase]: ...
+    def __getitem__(self, at: int | slice) -> PlannedCase | list[PlannedCase]:
+        if isinstance(at, slice):
+            return [self[one] for one in range(*at.indices(len(self)))]
+        if not -len(self) <= at < len(self):
+            raise IndexError(at)
+        at %= len(self)
+        return _decode_case(self._data[self._starts[at] : self._starts[at + 1] - 1])
+
+    def __iter__(self) -> Iterator[PlannedCase]:
+        for first, end in pairwise(self._starts):
+            yield _decode_case(self._data[first : end - 1])
 
 
 def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
@@ -280,7 +318,8 @@ def cases_of(blob: str, get: Get) -> list[dict[str, Json]]:
 def layout_of(manifest: Manifest, get: Get) -> Layout:
     """The layout of a stored plan; needs none of the user's files."""
     sets: Mapping[str, Sequence[PlannedCase]] = {
-        label: _decode_cases(get(digest)) for label, digest in manifest.case_sets.items()
+        label: _decode_cases(data) if len(data) < LARGE else StoredCases(data)
+        for label, data in ((label, get(digest)) for label, digest in manifest.case_sets.items())
     }
     layout = Layout(
         conditions_of(manifest, get),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -116,7 +116,8 @@ def _source_paths(manifest: Manifest, get: Get, folder: Path) -> dict[str, str]:
 def _without_modules(files: Iterable[str]) -> Iterator[None]:
     """Temporarily remove the modules of these files from `sys.modules` while old versions load."""
     wanted = {str(Path(file).resolve()) for file in files}
-    newer = {name: module for name, module in list(sys.modules.items()) if _file(module) in wanted}
+    bases = {os.path.basename(file) for file in wanted}
+    newer = {name: module for name, module in list(sys.modules.items()) if _file(module, bases) in wanted}
     for name in newer:
         del sys.modules[name]
     try:
@@ -125,9 +126,10 @@ def _without_modules(files: Iterable[str]) -> Iterator[None]:
         sys.modules.update(newer)
 
 
-def _file(module: ModuleType) -> str:
+def _file(module: ModuleType, bases: Container[str]) -> str:
+    """The file of a module that has one of these base names: to resolve the path of every one is slow."""
     file = getattr(module, "__file__", None)
-    return str(Path(file).resolve()) if file else ""
+    return str(Path(file).resolve()) if file and os.path.basename(file) in bases else ""
 
 
 def _unchanged(path: Path, blob: str) -> bool:

@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
-from peira.core.ids import canonical, compose, composer, digest, digest_bytes
+from peira.core.ids import canonical, compose, composer, digest
 from peira.core.log.events import Result
 from peira.plan.trials import Place, PlannedCase
-
-MOST_REMEMBERED = 10_000
-"""Maximum number of cached digests of expected values."""
 
 
 class ScoreIds:
@@ -34,7 +31,7 @@ class ScoreIds:
         taken_by_any = {fact for taken in takes.values() for fact in taken}
         self._compares, self._weighs = "expected" in taken_by_any, "trial" in taken_by_any
         self._reads = "transcript" in taken_by_any
-        self._expected: dict[int, str] = {}
+        self._expected: tuple[PlannedCase | None, str] = None, ""
 
     def answer(self, result: Result) -> str:
         """The id of the answer extracted from a trial's output."""
@@ -50,26 +47,26 @@ class ScoreIds:
         The id is a digest of the evaluator and of everything passed to it, sorted by name.
         """
         case = place.case
-        facts = {"output": answer.blob or sha256(bytes(answer.output)).hexdigest(), "case": case.seen}
+        facts = {"output": answer.blob or sha256(answer.output).hexdigest(), "case": case.seen}
         if self._compares:
             facts["expected"] = self._digest_expected(case)
         if self._weighs:
             facts["trial"] = _trial_digest(trial, result)
         if self._reads:
             facts["transcript"] = _transcript_digest(trial, result)
-        return [
-            (judge, self._composers[judge](*[name + facts[fact] for fact, name in self._takes[judge]]))
-            for judge in self.judges(case)
-        ]
+        found = []
+        for judge in self.judges(case) if case.judged_by else self._common:
+            passed = " ".join([name + facts[fact] for fact, name in self._takes[judge]])
+            found.append((judge, self._composers[judge](passed)))
+        return found
 
     def _digest_expected(self, case: PlannedCase) -> str:
-        """The digest of the expected value of a case, cached."""
-        known = self._expected.get(id(case))
-        if known is None:
-            if len(self._expected) > MOST_REMEMBERED:
-                self._expected.clear()
-            known = self._expected[id(case)] = digest_bytes(canonical(case.expected))
-        return known
+        """The digest of the expected value of a case; that of the last one is remembered."""
+        known, found = self._expected
+        if known is not case:
+            found = sha256(canonical(case.expected)).hexdigest()
+            self._expected = case, found
+        return found
 
 
 def _trial_digest(trial: str, result: Result) -> str:
@@ -84,4 +81,4 @@ def _transcript_digest(trial: str, result: Result) -> str:
 
 def output_digest(result: Result) -> str:
     """The digest of an output, which is stored as canonical JSON, inline or as a blob."""
-    return result.blob or sha256(bytes(result.output)).hexdigest()
+    return result.blob or sha256(result.output).hexdigest()

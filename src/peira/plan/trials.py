@@ -174,7 +174,18 @@ class Layout:
 
     def places(self) -> Iterator[Place]:
         """The selected trials in index order."""
-        return map(self.place, self.indexes())
+        if self.chosen is not None:
+            yield from map(self.place, self.chosen)
+            return
+        number = 0
+        for condition in self.conditions:
+            first = condition.first * self.repeats
+            repeats = range(first, first + self.repeats * condition.replicates)
+            for case in self.case_sets[condition.cases]:
+                for repeat in repeats:
+                    yield Place(number, condition, case, repeat)
+                    number += 1
+        yield from map(self.place, range(number, self.size))
 
     def in_run_order(self) -> Iterator[int]:
         """The indices of the planned trials in run order."""

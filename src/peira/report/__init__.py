@@ -7,17 +7,20 @@ and plots are plug-ins of the kinds "report" and "plot", called with `results`, 
 from __future__ import annotations
 
 from peira.core.registry import Registry
+from peira.report import exports
 
 FORMS = ("html", "json", "md", "pdf", "tex")
 """The report formats, by file suffix."""
 PLOTS = (
-    *("calibration", "cases", "convergence", "forest"),
-    *("half-normal", "interaction", "pareto", "sensitivity"),
+    *("calibration", "cases", "convergence", "costs", "distribution", "forest"),
+    *("half-normal", "interaction", "pareto", "seconds", "sensitivity"),
 )
 """The plots."""
 
 
 def register(registry: Registry) -> None:
-    """Register the report formats and plots lazily: their modules are imported on first use."""
+    """Register formats, plots and exports lazily: their modules are imported on first use."""
     registry.promise("report", FORMS, "peira.report.writers.formats")
     registry.promise("plot", PLOTS, "peira.report.plots.files")
+    for module, names in exports.MODULES.items():
+        registry.promise("export", names, f"{exports.__name__}.{module}")

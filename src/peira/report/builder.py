@@ -19,7 +19,7 @@ from peira.core.text.grid import cell
 from peira.errors import Invalid, Unknown
 from peira.report.labels import ConditionLabels, level_text, spread
 from peira.report.sections.answer import answer, question
-from peira.report.sections.curves import calibration, convergence, heat_map
+from peira.report.sections.curves import calibration, convergence, distributions, heat_map
 from peira.report.sections.examples import chosen_examples, omitted_examples, trial_example
 from peira.report.sections.failures import failures
 from peira.report.sections.methods import methods, versions
@@ -93,6 +93,7 @@ def build(
         convergence=_convergence(results, measured, scores, level),
         calibration=calibration(every, level),
         heat=heat_map(measured, labels) if measured else None,
+        distributions=distributions(every, measured, labels),
         slices=_slices(results, every, scores, level),
         notes=_notes(results),
     )
@@ -145,7 +146,9 @@ def _slices(
     results: Results, trials: list[TrialResult], scores: tuple[Scored, ...], level: float
 ) -> Slices | None:
     """The means of slices by the main score; None if there are fewer than two slices, or no score."""
-    if not scores or len({trial.slice for trial in trials if trial.slice is not None}) < 2:
+    named = {trial.slice for trial in trials if trial.slice is not None}
+    declared = results.aims.slices if results.aims else ()
+    if not scores or (len(named) < 2 and not declared):
         return None
     try:
         return results.slices(score=scores[0].name, level=level)

@@ -96,6 +96,7 @@ class FailureKind:
     count: int
     message: str
     where: str
+    cause: str = ""
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,28 @@ class HeatMap:
 
 
 @dataclass(frozen=True)
+class ConditionSpread:
+    """The `n` values of one condition as quantiles, from the smallest to the largest."""
+
+    label: str
+    n: int
+    quantiles: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How a score, costs or seconds are distributed under each condition.
+
+    `of` names what is counted: cases (by the mean of their repeats) or trials.
+    """
+
+    measure: str
+    of: str
+    conditions: tuple[ConditionSpread, ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
 class Report:
     """The whole report.
 
@@ -241,6 +264,8 @@ class Report:
     convergence: Convergence | None = None
     calibration: tuple[Bin, ...] = ()
     heat: HeatMap | None = None
+    distributions: tuple[Distribution, ...] = ()
+    """Of the main score, of costs and of seconds, as far as they are known and vary."""
     slices: Slices | None = None
     """The means of the slices of cases, by the main score; None if cases have none."""
     notes: tuple[str, ...] = ()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 
+from peira.core.expressions import Expression
 from peira.core.ids import Json
-from peira.plan.conditions import LevelLabels
-from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
+from peira.plan.conditions import LevelLabels, declared
+from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome, is_output_name
 from peira.spec.values import read_value
 
 
@@ -27,6 +28,10 @@ class Aims:
     plans: tuple[AnalysisPlan, ...] = ()
     formula: str = ""
     """The model that the design was made for, if it was stated."""
+    slices: Mapping[str, str] = field(default_factory=dict)
+    """The expressions of the slices, by name."""
+    levels_described: bool = False
+    """Whether levels of factors have metadata."""
 
     @classmethod
     def of(cls, snapshot: Json) -> Aims:
@@ -35,11 +40,14 @@ class Aims:
         labels = LevelLabels.kept(stored)
         design = stored.get("design")
         formula = design.get("formula") if isinstance(design, Mapping) else None
+        levels = [one for _, spec in declared(stored, "factors") for one in spec.get("levels") or ()]
         return cls(
             tuple(read_value(Outcome, raw) for raw in stored.get("outcomes", ())),
             tuple(_as_shown(read_value(Hypothesis, raw), labels) for raw in stored.get("hypotheses", ())),
             tuple(read_value(AnalysisPlan, raw) for raw in stored.get("analysis_plans", ())),
             formula if isinstance(formula, str) and formula != "main" else "",
+            stored.get("slices") or {},
+            any(isinstance(one, Mapping) and "metadata" in one for one in levels),
         )
 
     def measure_of(self, outcome: str) -> str | None:
@@ -71,6 +79,20 @@ class Aims:
         about = [h for h in self.hypotheses if h.factor == factor and (score is None or self._is(h, score))]
         found = [plan.correction for plan in self.plans if any(plan.tests(h) for h in about)]
         return found[0] if found else ""
+
+    @property
+    def slices_by_output(self) -> tuple[str, ...]:
+        """The slices that depend on what was answered."""
+        names = ((slice, Expression(text).names) for slice, text in self.slices.items())
+        return tuple(slice for slice, named in names if any(map(is_output_name, named)))
+
+    def slice_notes(self, names: Iterable[str]) -> list[str]:
+        """What must be known beside a number of these slices, if some depend on what was answered."""
+        by_output = self.slices_by_output
+        known = [name for name in names if name in by_output]
+        if not known:
+            return []
+        return [f"by outputs: {', '.join(known)}; conditions are not compared on the same cases there"]
 
     def _is(self, hypothesis: Hypothesis, score: str) -> bool:
         """Whether a hypothesis is about this score."""

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol
 
 from peira.core.codec import decode
+from peira.core.contracts import FindsOutcomes, TaskOutcome
 from peira.core.ids import Json
 from peira.core.log.events import IMPORTED, Result, State
 from peira.core.log.state import Task
@@ -17,10 +18,12 @@ from peira.plan.conditions import Condition, LevelLabels
 from peira.plan.manifest import Manifest, layout_of
 from peira.plan.score_ids import ScoreIds
 from peira.plan.trials import Layout, Place
+from peira.results.snapshot import outcome_of
 from peira.results.trials import FAILED, FoundAnswer, Score, TrialHistories, TrialResult
 
 CHUNK = 500
-"""The number of trials per read."""
+"""The number of trials per read; `MANY` of them where tasks were read in one pass before."""
+MANY = 4000
 
 
 class ResultStore(Protocol):
@@ -79,21 +82,40 @@ class ResultReader:
 
     def __iter__(self) -> Iterator[TrialResult]:
         places = self._layout.places()
-        while chunk := list(islice(places, CHUNK)):
+        many = MANY if isinstance(self._store, FindsOutcomes) else CHUNK
+        while chunk := list(islice(places, many)):
             yield from self.of(chunk)
 
     def of(self, places: Sequence[Place]) -> Iterator[TrialResult]:
         """The trials at these places, in this order."""
         ids = [self._layout.trial_id(place) for place in places]
-        tasks = self._store.find("task", ids)
-        done = {id: task for id, task in tasks.items() if task.state is State.succeeded}
-        answers = self._answers(done) if self._judging.transform else done
-        wanted = [self._scores(place, id, done, answers) for place, id in zip(places, ids, strict=True)]
-        scored = self._store.find("task", [score for scores in wanted for _, score in scores if score])
-        for place, id, scores in zip(places, ids, wanted, strict=True):
-            found = self._found(answers.get(id)) if id in done and self._judging.transform else None
-            given = {name: self._score(name, scored.get(score), found) for name, score in scores}
-            yield self._trial(place, id, tasks.get(id), found, given)
+        tasks = self._outcomes(ids)
+        answers = self._answers_of(tasks) if self._judging.transform else tasks
+        wanted = list(map(self._scores, places, ids, tasks, answers))
+        scored = iter(self._outcomes([score for scores in wanted for _, score in scores if score]))
+        for place, id, task, answer, scores in zip(places, ids, tasks, answers, wanted, strict=True):
+            done = task is not None and task.state is State.succeeded
+            found = self._found(answer) if done and self._judging.transform else None
+            given = {
+                name: self._score(name, next(scored) if score else None, found) for name, score in scores
+            }
+            yield self._trial(place, id, task, found, given)
+
+    def _outcomes(self, ids: Sequence[str]) -> list[TaskOutcome | None]:
+        """The outcomes of these tasks; None for those that have no row."""
+        if isinstance(self._store, FindsOutcomes):
+            return self._store.outcomes(ids)
+        rows = self._store.find("task", list(dict.fromkeys(ids)))
+        return [outcome_of(rows.get(id)) for id in ids]
+
+    def _answers_of(self, tasks: Sequence[TaskOutcome | None]) -> list[TaskOutcome | None]:
+        """The outcomes of the transform of these trials; None if there is none."""
+        done = [at for at, task in enumerate(tasks) if task is not None and task.state is State.succeeded]
+        found: list[TaskOutcome | None] = [None] * len(tasks)
+        answers = self._outcomes([self._judging.answer(tasks[at].result) for at in done])  # type: ignore[union-attr]
+        for at, answer in zip(done, answers, strict=True):
+            found[at] = answer
+        return found
 
     def task_ids(self) -> Iterator[str]:
         """The ids of all tasks that the results rest on: trials, answers and scores."""
@@ -112,8 +134,9 @@ class ResultReader:
             done = {id: task for id, task in tasks.items() if task.state is State.succeeded}
             answers = self._answers(done) if self._judging.transform else done
             for place, id in zip(chunk, ids, strict=True):
-                answer = answers[id].id if id in answers else ""
-                yield FoundTrial(place, id, tasks.get(id), answer, self._scores(place, id, done, answers))
+                task, answer = tasks.get(id), answers.get(id)
+                scores = self._scores(place, id, task, answer)
+                yield FoundTrial(place, id, task, answer.id if answer else "", scores)
 
     def _answers(self, done: Mapping[str, Task]) -> dict[str, Task]:
         """The transform tasks of these trials, by trial id."""
@@ -122,18 +145,17 @@ class ResultReader:
         return {trial: rows[id] for trial, id in ids.items() if id in rows}
 
     def _scores(
-        self, place: Place, id: str, done: Mapping[str, Task], answers: Mapping[str, Task]
+        self, place: Place, id: str, task: Task | TaskOutcome | None, answer: Task | TaskOutcome | None
     ) -> list[tuple[str, str]]:
         """The name and task id of each score; the id is "" if there is no answer to score."""
-        if id not in done:
+        if task is None or task.state is not State.succeeded:
             return []
-        answer = answers.get(id)
         if answer is None or answer.state is not State.succeeded:
             return [(self._names[judge], "") for judge in self._judging.judges(place.case)]
-        scores = self._judging.scores(place, id, done[id].result, answer.result)
+        scores = self._judging.scores(place, id, task.result, answer.result)
         return [(self._names[judge], score) for judge, score in scores]
 
-    def _found(self, task: Task | None) -> FoundAnswer:
+    def _found(self, task: TaskOutcome | None) -> FoundAnswer:
         """The result of the transform."""
         if task is None:
             return FoundAnswer(State.queued)
@@ -144,7 +166,7 @@ class ResultReader:
         self,
         place: Place,
         id: str,
-        task: Task | None,
+        task: TaskOutcome | None,
         found: FoundAnswer | None,
         scores: Mapping[str, Score],
     ) -> TrialResult:
@@ -173,7 +195,7 @@ class ResultReader:
             **more,
         )
 
-    def _details(self, place: Place, task: Task | None, result: Result) -> dict[str, Any]:
+    def _details(self, place: Place, task: TaskOutcome | None, result: Result) -> dict[str, Any]:
         """The fields of a trial that no table needs."""
         return {
             "output": self._value(result),
@@ -193,7 +215,7 @@ class ResultReader:
             "histories": self._histories,
         }
 
-    def _score(self, name: str, task: Task | None, found: FoundAnswer | None) -> Score:
+    def _score(self, name: str, task: TaskOutcome | None, found: FoundAnswer | None) -> Score:
         """The score of a task; without a task it is blocked if the answer was lost, else queued."""
         if task is None:  # without an answer there is nothing to score
             lost = found is not None and found.state in FAILED

@@ -19,7 +19,8 @@ _VARYING = re.compile(r"\b[0-9a-f]{8,}\b|\d+")
 class FailureReason(msgspec.Struct, frozen=True):
     """Failures of one stage that end the same way with the same message, apart from numbers and ids in it.
 
-    `message` and `trial` are those of the first; `state` is how the trial or score ended.
+    `message` and `trial` are those of the first; `state` is how the trial or score ended, `cause` one of the
+    declared causes.
     """
 
     count: int
@@ -28,6 +29,7 @@ class FailureReason(msgspec.Struct, frozen=True):
     type: str
     message: str
     trial: str
+    cause: str
 
     def __str__(self) -> str:
         of = "" if self.stage == "generate" else f" ({self.stage})"
@@ -50,9 +52,15 @@ def failure_reasons(rows: Iterable[FailureRow]) -> list[FailureReason]:
         key = row.score or row.stage, row.state, kind, _VARYING.sub("#", message)
         groups.setdefault(key, []).append(row)
     found = [
-        FailureReason(len(same), stage, state, kind, same[0].failure.message, same[0].trial.id)
-        if same[0].failure
-        else FailureReason(len(same), stage, state, kind, "", same[0].trial.id)
+        FailureReason(
+            count=len(same),
+            stage=stage,
+            state=state,
+            type=kind,
+            message=same[0].failure.message if same[0].failure else "",
+            trial=same[0].trial.id,
+            cause=same[0].cause,
+        )
         for (stage, state, kind, _), same in groups.items()
     ]
     return sorted(found, key=lambda reason: -reason.count)

@@ -125,6 +125,7 @@ FIXED = (
     "started",
     "ended",
     "observations",
+    "failure_cause",
 )
 """The first columns of every CSV file and data frame."""
 OLDEST = FIXED[: FIXED.index("seed")]
@@ -157,6 +158,7 @@ def record(trial: TrialResult, run: str) -> dict[str, Json]:
         **_common(trial, run),
         "condition": dict(trial.condition),
         "failure": _failure(trial.failure),
+        "failure_cause": _cause(trial),
         "scores": {name: _scored(score) for name, score in trial.scores.items()},
         "metrics": dict(trial.metrics),
         "about": dict(trial.about),
@@ -172,8 +174,9 @@ def _observations(trial: TrialResult) -> list[Json]:
 
 
 def _scored(score: Score) -> dict[str, Json]:
-    """A score as a JSON object."""
-    return asdict(score) | {"failure": _failure(score.failure), "metrics": dict(score.metrics)}
+    """A score as a JSON object; it says so if it was reported later."""
+    row = asdict(score) | {"failure": _failure(score.failure), "metrics": dict(score.metrics)}
+    return row if score.reported else {name: value for name, value in row.items() if name != "reported"}
 
 
 def _common(trial: TrialResult, run: str) -> dict[str, Json]:
@@ -227,6 +230,7 @@ def flat(trial: TrialResult, run: str) -> dict[str, Json]:
     """A trial as one flat row; columns after the fixed ones depend on factors, scores and metrics."""
     broken = {row.score: _line(row.failure) for row in failures(trial) if row.score}
     row = _common(trial, run) | {"failure": _line(trial.failure), "failed_scores": broken or None}
+    row["failure_cause"] = _cause(trial)
     row |= {"reused_from": trial.reused_from or None, "observations": _observations(trial) or None}
     row |= {f"condition.{name}": value for name, value in trial.condition.items()}
     row |= {f"metric.{name}": value for name, value in trial.metrics.items()}
@@ -235,6 +239,11 @@ def flat(trial: TrialResult, run: str) -> dict[str, Json]:
         if score.no_verdict:
             row[f"score.{score.name}.{NO_VERDICT}"] = score.no_verdict.reason
     return row
+
+
+def _cause(trial: TrialResult) -> str | None:
+    """The cause of a trial's failure, or of the first of its transform and scores; None if all is well."""
+    return next((row.cause for row in failures(trial)), None)
 
 
 def _line(failure: Failure | None) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal
 
-from peira.core.contracts import OpenStore, RunQuery, ScansTasks, TaskFinder
+from peira.core.contracts import OpenStore, RunQuery, ScansTasks, TaskFinder, TaskOutcome
 from peira.core.log.events import Record, TaskReused
 from peira.core.log.state import Task, replayed, touched
 from peira.errors import Fenced
@@ -43,9 +43,20 @@ class ScannedRows:
         """As `Store.find`."""
         return self._tasks.find(keys) if kind == "task" else self._store.find(kind, keys)
 
+    def outcomes(self, ids: Sequence[str]) -> list[TaskOutcome | None]:
+        """As `FindsOutcomes.outcomes`."""
+        return self._tasks.outcomes(ids)
+
     def get(self, digest: str) -> bytes:
         """The bytes of a blob."""
         return self._store.get(digest)
+
+
+def outcome_of(row: Task | None) -> TaskOutcome | None:
+    """The outcome of a task's row, if there is one."""
+    if row is None:
+        return None
+    return TaskOutcome(row.state, row.attempts, row.run, row.reused_from, row.result)
 
 
 class Snapshot:
@@ -70,6 +81,22 @@ class Snapshot:
         rows = self._store.find(kind, keys) if self._tasks is None else self._tasks.find(keys)
         past = ((id, self._at_end(row) if self._is_later(row) else row) for id, row in rows.items())
         return {id: row for id, row in past if row is not None}
+
+    def outcomes(self, ids: Sequence[str]) -> list[TaskOutcome | None]:
+        """The outcomes of those tasks that existed then."""
+        if self._tasks is None:
+            rows = self.find("task", ids)
+            return [outcome_of(rows.get(id)) for id in ids]
+        found, changed, later = self._tasks.outcomes(ids), self._changed, self._later
+        past = [
+            at
+            for at, (id, one) in enumerate(zip(ids, found, strict=True))
+            if one is not None and (one.run in later or id in changed)
+        ]
+        rows = self.find("task", [ids[at] for at in past]) if past else {}
+        for at in past:
+            found[at] = outcome_of(rows.get(ids[at]))
+        return found
 
     def _is_later(self, row: Task) -> bool:
         """Whether a later run changed the row, or created it."""

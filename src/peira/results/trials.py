@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
@@ -57,7 +57,11 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Score(msgspec.Struct, frozen=True):
-    """The score of one output by one evaluator; `value` is a bool, number, text or a dict of these."""
+    """The score of one output by one evaluator; `value` is a bool, number, text or a dict of these.
+
+    An outcome that was `reported` of a stream's job later is no evaluator's: it counts whether or not the job
+    succeeded.
+    """
 
     name: str
     state: State
@@ -65,6 +69,7 @@ class Score(msgspec.Struct, frozen=True):
     failure: Failure | None = None
     took: float = 0.0
     metrics: Mapping[str, float] = NOTHING
+    reported: bool = False
 
     @property
     def no_verdict(self) -> NoVerdict | None:
@@ -174,17 +179,17 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def started(self) -> float | None:
         """When its last attempt started, in seconds since 1970; None if unknown."""
-        return self._history.started if self._history else None
+        return history.started if (history := self._history) else None
 
     @property
     def ended(self) -> float | None:
         """When it ended, in seconds since 1970; None if it did not, or if that is unknown."""
-        return self._history.ended if self._history else None
+        return history.ended if (history := self._history) else None
 
     @property
     def observations(self) -> tuple[LogEntry, ...]:
         """What its agent logged, in order, in all attempts."""
-        return self._history.observations if self._history else ()
+        return history.observations if (history := self._history) else ()
 
     @property
     def recorded(self) -> TrialHistory | None:
@@ -245,6 +250,55 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
         return ("case", self.case_id) if self.cluster is None else ("cluster", self.cluster)
 
 
+class StoredTrials(Sequence[TrialResult]):
+    """All trials of a run as a list, read from the store when the first of them is asked for.
+
+    How many there are is known before.
+    """
+
+    def __init__(self, load: Callable[[], Iterable[TrialResult]], count: int | None = None) -> None:
+        """`load` reads the trials; `count` is their number, None if it is known only then."""
+        self._load, self._count = load, count
+        self._read: list[TrialResult] | None = None
+
+    @property
+    def are_read(self) -> bool:
+        """Whether they are in memory."""
+        return self._read is not None
+
+    def _all(self) -> list[TrialResult]:
+        if self._read is None:
+            self._read = list(self._load())
+        return self._read
+
+    def __len__(self) -> int:
+        return self._count if self._read is None and self._count is not None else len(self._all())
+
+    @overload
+    def __getitem__(self, at: int) -> TrialResult: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[TrialResult]: ...
+    def __getitem__(self, at: int | slice) -> TrialResult | list[TrialResult]:
+        return self._all()[at]
+
+    def __iter__(self) -> Iterator[TrialResult]:
+        return iter(self._all())
+
+    def __eq__(self, other: object) -> bool:
+        return self._all() == list(other) if isinstance(other, StoredTrials | list) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __add__(self, other: Iterable[TrialResult]) -> list[TrialResult]:
+        return [*self._all(), *other]
+
+    def __radd__(self, other: Iterable[TrialResult]) -> list[TrialResult]:
+        return [*other, *self._all()]
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+
 class ScoreRow(msgspec.Struct, frozen=True):
     """A score with its trial."""
 
@@ -260,6 +314,13 @@ class FailureRow(msgspec.Struct, frozen=True):
     state: State
     failure: Failure | None
     score: str = ""
+
+    @property
+    def cause(self) -> str:
+        """The name of its cause, one of `peira list causes`."""
+        from peira.results.causes import cause_of  # only failures need it
+
+        return cause_of(self.failure, self.stage, self.state)
 
 
 def failures(trial: TrialResult) -> Iterator[FailureRow]:

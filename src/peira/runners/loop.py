@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from peira.core.contracts import Attempt, Desk
+from peira.core.contracts import Attempt, AttemptQueue
 
 BATCH = 1024
 AHEAD = 2
@@ -33,17 +33,17 @@ class LoopRunner:
         self._free = 0
         self._stopping = False
 
-    def start(self, desk: Desk, workers: int) -> None:
+    def start(self, queue: AttemptQueue, workers: int) -> None:
         """Start the loop and the feeder."""
-        self._desk, self._workers, self._free = desk, workers, workers
+        self._queue, self._workers, self._free = queue, workers, workers
         self._ahead = workers // AHEAD
-        self._loop_thread = _LoopThread(desk, self._leave, self._begun)
+        self._loop_thread = _LoopThread(queue, self._leave, self._begun)
         self._feeder = threading.Thread(target=self._feed, name="peira-feeder", daemon=True)
         self._feeder.start()
 
     def _feed(self) -> None:
-        """Take attempts from the desk and pass them to the loop, until the desk closes."""
-        while attempts := self._desk.take(BATCH, self._wait_for_capacity()):
+        """Take attempts from the queue and pass them to the loop, until the queue closes."""
+        while attempts := self._queue.take(BATCH, self._wait_for_capacity()):
             with self._slots:
                 busy = min(self._free, len(attempts))
                 self._free -= busy
@@ -95,7 +95,7 @@ class LoopRunner:
             if blocked is not self._loop_thread:
                 return
             waiting = blocked.close()
-            self._loop_thread = _LoopThread(self._desk, self._leave, self._begun)
+            self._loop_thread = _LoopThread(self._queue, self._leave, self._begun)
             self._loop_thread.given = len(waiting)
             busy = min(self._workers, len(waiting))
             self._free = self._workers - busy
@@ -115,9 +115,9 @@ class _LoopThread:
     """One event loop and its attempts; all methods but `call`, `begin`, `close` and `end` run in the loop."""
 
     def __init__(
-        self, desk: Desk, leave: Callable[[_LoopThread], None], begun: Callable[[_LoopThread], None]
+        self, queue: AttemptQueue, leave: Callable[[_LoopThread], None], begun: Callable[[_LoopThread], None]
     ) -> None:
-        self._desk, self._leave, self._begun = desk, leave, begun
+        self._queue, self._leave, self._begun = queue, leave, begun
         self.given = self._taken = 0
         self._loop = asyncio.new_event_loop()
         self._waiting: deque[Attempt] = deque()
@@ -173,7 +173,7 @@ class _LoopThread:
 
     async def _work(self, attempt: Attempt, here: asyncio.Task[None]) -> None:
         """Execute one attempt and report its end."""
-        channel = self._desk.begin(attempt)
+        channel = self._queue.begin(attempt)
         if channel is None:
             return
         self._running[attempt.key] = here
@@ -184,7 +184,7 @@ class _LoopThread:
         except BaseException as problem:  # any exception of user code is the attempt's failure
             failure = problem
         self._running.pop(attempt.key, None)
-        self._desk.end(attempt, outcome, failure)
+        self._queue.end(attempt, outcome, failure)
 
     def give_up(self, key: tuple[str, int], answered: threading.Event) -> None:
         """Cancel an attempt and start a slot in place of its own, whether it reacts or not."""

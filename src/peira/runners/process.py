@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import msgspec
 
 from peira.core.codec import encode
-from peira.core.contracts import Attempt, Channel, Desk
+from peira.core.contracts import Attempt, AttemptQueue, Channel
 from peira.core.models import Reply, Request
 from peira.core.people.questions import PersonQuestion
 from peira.core.registry import registry
@@ -288,7 +288,7 @@ class ProcessRunner:
         by default those that were registered here. Raises Invalid for an agent that has no such name.
         """
         self.agents = {name: self._named(name, where) for name, where in agents.items()}
-        self._label, self._plugins = label, plugins
+        self._label, self._plugins = label, registry.modules if plugins is None else list(plugins)
         self._workers: list[_Worker] = []
 
     def place(self, number: int) -> ChildHost | None:
@@ -308,13 +308,13 @@ class ProcessRunner:
             )
         return where
 
-    def start(self, desk: Desk, workers: int) -> None:
+    def start(self, queue: AttemptQueue, workers: int) -> None:
         """Start the worker threads, each of which starts its child when it has work."""
-        self._desk, before = desk, len(self._workers)
+        self._queue, before = queue, len(self._workers)
         for number in range(before, before + workers):
             place = partial(self.place, number)
             label = f"{self._label}/{number}"
-            self._workers.append(_Worker(desk, place, self.batch, dict(self.agents), label, self._plugins))
+            self._workers.append(_Worker(queue, place, self.batch, dict(self.agents), label, self._plugins))
         for worker in self._workers[before:]:
             worker.thread.start()
 
@@ -322,7 +322,7 @@ class ProcessRunner:
         """Start more worker threads, each with a child of its own."""
         before = len(self._workers)
         if workers > before:
-            self.start(self._desk, workers - before)
+            self.start(self._queue, workers - before)
 
     def abandon(self, attempt: Attempt) -> None:
         """Kill the child that executes the attempt."""
@@ -340,14 +340,14 @@ class _Worker:
 
     def __init__(
         self,
-        desk: Desk,
+        queue: AttemptQueue,
         place: Callable[[], ChildHost | None],
         batch: int,
         code: dict[str, str | dict[str, Any]],
         label: str,
-        plugins: Sequence[str] | None,
+        plugins: list[str],
     ) -> None:
-        self._desk, self._place, self._batch = desk, place, batch
+        self._queue, self._place, self._batch = queue, place, batch
         self._code, self._label, self._plugins = code, label, plugins
         self._numbers = count(1)
         self._host: ChildHost | None = None
@@ -363,12 +363,12 @@ class _Worker:
                 self._child.kill()
 
     def _serve(self) -> None:
-        """Take attempts from the desk and execute them, until the desk closes.
+        """Take attempts from the queue and execute them, until the queue closes.
 
         Nothing is taken before there is a place for it: others may have one.
         """
         try:
-            while self._placed() and (attempts := self._desk.take(self._batch)):
+            while self._placed() and (attempts := self._queue.take(self._batch)):
                 for attempt in attempts:
                     self._work(attempt)
         finally:
@@ -399,7 +399,7 @@ class _Worker:
                 child, self._current = self._living_child(attempt.work.reader), attempt
             except ProcessDied as problem:
                 failure = problem
-        channel = self._desk.begin(attempt)
+        channel = self._queue.begin(attempt)
         if channel is None:
             return
         try:
@@ -409,7 +409,7 @@ class _Worker:
             failure = problem
         with self._moving:  # cleared before the end is reported: abandoning it now kills nothing
             self._current = None
-        self._desk.end(attempt, outcome, failure)
+        self._queue.end(attempt, outcome, failure)
 
     def _living_child(self, reader: str) -> _Child:
         """The child, or a new one that has loaded what work of this reader needs."""
@@ -418,10 +418,9 @@ class _Worker:
             self._child = None
         if self._child is None:
             assert self._host is not None
-            plugins = registry.modules if self._plugins is None else list(self._plugins)
             # A label of its own: one that finds itself alone kills whatever has its label.
             label = f"{self._label}/{next(self._numbers)}"
-            setup = SetupMessage(reader, self._code, list(sys.path), label, plugins)
+            setup = SetupMessage(reader, self._code, list(sys.path), label, self._plugins)
             self._child = _Child(setup, self._host.start(label))
         return self._child
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from peira.core.contracts import Desk
+from peira.core.contracts import AttemptQueue
 from peira.errors import Invalid, ProcessDied
 from peira.runners.process import ChildHost, ChildProcess, ProcessRunner, death_by
 from peira.runners.ray_host import (
@@ -133,7 +133,7 @@ class RayRunner(ProcessRunner):
         self._stopping = threading.Event()
         self._ours = False
 
-    def start(self, desk: Desk, workers: int) -> None:
+    def start(self, queue: AttemptQueue, workers: int) -> None:
         """Connect to the cluster, and start the workers; Invalid if it cannot give what they need."""
         self._ours = connect(self._settings)
         try:
@@ -141,7 +141,7 @@ class RayRunner(ProcessRunner):
         except Invalid:
             self._disconnect()
             raise
-        super().start(desk, workers)
+        super().start(queue, workers)
 
     def place(self, number: int) -> ChildHost | None:
         """Wait until the cluster has a place; None if the runner is being stopped."""

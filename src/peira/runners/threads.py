@@ -1,4 +1,4 @@
-"""Threads that take attempts from a desk: for agents and evaluators that are plain functions.
+"""Threads that take attempts from a queue: for agents and evaluators that are plain functions.
 
 A function that hangs cannot be stopped from outside. Its attempt is abandoned, a new thread takes its
 place, and the stuck one ends by itself if it ever comes back.
@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable, Iterator
 from typing import Any
 
-from peira.core.contracts import Attempt, Desk
+from peira.core.contracts import Attempt, AttemptQueue
 
 BATCH = 128
 PAUSE = 0.05
@@ -41,27 +41,27 @@ class ThreadRunner:
         self._batch = batch
         self._lock = threading.Lock()
         self._workers: list[_Worker] = []
-        self._desk: Desk | None = None
+        self._queue: AttemptQueue | None = None
         self._most = 0
         self._looked = self._cpu = 0.0
         self._ended = 0
 
-    def start(self, desk: Desk, workers: int) -> None:
+    def start(self, queue: AttemptQueue, workers: int) -> None:
         """Start the first workers."""
-        self._desk, self._most = desk, workers
+        self._queue, self._most = queue, workers
         self._looked, self._cpu = time.monotonic(), time.process_time()
-        self._add(desk, min(workers, FIRST))
+        self._add(queue, min(workers, FIRST))
 
-    def _add(self, desk: Desk, n: int) -> None:
+    def _add(self, queue: AttemptQueue, n: int) -> None:
         with self._lock:
             for _ in range(n):
-                worker = _Worker(desk, self._batch)
+                worker = _Worker(queue, self._batch)
                 self._workers.append(worker)
                 worker.thread.start()
 
     def grow(self) -> None:
         """Start more workers if most are busy, and the process is not."""
-        if len(self._workers) >= self._most or self._desk is None:
+        if len(self._workers) >= self._most or self._queue is None:
             return
         since, cpu, ended = self._looked, self._cpu, self._ended
         self._looked, self._cpu = time.monotonic(), time.process_time()
@@ -70,7 +70,7 @@ class ThreadRunner:
         idle = sum(not worker.busy for worker in self._workers)
         waits = self._cpu - cpu < SATURATED * seconds and self._ended - ended < QUICK * seconds * now
         if waits and idle <= now // FACTOR:
-            self._add(self._desk, min(self._most, now * FACTOR) - now)
+            self._add(self._queue, min(self._most, now * FACTOR) - now)
 
     def resize(self, workers: int) -> None:
         """Allow more workers; `grow` starts them if that helps."""
@@ -79,11 +79,11 @@ class ThreadRunner:
     def abandon(self, attempt: Attempt) -> None:
         with self._lock:
             stuck = next((w for w in self._workers if w.current is attempt), None)
-            if stuck is None or self._desk is None:
+            if stuck is None or self._queue is None:
                 return
             self._workers.remove(stuck)
-        self._add(self._desk, 1)
-        self._desk.back(stuck.lose())
+        self._add(self._queue, 1)
+        self._queue.back(stuck.lose())
 
     def stop(self) -> None:
         with self._lock:  # an abandonment may be replacing a worker just now
@@ -94,8 +94,8 @@ class ThreadRunner:
 
 
 class _Worker:
-    def __init__(self, desk: Desk, batch: int) -> None:
-        self._desk, self._batch = desk, batch
+    def __init__(self, queue: AttemptQueue, batch: int) -> None:
+        self._queue, self._batch = queue, batch
         self._lost = threading.Event()
         self._rest: list[Attempt] = []
         self.busy = False
@@ -111,7 +111,7 @@ class _Worker:
     def _serve(self) -> None:
         while not self._lost.is_set():
             self.busy = False
-            self._rest = self._desk.take(self._batch)
+            self._rest = self._queue.take(self._batch)
             self.busy = True
             if not self._rest:
                 return
@@ -129,7 +129,7 @@ class _Worker:
 
     def _work(self, attempt: Attempt) -> None:
         self.current = attempt
-        channel = self._desk.begin(attempt)
+        channel = self._queue.begin(attempt)
         if channel is None:
             return
         try:
@@ -137,9 +137,9 @@ class _Worker:
             if attempt.work.asynchronous:
                 outcome = _completed(outcome)
         except BaseException as problem:  # whatever user code raises is how its attempt ended
-            self._desk.end(attempt, None, problem)
+            self._queue.end(attempt, None, problem)
         else:
-            self._desk.end(attempt, outcome, None)
+            self._queue.end(attempt, outcome, None)
         self.current = None
         self.ended += 1
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pydantic import Field
 
+from peira.core.code.signature import TakenArguments, agent_code, wants
 from peira.core.contracts import Agent
 from peira.core.ids import Json
 from peira.core.registry import registry
-from peira.core.signature import Wants, agent_code, wants
 from peira.errors import Invalid, Unknown
 from peira.spec.documents import locate
 from peira.spec.modules import is_reference, reference
@@ -178,7 +178,7 @@ def written_agent(given: Any) -> str | dict[str, Json] | None:
     return (given.written() if isinstance(given, AgentValue) else None) or reference(given)
 
 
-def wanted_by(given: Any) -> Wants:
+def wanted_by(given: Any) -> TakenArguments:
     """Which factors an agent takes by name, and which it requires (`requires` of an agent of some kind).
 
     TypeError or ValueError if the signature of a function cannot be read.
@@ -187,4 +187,4 @@ def wanted_by(given: Any) -> Wants:
         return agent_code(given).wants
     agent = given.made(given.kind)
     takes, required = agent.takes, frozenset[str](getattr(agent, "requires", ()))
-    return Wants(frozenset(takes or ()), required, takes is None)
+    return TakenArguments(frozenset(takes or ()), required, takes is None)

@@ -1,4 +1,4 @@
-"""The purpose of a study: outcomes, hypotheses and analysis plans.
+"""The purpose of a study: outcomes, hypotheses, analysis plans, and what slices may name.
 
 A study contains them and checks the names they refer to; `Results.hypotheses` tests them as declared.
 """
@@ -19,7 +19,21 @@ TESTS = (
 )
 NEEDS_MARGIN = ("equivalent", "not_less", "not_greater")
 """Directions of hypotheses that say nothing without a margin."""
+DIRECTED = ("greater", "less", "not_less", "not_greater")
+"""Directions of hypotheses that say nothing without a level."""
 CORRECTIONS = ("none", "holm", "bh", "bonferroni", "dunnett", "tukey")
+
+
+OUTPUT_NAMES = ("input", "expected", "output", "answer", "state", "took", "cost")
+"""What an expression may name of a trial that has ended, beside its scores and metrics."""
+TRIAL_NAMES = ("agent", "case", "slice", "cluster", "repeat")
+TAKEN = frozenset({*OUTPUT_NAMES, *TRIAL_NAMES, "served", "cases"})
+"""Names that mean something else wherever a slice can be named."""
+
+
+def is_output_name(name: str) -> bool:
+    """Whether a name in an expression is about what a trial gave."""
+    return name in OUTPUT_NAMES or name.startswith(("score.", "metric."))
 
 
 class Outcome(Value):
@@ -63,6 +77,13 @@ class Hypothesis(Value):
     margin: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     alpha: float = Field(default=0.05, ge=SMALLEST_SHARE, le=1 - SMALLEST_SHARE)
     description: str = ""
+
+    @property
+    def missing_levels(self) -> str:
+        """Why it cannot be decided, if it claims a direction and does not say of which level; else ""."""
+        if self.direction not in DIRECTED or not self.factor or ":" in self.factor or self.levels:
+            return ""
+        return f"it does not say which level of {self.factor} is {self.direction.replace('_', ' ')}"
 
     @model_validator(mode="before")
     @classmethod

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, SkipValidation, model_
 
 from peira.core.ids import Json
 from peira.core.registry import nearest, registry
-from peira.core.templates import Template
+from peira.core.templates import Template, is_template
 from peira.errors import Invalid
 from peira.spec.factors import Factor, Level
 from peira.spec.modules import caller, is_reference, resolve_reference
@@ -25,32 +25,98 @@ from peira.spec.values import Name, Table, Value, read_value
 
 GIVEN = frozenset({"input", "examples", "id", "slice", "metadata"})
 """The names that a prompt's template may use."""
+ROLES = ("system", "user", "assistant")
 
 
 class Prompt(Value):
     """A prompt variant: a template over the case's `input` (and `metadata`, `slice`, `id`, `examples`).
 
-    With `shots`, `examples` are that many solved cases, each with its `input` and `output`, chosen by the
-    study's seed and never the case itself. `parameters` are passed to the model unchanged.
+    `messages` in place of a template are turns of a conversation, each with a `role` and a template as its
+    `content`. `variables` are further values that templates may use, `system` may be a template, too. With
+    `shots`, `examples` are that many solved cases, each with its `input` and `output`, chosen by the study's
+    seed and never the case itself. `parameters` are passed to the model unchanged. Variants of one `family`
+    can be chosen, grouped and compared together.
     """
 
     name: Name
-    template: Name
+    template: str = ""
+    messages: tuple[Table, ...] = ()
     system: str = ""
     shots: int = Field(default=0, ge=0)
     parameters: Table = Field(default_factory=dict)
+    variables: Table = Field(default_factory=dict)
+    family: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _messages_are_a_tuple(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        """Accept a list of messages."""
+        given = raw.get("messages")
+        return {**raw, "messages": tuple(given)} if isinstance(given, list) else raw
 
     @model_validator(mode="after")
     def _asks_for_what_there_is(self) -> Prompt:
-        """Refuse templates that use unknown names."""
-        if unknown := sorted(Template(self.template).names - GIVEN):
-            raise Invalid(f"template: there is no {name!r}{nearest(name, GIVEN)}" for name in unknown)
+        """Refuse what cannot be asked, and templates that use unknown names."""
+        problems = []
+        if bool(self.template) == bool(self.messages):
+            problems.append("template: give either a template or messages")
+        for n, message in enumerate(self.messages):
+            if set(message) != {"role", "content"} or message["role"] not in ROLES:
+                problems.append(f"messages[{n}]: needs a role ({', '.join(ROLES)}) and a content, no more")
+            elif not isinstance(message["content"], str):
+                problems.append(f"messages[{n}].content: must be a text")
+        problems += [
+            f"variables: {name!r} is given by the case" for name in sorted(GIVEN & set(self.variables))
+        ]
+        known = GIVEN | set(self.variables)
+        for where, text in self.templates if not problems else ():
+            unknown = sorted(Template(text).names - known)
+            problems += [f"{where}: there is no {name!r}{nearest(name, known)}" for name in unknown]
+        if problems:
+            raise Invalid(problems)
         return self
 
+    @property
+    def templates(self) -> list[tuple[str, str]]:
+        """Its templates, each with where it stands."""
+        found = [("template", self.template)] if self.template else []
+        found += [(f"messages[{n}].content", one["content"]) for n, one in enumerate(self.messages)]
+        return [*found, ("system", self.system)] if is_template(self.system) else found
 
-def _prompts(raw: Any) -> tuple[Prompt, ...]:
-    """Prompts given as one or as a list, as a tuple."""
-    return tuple(read_value(Prompt, one) for one in (raw if isinstance(raw, list | tuple) else (raw,)))
+
+def prompts_of(raw: Any) -> tuple[Prompt, ...]:
+    """Prompts given as one or as a list, as a tuple; those with `variants` are families."""
+    given = raw if isinstance(raw, list | tuple) else (raw,)
+    return tuple(read_value(Prompt, one) for entry in given for one in _variants(entry))
+
+
+def _variants(entry: Any) -> list[Any]:
+    """The prompts of a family: what it states is shared, and each of its `variants` adds to that.
+
+    A variant is a table of variables, or of fields of a prompt; its name follows that of the family.
+    """
+    if not isinstance(entry, Mapping) or "variants" not in entry:
+        return [entry]
+    shared = {key: value for key, value in entry.items() if key != "variants"}
+    family, variants = shared.get("family") or shared.pop("name", ""), entry["variants"]
+    shared.pop("name", None)
+    if not family or not isinstance(variants, Mapping) or not variants:
+        raise Invalid("variants: needs a family, and a table of variants by name")
+    problems = [
+        f"variants.{name}: must be a table" for name, one in variants.items() if not isinstance(one, Mapping)
+    ]
+    if problems:
+        raise Invalid(problems)
+    made = []
+    for name, own in variants.items():
+        fields = {key: value for key, value in own.items() if key in Prompt.model_fields and key != "name"}
+        more = {key: value for key, value in own.items() if key not in fields}
+        merged = {**shared, **fields, "name": f"{family}/{name}", "family": family}
+        for table in ("variables", "parameters"):
+            merged[table] = {**shared.get(table, {}), **fields.get(table, {})}
+        merged["variables"] |= more
+        made.append(merged)
+    return made
 
 
 def _query(raw: Any) -> Query | None:
@@ -70,7 +136,7 @@ class Benchmark(Value):
 
     name: Name
     data: Annotated[Query, BeforeValidator(_query)]
-    prompts: Annotated[tuple[Prompt, ...], BeforeValidator(_prompts)] = Field(min_length=1)
+    prompts: Annotated[tuple[Prompt, ...], BeforeValidator(prompts_of)] = Field(min_length=1)
     evaluators: SkipValidation[tuple[Any, ...]] = ()
     transform: SkipValidation[Any] = None
     slices: dict[str, str] = Field(default_factory=dict)
@@ -120,7 +186,7 @@ class Benchmark(Value):
         query = self._asked(slices, data).model_copy(update={"seed": seed})
         found = ask_for(query.model_copy(update={"sample": limit}) if limit else query, self._folders)
         examples = self._examples(max(prompt.shots for prompt in prompts), data, seed)
-        levels = [Level(_level(prompt, examples), label=prompt.name) for prompt in prompts]
+        levels = [Level(_level(prompt, examples), prompt.name, _fields_of(prompt)) for prompt in prompts]
         fields: dict[str, Any] = {
             "name": self.name,
             "title": self.title,
@@ -138,12 +204,15 @@ class Benchmark(Value):
     def _chosen_prompts(self, variants: str | Sequence[str] | None) -> list[Prompt]:
         """The prompts of these names; the first one if none are named."""
         known = {prompt.name: prompt for prompt in self.prompts}
+        families = {one.family: [p for p in self.prompts if p.family == one.family] for one in self.prompts}
         wanted = _several(variants) or (self.prompts[0].name,)
         if tuple(wanted) == ("all",):
             return list(known.values())
-        if unknown := [name for name in wanted if name not in known]:
-            raise Invalid(f"variant: {self.name} has no {name!r}{nearest(name, known)}" for name in unknown)
-        return [known[name] for name in dict.fromkeys(wanted)]
+        named = {*known, *filter(None, families)}
+        if unknown := [name for name in wanted if name not in named]:
+            raise Invalid(f"variant: {self.name} has no {name!r}{nearest(name, named)}" for name in unknown)
+        chosen = [one for name in wanted for one in ([known[name]] if name in known else families[name])]
+        return list({one.name: one for one in chosen}.values())
 
     def _asked(self, slices: str | Sequence[str] | None, data: str | Path | None) -> Query:
         """The query for the cases, restricted to these slices and to a local copy."""
@@ -193,7 +262,10 @@ def _overridden(prompt: Prompt, parameters: Mapping[str, Json], system: str | No
 
 def _level(prompt: Prompt, examples: list[Json]) -> Json:
     """The level of the prompt factor: everything that decides the request, so that it enters trial ids."""
-    level: dict[str, Json] = {"name": prompt.name, "template": prompt.template}
+    level: dict[str, Json] = {"name": prompt.name}
+    level |= {"template": prompt.template} if prompt.template else {"messages": list(prompt.messages)}
+    if prompt.variables:
+        level["variables"] = prompt.variables
     if prompt.system:
         level["system"] = prompt.system
     if prompt.shots:
@@ -201,6 +273,11 @@ def _level(prompt: Prompt, examples: list[Json]) -> Json:
     if prompt.parameters:
         level["parameters"] = prompt.parameters
     return level
+
+
+def _fields_of(prompt: Prompt) -> dict[str, Json]:
+    """What the levels of the prompt factor can be grouped by."""
+    return {"family": prompt.family, **prompt.variables} if prompt.family else {**prompt.variables}
 
 
 def local(query: Query, path: Path) -> Query:

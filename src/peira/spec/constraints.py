@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
+from peira.core.code.signature import TakenArguments, wants
 from peira.core.expressions import Expression
 from peira.core.ids import Json
-from peira.core.signature import Wants, wants
 from peira.errors import ExpressionError, Invalid
 from peira.spec.values import Value
 
@@ -28,7 +28,7 @@ def _predicate(raw: object) -> Any:
     return raw
 
 
-def _arguments(fn: Callable[..., object]) -> Wants:
+def _arguments(fn: Callable[..., object]) -> TakenArguments:
     try:
         return wants(fn)
     except (TypeError, ValueError):
@@ -63,7 +63,7 @@ class Constraint(Value):
         return Expression(self.expression) if isinstance(self.expression, str) else self.expression
 
     @cached_property
-    def _wants(self) -> Wants:
+    def _wants(self) -> TakenArguments:
         return _arguments(self.expression)
 
     @property

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,6 +27,8 @@ FILES = (FILE, "peira.json")
 STORE = ".peira/peira.db"
 LOCAL = "local"
 """The default runner."""
+REGISTER = "register"
+"""The function of a plug-in's file that is called with the registry, if none is named."""
 
 
 def _progress(value: Any) -> Any:
@@ -42,8 +45,10 @@ def _policy(raw: Any) -> Policy:
 class Project(Value):
     """The settings of a project; `folder` is the folder of its file, or else the working folder.
 
-    `models` are aliases of models, kept as they are written. `plugins` are functions, as module:function,
-    that are called with the registry. `runners` has a table of options for each runner that takes some.
+    `models` are aliases of models, kept as they are written. `plugins` are functions that are called with the
+    registry, as module:function or file.py:function, or files and folders of files that have a function
+    `register`; what they register is known in this project only. `runners` has a table of options for each
+    runner that takes some.
     `keep` says which runs `peira gc` keeps, `storage` how results are kept.
     `telemetry` "otel" sends spans of every run to OpenTelemetry.
     """
@@ -128,20 +133,51 @@ class Project(Value):
         return study.model_copy(update=changes) if changes else study
 
     def load_plugins(self, into: Registry = registry) -> None:
-        """Let the project's plug-ins register; their modules may be in the project's folder.
+        """Let the project's plug-ins register, for this project only; enters the project.
 
-        Raises Invalid with every plug-in that cannot be imported.
+        Their modules may be in the project's folder. Raises Invalid with every plug-in that cannot be
+        imported.
         """
-        if self.plugins and str(self.folder) not in sys.path:
-            sys.path.append(str(self.folder))
+        project = str(self.folder)
+        into.enter(project)
+        if self.plugins and project not in sys.path:
+            sys.path.append(project)
         problems: list[str] = []
-        for i, name in enumerate(self.plugins):
+        for i, entry in enumerate(self.plugins):
             try:
-                into.load_module(plugin_function(name), name)
+                for name in self._plugin_names(entry):
+                    into.load_module(plugin_function(name), name, project)
             except Invalid as error:
                 problems += [join(f"{FILE}: plugins[{i}]", problem) for problem in error.problems]
         if problems:
             raise Invalid(problems)
+
+    def _plugin_names(self, entry: str) -> list[str]:
+        """The functions that an entry of `plugins` stands for, as module:function or file.py:function."""
+        place = self.folder / entry
+        if place.is_dir():
+            files = sorted(file for file in place.glob("*.py") if not file.name.startswith("_"))
+            if not files:
+                raise Invalid(f"there is no .py file in the folder {entry!r}")
+            return [f"{file}:{REGISTER}" for file in files]
+        if place.suffix == ".py":
+            return [f"{place}:{REGISTER}"]
+        module, _, function = entry.rpartition(":")
+        if module.endswith(".py"):
+            return [f"{self.folder / module}:{function}"]
+        own = self.folder / f"{module.replace('.', '/')}.py"
+        if own.is_file() and not _is_imported_from(module, own):
+            return [f"{own}:{function}"]  # another project's module has the name
+        return [entry]
+
+
+def _is_imported_from(module: str, file: Path) -> bool:
+    """Whether a module is, or would be, imported from this file."""
+    try:
+        found = find_spec(module)
+    except (ImportError, ValueError):
+        return False
+    return found is not None and found.origin is not None and Path(found.origin).resolve() == file.resolve()
 
 
 def _fields_set(value: Value) -> dict[str, Any]:

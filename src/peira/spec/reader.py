@@ -11,9 +11,9 @@ import msgspec
 from pydantic import BaseModel
 
 import peira.spec as spec
+from peira.core.code.signature import has_run
 from peira.core.ids import Json
 from peira.core.registry import nearest, registry
-from peira.core.signature import has_run
 from peira.errors import Invalid
 from peira.spec.agents import COMMAND, AgentKind, AgentValue, is_kind, read_kind
 from peira.spec.case import Case, as_cases

@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from peira.core.code.signature import TakenArguments, has_run
+from peira.core.expressions import Expression
 from peira.core.ids import Json, digest
 from peira.core.registry import nearest, registry
-from peira.core.signature import Wants, has_run
-from peira.errors import Invalid
+from peira.errors import ExpressionError, Invalid
 from peira.spec.agents import AgentValue, wanted_by
+from peira.spec.aims import OUTPUT_NAMES, TAKEN, TRIAL_NAMES, is_output_name
 from peira.spec.case import case_ids
 from peira.spec.constraints import Constraint
 from peira.spec.factors import Design
@@ -21,7 +23,7 @@ from peira.spec.stopping import stop_problems
 if TYPE_CHECKING:
     from peira.spec.study import Study
 
-INJECTED = ("case", "trial", "input", "prompt", "seed")
+INJECTED = ("case", "trial", "input", "prompt", "seed", "condition")
 TRIES = 200_000
 """How many combinations are tried; after that, the constraints are assumed to leave a condition."""
 
@@ -33,7 +35,7 @@ def broken_rules(study: Study, broken: Iterable[str] = ()) -> Iterator[str]:
     yield from _duplicates("factors", [v.name for v in (*study.factors, *study.blocks)])
     wanted = dict(_agent_signatures(study))
     yield from (problem for problem in wanted.values() if isinstance(problem, str))
-    known = {label: w for label, w in wanted.items() if isinstance(w, Wants)}
+    known = {label: w for label, w in wanted.items() if isinstance(w, TakenArguments)}
     yield from _arguments(study, known, names)
     if study.transform is not None:
         yield from _transform(study)
@@ -41,6 +43,8 @@ def broken_rules(study: Study, broken: Iterable[str] = ()) -> Iterator[str]:
     yield from _design(study)
     if study.constraints:
         yield from _constraints(study, known, names)
+    if study.slices and not names.broken:
+        yield from _slices(study, names.known)
     if study.outcomes or study.hypotheses or study.analysis_plans:
         yield from _aims(study, names, evaluators)
     if study.stop is not None and not names.broken:  # parts that could not be read were reported already
@@ -78,7 +82,7 @@ def _duplicates(path: str, names: Sequence[str]) -> Iterator[str]:
     yield from (f"{path}: there are {n} of the name {name!r}" for name, n in Counter(names).items() if n > 1)
 
 
-def _agent_signatures(study: Study) -> Iterator[tuple[str, Wants | str]]:
+def _agent_signatures(study: Study) -> Iterator[tuple[str, TakenArguments | str]]:
     """The parameters of each agent by label, or the problem with them."""
     for label, fn in study.agents.items():
         path = f"agents.{label}" if study.labelled else "agent"
@@ -94,7 +98,7 @@ def _agent_signatures(study: Study) -> Iterator[tuple[str, Wants | str]]:
             yield label, f"{path}: its argument {unnamed[0]!r} cannot be given by name"
 
 
-def _arguments(study: Study, wanted: Mapping[str, Wants], names: _Names) -> Iterator[str]:
+def _arguments(study: Study, wanted: Mapping[str, TakenArguments], names: _Names) -> Iterator[str]:
     """Arguments that are no factors, and factors that no agent takes."""
     for label, taken in wanted.items():
         path = f"agents.{label}" if study.labelled else "agent"
@@ -105,7 +109,7 @@ def _arguments(study: Study, wanted: Mapping[str, Wants], names: _Names) -> Iter
         return
     takers = wanted.values()
     for factor in study.factors:
-        if not any(w.anything or factor.name in w.names for w in takers):
+        if not any(w.every_factor or factor.name in w.names for w in takers):
             who = "no agent takes" if study.labelled else f"{next(iter(wanted))} does not take"
             hint = nearest(factor.name, {n for w in takers for n in w.names} - {*INJECTED})
             yield f"factors.{factor.name}: {who} {factor.name!r}{hint}"
@@ -146,7 +150,7 @@ def _design(study: Study) -> Iterator[str]:
         yield f"design: there is no design {study.design.name!r}{nearest(study.design.name, known)}"
 
 
-def _constraints(study: Study, wanted: Mapping[str, Wants], names: _Names) -> Iterator[str]:
+def _constraints(study: Study, wanted: Mapping[str, TakenArguments], names: _Names) -> Iterator[str]:
     """Constraints that name no known factor, or that leave no condition."""
     sound: list[Constraint] = []
     for i, constraint in enumerate(study.constraints):
@@ -164,7 +168,7 @@ def _constraints(study: Study, wanted: Mapping[str, Wants], names: _Names) -> It
 
 
 def _conditions_left(
-    study: Study, constraints: list[Constraint], wanted: Mapping[str, Wants], names: _Names
+    study: Study, constraints: list[Constraint], wanted: Mapping[str, TakenArguments], names: _Names
 ) -> Iterator[str]:
     """A problem if no combination of levels satisfies the constraints."""
     try:
@@ -180,9 +184,9 @@ def _conditions_left(
         yield f"constraints: they leave no condition ({'; '.join(c.text for c in constraints)})"
 
 
-def _levels(study: Study, label: str, wants: Wants, names: _Names) -> dict[str, tuple[Json, ...]]:
+def _levels(study: Study, label: str, wants: TakenArguments, names: _Names) -> dict[str, tuple[Json, ...]]:
     """The levels that an agent's conditions can have."""
-    untaken = {f.name for f in study.factors if not wants.anything and f.name not in wants.names}
+    untaken = {f.name for f in study.factors if not wants.every_factor and f.name not in wants.names}
     levels = {name: values for name, values in names.levels.items() if name not in untaken}
     return {**levels, "agent": (label,)} if "agent" in levels else levels
 
@@ -248,6 +252,38 @@ def _aims(study: Study, names: _Names, evaluators: frozenset[str]) -> Iterator[s
     yield from _duplicates("outcomes", [outcome.name for outcome in study.outcomes])
     yield from _duplicates("hypotheses", [h.id for h in study.hypotheses])
     yield from _duplicates("analysis_plans", [plan.name for plan in study.analysis_plans])
+
+
+def _slices(study: Study, factors: Iterable[str]) -> Iterator[str]:
+    """What is wrong with the slices of a study, one line each."""
+    factors = set(factors)
+    fields = {name for cases in study.case_sets.values() for case in cases for name in case.metadata}
+    known = factors | fields | {f"metadata.{name}" for name in fields} | {*TRIAL_NAMES, *OUTPUT_NAMES}
+    known |= {f"{one.name}.{key}" for one in study.factors for level in one.levels for key in level.metadata}
+    for name, text in study.slices.items():
+        path = f"slices.{name}"
+        if not name.isidentifier():
+            yield f"{path}: the name must be a word, because expressions name it"
+        elif name in factors | fields | TAKEN:
+            yield f"{path}: the name is taken by {_taken(name, factors, fields)}"
+        if not isinstance(text, str):
+            yield f"{path}: must be an expression like metadata.source == 'web', not {text!r}"
+            continue
+        try:
+            wanted = Expression(text)
+        except ExpressionError as problem:
+            yield f"{path}: {problem}"
+            continue
+        for one in sorted(wanted.names):
+            if one not in known and not is_output_name(one):
+                yield f"{path}: there is no {one!r}{nearest(one, known)}"
+
+
+def _taken(name: str, factors: set[str], fields: set[str]) -> str:
+    """What a name stands for already."""
+    if name in factors:
+        return "a factor"
+    return "a field of the cases' metadata" if name in fields else f"{name!r} of a trial"
 
 
 def is_part(name: str, evaluators: Iterable[str]) -> bool:

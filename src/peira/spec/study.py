@@ -87,6 +87,7 @@ class Study(Value, Decorated):
     stop: Stop | None = None
     anchors: int = Field(default=0, ge=0)
     data: Annotated[Table, About()] = Field(default_factory=dict)
+    slices: Annotated[Table, About()] = Field(default_factory=dict)
     outcomes: tuple[Outcome, ...] = ()
     hypotheses: tuple[Hypothesis, ...] = ()
     analysis_plans: tuple[AnalysisPlan, ...] = ()
@@ -100,18 +101,30 @@ class Study(Value, Decorated):
 
     @classmethod
     def assemble(
-        cls, raw: Mapping[str, Any], folders: Sequence[Path], module: str = "", *, lenient: bool = False
+        cls,
+        raw: Mapping[str, Any],
+        folders: Sequence[Path],
+        module: str = "",
+        *,
+        lenient: bool = False,
+        without: Sequence[str] = (),
     ) -> Study:
         """The study of what was written, its files in these folders.
 
         `lenient` is for stored studies: a placeholder stands for code that cannot be had, no rule is applied.
+        No rule is applied to the fields `without` which it does.
         """
         study = cls.__new__(cls)
-        study._fill(raw, folders, module, lenient)
+        study._fill(raw, folders, module, lenient, without)
         return study
 
     def _fill(
-        self, raw: Mapping[str, Any], folders: Sequence[Path], module: str, lenient: bool = False
+        self,
+        raw: Mapping[str, Any],
+        folders: Sequence[Path],
+        module: str,
+        lenient: bool = False,
+        without: Sequence[str] = (),
     ) -> None:
         """Read the fields; raises Invalid with every problem."""
         reader = StudyReader(folders, lenient)
@@ -119,7 +132,7 @@ class Study(Value, Decorated):
         problems = [*reader.problems, *self._validate(fields)]
         self._resemble_function(module, reader.sources)
         if not lenient:
-            problems += broken_rules(self, reader.broken)
+            problems += broken_rules(self, [*reader.broken, *without])
         if problems:
             raise Invalid(dict.fromkeys(problems))
 
@@ -289,6 +302,7 @@ class StudyFields(TypedDict, total=False):
     stop: Any
     anchors: int
     data: Any
+    slices: Any
     outcomes: Any
     hypotheses: Any
     analysis_plans: Any

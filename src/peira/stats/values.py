@@ -16,6 +16,8 @@ FEW_UNITS = 9
 
 Beyond it Student's t also keeps its level, and does not lose power to ties.
 """
+FEW = 19
+"""With fewer units than this that differ from the most common value, skewness cannot be assessed."""
 
 
 REMARKS = ("few", "skewed")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from peira.core.codec import pack, unpack
+from peira.core.codec import packed, unpack
 from peira.core.failpoints import reach
 
 LARGE = 64 * 1024
@@ -100,7 +100,7 @@ class BlobFolder:
         target, draft = self.path(digest, self._codec), self._drafts / f"{digest}{self._writer}"
         for folder in (self._drafts, target.parent):
             folder.mkdir(parents=True, exist_ok=True)
-        _write_synced(draft, pack(data, self._codec))
+        _write_synced(draft, packed(data, self._codec))
         reach("blob.before_rename")
         draft.replace(target)
         reach("blob.after_rename")
@@ -129,7 +129,7 @@ class BlobFolder:
         self.folder.mkdir(parents=True, exist_ok=True)
         draft, marker = self.folder / f"{MARKER}{self._writer}", self.folder / MARKER
         try:
-            _write_synced(draft, store.encode())
+            _write_synced(draft, [store.encode()])
             with suppress(FileExistsError):
                 marker.hardlink_to(draft)
         finally:
@@ -160,13 +160,14 @@ class BlobFolder:
         return sum(f.stat().st_size for f in self.folder.rglob("*") if f.is_file())
 
 
-def _write_synced(path: Path, data: bytes) -> None:
+def _write_synced(path: Path, pieces: Iterable[bytes]) -> None:
     """Write a file and sync it."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(file, view) :]
+        for piece in pieces:
+            view = memoryview(piece)
+            while view:
+                view = view[os.write(file, view) :]
         os.fsync(file)
     finally:
         os.close(file)

@@ -18,7 +18,7 @@ from peira.core.log.events import TasksClaimed
 from peira.core.log.state import Task
 from peira.errors import StoreFault
 
-MOST_OPS = 512
+MOST_OPS = 2048
 """Ops in one commit."""
 
 

@@ -22,7 +22,7 @@ def extended(ranges: tuple[EventRange, ...], run: int, seq: int) -> tuple[EventR
     if ranges:
         of, first, last = ranges[0]
         if of == run and first <= seq <= last + GAP:
-            newest = (run, first, max(seq, last))
+            newest = (run, first, seq if seq > last else last)
             return (newest,) if len(ranges) == 1 else (newest, *ranges[1:])
         if len(ranges) >= MOST:
             ranges = _joined(ranges)

@@ -16,6 +16,7 @@ from peira.core.log.events import CallIntended, Record, State, Status, TasksClai
 from peira.core.log.state import Call, Run, Task, touched
 from peira.errors import Unknown
 from peira.stores.fold import RowView, fold
+from peira.stores.rows import submitted
 
 UNLISTED = (Status.frozen, Status.deleted)
 ACTIVE = (State.running, State.cancelling)
@@ -150,10 +151,12 @@ class MemoryStore:
 
     def jobs(self, query: JobQuery) -> list[Task]:
         with self._lock:
-            newest = list(self._rows.tasks.values())[::-1]
+            ordered = list(self._rows.tasks.values())[:: 1 if query.oldest else -1]
             states = set(State) if query.state is None else {query.state}
-            jobs = (t for t in newest if t.kind == "job" and t.cls == query.cls and t.state in states)
-            return list(jobs)[: query.limit]
+            jobs = (t for t in ordered if t.kind == "job" and t.cls == query.cls and t.state in states)
+            if query.since:
+                jobs = (t for t in jobs if (submitted(t) or 0.0) >= query.since)
+            return list(jobs)[query.skip :][: query.limit]
 
     def job_counts(self, cls: str) -> dict[State, int]:
         with self._lock:

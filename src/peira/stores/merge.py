@@ -16,7 +16,7 @@ from secrets import token_hex
 from typing import Any
 
 from peira.core.codec import encode_event
-from peira.core.contracts import OpenStore, RunQuery, Store
+from peira.core.contracts import Merged, OpenStore, RunQuery, Store
 from peira.core.ids import short
 from peira.core.log.events import Record, Result, RunFinished, RunPlanned, State, Status
 from peira.core.log.state import Call, Run, Task, apply, kept_rows, replace, touched, touched_calls
@@ -42,6 +42,11 @@ class MergePlan:
     calls: dict[str, Call | None] = field(default_factory=dict)
     shared: int = 0
     """Tasks with a result in both stores."""
+
+    @property
+    def brought(self) -> Merged:
+        """What the merge brings, as it is told."""
+        return Merged(tuple(self.runs.values()), self.new, self.shared)
 
 
 def plan_merge(target: OpenStore, other: OpenStore, ours: bool = False) -> MergePlan:

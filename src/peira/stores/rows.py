@@ -46,6 +46,8 @@ TASK = (
     "n, id, kind, class, state, epoch, owner, attempts, interruptions, priority, not_before, run, "
     "reused_from, rest, result, events"
 )
+BRIEF = "n, id, kind, class, state, priority, run, rest"
+"""What lists of jobs need."""
 PLAIN = "n, id, kind, class, state, epoch, owner, attempts, run, result, events"
 RUN = "n, id, manifest, study, trials, status, planned, next_seq, owner, incarnation, rest, name"
 CALL = "n, key, task, name, state, value, blob, rest, asked, model, input, output, cost"
@@ -167,6 +169,13 @@ def task_row(task: Task, n: int, run: int, events: str) -> tuple[Any, ...]:
     )
 
 
+def submitted(task: Task) -> float | None:
+    """When a job was submitted; None for other tasks, and where nobody said so."""
+    if task.kind != "job" or "at" not in task.labels:
+        return None
+    return float(task.labels["at"])
+
+
 UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, IndexError, AttributeError)
 """What decoding a row raises if its bytes are not what was written."""
 
@@ -180,6 +189,18 @@ def task_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Task:
     """The task of a row; StoreDamaged if it cannot be read."""
     try:
         return _task_value(row, run_id)
+    except UNREADABLE as problem:
+        raise damaged(f"task {row[0]}", problem) from problem
+
+
+def brief_task_value(row: tuple[Any, ...], run_id: Callable[[int], str]) -> Task:
+    """The task of the BRIEF columns: without its result and its history."""
+    _, id, kind, cls, state, priority, run, rest = row
+    try:
+        labels = _task_rest.decode(rest).labels if rest else {}
+        return Task(
+            id.hex(), kind, cls, STATES[state], priority=priority or 0, run=run_id(run), labels=labels
+        )
     except UNREADABLE as problem:
         raise damaged(f"task {row[0]}", problem) from problem
 
@@ -276,7 +297,20 @@ def run_row(run: Run, n: int) -> tuple[Any, ...]:
 def run_value(row: tuple[Any, ...]) -> Run:
     """The run of a row; StoreDamaged if it cannot be read."""
     try:
-        return _run_value(row)
+        rest: Mapping[str, Any] = msgspec.structs.asdict(_run_rest.decode(row[10]))
+        return Run(
+            row[1],
+            row[2],
+            row[3],
+            row[4],
+            Status(row[5]),
+            row[6],
+            row[7],
+            owner=row[8],
+            incarnation=row[9],
+            name=row[11] or "",
+            **rest,
+        )
     except UNREADABLE as problem:
         raise damaged(f"run {row[0]}", problem) from problem
 
@@ -293,23 +327,6 @@ def unreadable_run(row: tuple[Any, ...], problem: StoreDamaged) -> Run:
         row[7],
         reason=str(problem),
         name=row[11] or "",
-    )
-
-
-def _run_value(row: tuple[Any, ...]) -> Run:
-    rest: Mapping[str, Any] = msgspec.structs.asdict(_run_rest.decode(row[10]))
-    return Run(
-        row[1],
-        row[2],
-        row[3],
-        row[4],
-        Status(row[5]),
-        row[6],
-        row[7],
-        owner=row[8],
-        incarnation=row[9],
-        name=row[11] or "",
-        **rest,
     )
 
 

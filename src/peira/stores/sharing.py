@@ -8,13 +8,16 @@ member until all that follows from its trials has ended, durably.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from peira.core.contracts import OpenStore
 from peira.core.log.events import Status
+
+STAGES = ("generate", "transform", "evaluate")
+"""The classes of work: trials, answers, scores."""
 
 
 class LeasedRange(msgspec.Struct, frozen=True):
@@ -25,7 +28,7 @@ class LeasedRange(msgspec.Struct, frozen=True):
     lost: int = 0
 
 
-class Beat(msgspec.Struct, frozen=True):
+class Heartbeat(msgspec.Struct, frozen=True):
     """What a member hears when it renews its lease: how the run stands, and who is gone.
 
     `version` changes with the run's own row; `stop` is why all are to stop ("" if they are not); `failures`
@@ -47,7 +50,7 @@ class Beat(msgspec.Struct, frozen=True):
     neighbours: tuple[tuple[int, int], ...] = ()
 
 
-class Drawn(msgspec.Struct, frozen=True):
+class PoolDraw(msgspec.Struct, frozen=True):
     """What a pool gave; if nothing, `left` is what is in it, and `hope` whether others may give any back."""
 
     given: float
@@ -86,7 +89,7 @@ class Sharing(Protocol):
     lease: float
     """Seconds after which a member that did not beat is dead."""
 
-    def beat(self, run: str, failures: int = 0) -> Beat:
+    def beat(self, run: str, failures: int = 0) -> Heartbeat:
         """Renew the lease; `failures` is the number that this process counted in the run."""
         ...
 
@@ -118,22 +121,48 @@ class Sharing(Protocol):
         """The shared runs that have not ended, oldest first."""
         ...
 
-    def take(self, run: str, size: int, members: int) -> LeasedRange | None:
+    def take(self, run: str, size: int, members: int, classes: Sequence[str] = STAGES) -> LeasedRange | None:
         """Lease a range: one that became free, or the next positions, about `size`; None if there is none.
 
-        Towards the end ranges are smaller, so that all `members` have something to do.
+        Towards the end ranges are smaller, so that all `members` have something to do. Who does only these
+        `classes` of work gets ranges that have some.
         """
+        ...
+
+    def lost_range(self, run: str, known: Collection[int]) -> LeasedRange | None:
+        """A range that is leased to this process, and not among those it knows, by their first positions:
+        the answer that named it, or the mark that it was done, was lost with a connection or the server."""
+        ...
+
+    def may_take(self, run: str, classes: Sequence[str]) -> bool:
+        """Whether there is, or may come, work of these classes that another member does not have."""
         ...
 
     def done(self, run: str, leased: LeasedRange, counts: Mapping[str, int]) -> None:
         """All of a range has ended, durably; `counts` are its tasks by kind and state."""
         ...
 
-    def free(self, run: str, leased: LeasedRange, counts: Mapping[str, int]) -> None:
-        """Give a range back that is not done; `counts` are the tasks of it that have ended."""
+    def free(
+        self, run: str, leased: LeasedRange, counts: Mapping[str, int], needs: Collection[str] = ()
+    ) -> None:
+        """Give a range back that is not done; `counts` are the tasks of it that have ended, and `needs` the
+        classes of those that are left, if that is known."""
         ...
 
-    def draw(self, run: str, scope: str, most: float, before: float, need: float) -> Drawn:
+    def park(self, run: str, leased: LeasedRange, counts: Mapping[str, int]) -> None:
+        """All that is left of a range waits for people: it does not keep the run open."""
+        ...
+
+    def resume(self, run: str) -> bool:
+        """Hold the ranges again that this process has parked; False if the run is being closed."""
+        ...
+
+    def close_ranges(self, run: str, stopped: bool) -> bool:
+        """Whether all of a run is done or waits: then nobody takes or resumes any range of it. If the run was
+        `stopped`, what is not being done may be left."""
+        ...
+
+    def draw(self, run: str, scope: str, most: float, before: float, need: float) -> PoolDraw:
         """Take `need` from a pool of `most`, or more while there is much; nothing if that is not there.
 
         `before` was spent before the pool was made. A pool is made when it is first drawn on.
@@ -180,6 +209,10 @@ class Sharing(Protocol):
 
     def stop(self, run: str, why: bytes) -> None:
         """Ask all members to stop working on a run; the first reason stays."""
+        ...
+
+    def close_plan(self, run: str) -> None:
+        """Hand out no more of a run's plan; ranges that are not done stay to be done."""
         ...
 
     def hold(self, duty: str, seconds: float) -> bool:

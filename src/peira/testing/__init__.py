@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from peira.stores.memory import MemoryStore
-from peira.testing.fakes import HeldReplies, ManualClock, MemoryChannel, ScriptedDesk
+from peira.testing.fakes import HeldReplies, ManualClock, MemoryChannel, ScriptedQueue
 from peira.testing.script import scripted, scripted_async, scripted_attempt
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ __all__ = [
     "MemoryStore",
     "ModelSuite",
     "RunnerSuite",
-    "ScriptedDesk",
+    "ScriptedQueue",
     "StopRuleSuite",
     "StoreSuite",
     "StreamSuite",

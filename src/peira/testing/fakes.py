@@ -1,4 +1,4 @@
-"""Fakes for tests: a manual clock, a channel in memory, a scripted desk, and held replies of models."""
+"""Fakes for tests: a manual clock, a channel in memory, a scripted queue, and held replies of models."""
 
 from __future__ import annotations
 
@@ -154,20 +154,20 @@ def _resolved(value: Value) -> Future[Value]:
     return done
 
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 LOOK_AGAIN = 0.02
 
 
 @dataclass(frozen=True)
-class Left:
+class AttemptEnd:
     """What a runner reported for one attempt."""
 
     value: object
     failure: BaseException | None
 
 
-class ScriptedDesk:
-    """A desk with given attempts, which records what a runner does with them.
+class ScriptedQueue:
+    """A queue with given attempts, which records what a runner does with them.
 
     `refused` attempts may not begin; the ends of abandoned ones are in `late`; models give `replies`. Waiting
     for something that does not happen raises TimeoutError.
@@ -185,8 +185,8 @@ class ScriptedDesk:
         self._under_way: dict[tuple[str, int], Attempt] = {}
         self.begun: dict[tuple[str, int], MemoryChannel] = {}
         self.turned_away: list[Attempt] = []
-        self.ended: dict[tuple[str, int], list[Left]] = {}
-        self.late: dict[tuple[str, int], list[Left]] = {}
+        self.ended: dict[tuple[str, int], list[AttemptEnd]] = {}
+        self.late: dict[tuple[str, int], list[AttemptEnd]] = {}
 
     def take(self, n: int, at_once: int = 1) -> list[Attempt]:
         with self._changed:
@@ -208,7 +208,7 @@ class ScriptedDesk:
             self._under_way.pop(attempt.key, None)
             self.begun[attempt.key].close()
             ends = self.late if attempt.key in self._abandoned else self.ended
-            ends.setdefault(attempt.key, []).append(Left(outcome, failure))
+            ends.setdefault(attempt.key, []).append(AttemptEnd(outcome, failure))
             self._changed.notify_all()
 
     def back(self, attempts: Sequence[Attempt]) -> None:
@@ -247,7 +247,7 @@ class ScriptedDesk:
         """Wait until all of them have begun."""
         self._wait(lambda: all(attempt.key in self.begun for attempt in attempts), "begin")
 
-    def wait_ended(self, *attempts: Attempt) -> list[Left]:
+    def wait_ended(self, *attempts: Attempt) -> list[AttemptEnd]:
         """Wait until all of them have ended, and return what was reported."""
         self._wait(lambda: all(attempt.key in self.ended for attempt in attempts), "end")
         return [left for attempt in attempts for left in self.ended[attempt.key]]
@@ -272,7 +272,7 @@ class ScriptedDesk:
 
 
 class HeldReplies:
-    """The `replies` of a desk, held until a test releases them; `asked` are the questions so far.
+    """The `replies` of a queue, held until a test releases them; `asked` are the questions so far.
 
     Waiting for questions that are not asked raises TimeoutError.
     """

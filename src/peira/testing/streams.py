@@ -167,6 +167,26 @@ class StreamSuite:
         assert (peak["one"], peak["two"] <= 2, peak["all"]) == (2, True, 3)
         assert [n for n in order if abs(n) < 100 and n] == [5, 1, -1]
 
+    def test_a_stream_runs_at_most_as_many_jobs_as_it_may(self, store: Any) -> None:
+        lock, free, inside, peak = threading.Lock(), threading.Event(), 0, 0
+
+        def work(case: Any) -> Any:
+            nonlocal inside, peak
+            with lock:
+                inside += 1
+                peak = max(peak, inside)
+            assert free.wait(PATIENCE)
+            with lock:
+                inside -= 1
+
+        with serve(stream(work, parallel=2), store=store) as host:
+            jobs = [host.submit("work", n) for n in range(6)]
+            until(lambda: inside >= 2)
+            time.sleep(0.2)  # time for one too many to begin
+            free.set()
+            assert all(job.wait(PATIENCE) for job in jobs)
+        assert peak == 2
+
     def test_a_trigger_fires_once_for_each_cause(self, store: Any) -> None:
         def first(case: Any) -> Any:
             return {"n": case.input, "urgent": case.input % 2 == 1}

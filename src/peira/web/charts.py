@@ -19,6 +19,8 @@ TICKS = 4
 """About so many ticks on an axis."""
 MOST_POINTS = 300
 """Points of a line: of more, some are left out."""
+ARM_COLOURS = 6
+"""Kinds of lines that tell arms apart, by colour and by dashes."""
 Point = tuple[float, float]
 
 
@@ -133,22 +135,46 @@ def looks_charts(looks: Sequence[Mapping[str, Any]], most: int = 6) -> list[tupl
     unit = next((look.get("unit", "case") for look in looks), "case")
     charts = []
     for key, rows in list(found.items())[:most]:
-        x = axis_over([row[0] for row in rows], 0)
-        y = axis_over([value for row in rows for value in row[2:]], 0.0)
-        mean = [(n, value) for n, value, _, _ in rows if value is not None]
-        low, high = [(row[0], row[2]) for row in rows], [(row[0], row[3]) for row in rows]
-        shapes = [
-            band(low, high, x, y, "area"),
-            level(0.0, x, y, "boundary"),
-            line(low, x, y, "edge"),
-            line(high, x, y, "edge"),
-            line(mean, x, y, "second solid"),
-        ]
         about, first, second = key
         said = f"{about}: " if about else ""
         title = f"{said}{first} - {second}, {verdicts[key] or 'undecided'}"
-        charts.append((title, chart(f"{title}: the difference at every look", x, y, shapes, f"{unit}s")))
+        charts.append(
+            (title, sequence_chart(f"{title}: the difference at every look", rows, 0.0, f"{unit}s"))
+        )
     return charts
+
+
+def sequence_chart(
+    label: str, points: Iterable[Sequence[Any]], boundary: float, unit: str, ends: Sequence[float] = ()
+) -> Markup:
+    """A confidence sequence (n, mean, low, high) on the boundary that it must leave to be decided."""
+    rows = [row for row in points if row[2] is not None and row[3] is not None]
+    x = axis_over([row[0] for row in rows], 0)
+    y = axis_over([value for row in rows for value in row[2:]], boundary, *ends)
+    low, high = [(row[0], row[2]) for row in rows], [(row[0], row[3]) for row in rows]
+    shapes = [
+        band(low, high, x, y, "area"),
+        level(boundary, x, y, "boundary"),
+        line(low, x, y, "edge"),
+        line(high, x, y, "edge"),
+        line([(row[0], row[1]) for row in rows if row[1] is not None], x, y, "second solid"),
+    ]
+    return chart(label, x, y, shapes, unit)
+
+
+def shares_chart(splits: Sequence[tuple[int, Sequence[float]]], jobs: int) -> Markup:
+    """The share of each arm by the number of jobs whose results led to it, as steps; the last goes on."""
+    x, y = axis_over([0.0, *(n for n, _ in splits), jobs]), axis_over([0.0, 1.0])
+    shapes = []
+    for arm in range(len(splits[0][1]) if splits else 0):
+        points: list[Point] = []
+        for n, shares in splits:
+            if points:
+                points.append((n, points[-1][1]))
+            points.append((n, shares[arm]))
+        points.append((max(jobs, points[-1][0]), points[-1][1]))
+        shapes.append(line(points, x, y, f"arm arm-{arm % ARM_COLOURS}"))
+    return chart("share of jobs that each arm gets", x, y, shapes, "jobs")
 
 
 def tightening_charts(

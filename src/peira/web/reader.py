@@ -30,6 +30,7 @@ from peira.plan.manifest import Manifest, layout_of
 from peira.plan.trials import Layout
 from peira.results.snapshot import as_of
 from peira.web.monitor import RunMonitor
+from peira.web.stream_monitor import StreamMonitor
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,6 +39,7 @@ SHORT, LONG = 4, 2
 FRESH, PATIENCE = 2.0, 10.0
 """A table of a run under way is computed again after `FRESH` seconds, or `PATIENCE` times what it took."""
 MOST_TABLES, MOST_LAYOUTS, MOST_MONITORS = 256, 8, 32
+MOST_VALUES = 64
 MOST_NUMBERED = 20_000
 """Trials of a plan whose places are kept by their ids."""
 MOST_HISTORIES, MOST_STATES = 32, 200
@@ -46,7 +48,7 @@ History = list[tuple[int, dict[str, tuple[float, float, float]]]]
 """Of tables of a run under way: trials in it, and mean, low and high of each condition."""
 
 
-class Kept(OrderedDict[Hashable, Any]):
+class RecentCache(OrderedDict[Hashable, Any]):
     """A cache that forgets what was used longest ago."""
 
     def __init__(self, most: int) -> None:
@@ -95,13 +97,15 @@ class SiteReader:
         self._acts = ThreadPoolExecutor(LONG, "peira-web-act")
         self._tables: OrderedDict[Hashable, ComputedTable] = OrderedDict()
         self._making: dict[Hashable, asyncio.Lock] = {}
+        self._values: OrderedDict[Hashable, tuple[object, Any, float, float]] = OrderedDict()
+        self._stream_monitors: RecentCache = RecentCache(MOST_MONITORS)
         self._opening = threading.RLock()
         self._ready = False
-        self._layouts: Kept = Kept(MOST_LAYOUTS)
-        self._rows: Kept = Kept(MOST_LAYOUTS)
+        self._layouts: RecentCache = RecentCache(MOST_LAYOUTS)
+        self._rows: RecentCache = RecentCache(MOST_LAYOUTS)
         self._monitors: OrderedDict[str, RunMonitor] = OrderedDict()
-        self._histories: Kept = Kept(MOST_HISTORIES)
-        self._numbers: Kept = Kept(MOST_LAYOUTS)
+        self._histories: RecentCache = RecentCache(MOST_HISTORIES)
+        self._numbers: RecentCache = RecentCache(MOST_LAYOUTS)
 
     def __enter__(self) -> SiteReader:
         self.session.__enter__()
@@ -226,6 +230,30 @@ class SiteReader:
             while len(self._tables) > MOST_TABLES:
                 self._making.pop(self._tables.popitem(last=False)[0], None)
             return made
+
+    async def recomputed(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """A value that takes long: computed again only if something was committed, and not too often."""
+        async with self._making.setdefault(key, asyncio.Lock()):
+            version = await self.short(self.version)
+            found = self._values.get(key)
+            if found is not None:
+                before, known, made, took = found
+                if before == version or time.monotonic() - made < max(FRESH, PATIENCE * took):
+                    kept: T = known
+                    return kept
+            began = time.monotonic()
+            value = await self.long(compute)
+            now = time.monotonic()
+            self._values[key] = version, value, now, now - began
+            while len(self._values) > MOST_VALUES:
+                self._making.pop(self._values.popitem(last=False)[0], None)
+            return value
+
+    def stream_monitor(self, name: str) -> StreamMonitor:
+        """What was recorded about a stream: splits, decisions, outcomes; long at the first time."""
+        with self._opening:
+            found = self._stream_monitors.of(name, lambda: StreamMonitor(self._slow, name))
+        return found.refresh()
 
     def history(self, run: str) -> History:
         """How the intervals of a run tightened while somebody looked, for its first score."""

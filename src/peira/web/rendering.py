@@ -27,6 +27,7 @@ from peira.core.text import grid
 from peira.core.text.words import counted, lasting
 from peira.plan.estimate.value import dollars
 from peira.report.writers.html import visible
+from peira.web.charts import ARM_COLOURS
 
 LONGEST, MOST_MARKED = 20_000, 6_000
 """Characters of a text on a page, and of texts whose differences are marked."""
@@ -36,6 +37,8 @@ DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 """An id in full: lists show its beginning."""
 MOST_EXACT = 1e15
 """Numbers from here on are shown by their first digits."""
+LONG_NUMBER = 1000
+"""Numbers from here on are shown without decimals."""
 WIDTH, HEIGHT, EDGE = 180, 16, 6
 """The size of the picture of an interval."""
 
@@ -74,6 +77,7 @@ def environment() -> Environment:
         bar=interval_bar,
         longest=LONGEST,
         marked=marked,
+        swatch=arm_swatch,
         tree=tree,
     )
     return made
@@ -104,6 +108,7 @@ def _number(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int | float):
         whole = isinstance(value, int) or value.is_integer()
+        whole = whole or abs(value) >= LONG_NUMBER
         return f"{value:,.0f}" if whole and abs(value) < MOST_EXACT else f"{value:,.3g}"
     return shown(value)
 
@@ -161,6 +166,15 @@ def interval_bar(
     parts.append(f'<circle class="mean" cx="{at(mean)}" cy="{middle}" r="3.6"/>')
     svg = f'<svg class="iv" viewBox="0 0 {WIDTH} {HEIGHT}" aria-hidden="true">{"".join(parts)}</svg>'
     return Markup(svg)
+
+
+def arm_swatch(arm: int) -> Markup:
+    """The line by which an arm is drawn in charts."""
+    kind = f"arm arm-{arm % ARM_COLOURS}"
+    return Markup(
+        '<svg class="line-of chart-line" viewBox="0 0 28 8" aria-hidden="true">'
+        '<polyline class="{}" points="0,4 28,4"/></svg>'
+    ).format(kind)
 
 
 def axis_of(values: Sequence[tuple[float | None, float | None, float | None]]) -> tuple[float, float]:

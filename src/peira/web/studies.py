@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from peira.core.registry import nearest
+from peira.engine.control import BY, requester
 from peira.errors import Invalid, PeiraError
 from peira.models.secrets import without_keys
 
@@ -139,6 +140,7 @@ def retry_units(folder: Path, run: str, store: str, units: Sequence[str]) -> Non
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        env=_environment(),
     )
     try:
         _, said = started.communicate(timeout=BEGINS)
@@ -147,6 +149,16 @@ def retry_units(folder: Path, run: str, store: str, units: Sequence[str]) -> Non
         return
     if started.returncode not in (0, 1):
         raise _refusal(started.returncode, without_keys(said) or "the units could not be executed")
+
+
+def who() -> str:
+    """Who acts from a page, as events name them."""
+    return f"{requester()} (web)"
+
+
+def _environment() -> dict[str, str]:
+    """The environment of commands: what they record says that it was asked for on a page."""
+    return {**os.environ, BY: who()}
 
 
 def _refusal(code: int, said: str) -> PeiraError:
@@ -165,6 +177,7 @@ def _peira(folder: Path, *words: str) -> tuple[int, str]:
             capture_output=True,
             text=True,
             timeout=PATIENCE,
+            env=_environment(),
         )
     except subprocess.TimeoutExpired:
         raise PeiraError(f"peira {words[0]} took longer than {PATIENCE:.0f} s") from None

@@ -169,6 +169,38 @@ def test_dunnett_and_tukey_take_the_family_they_are_for(trial, results):
         found.compare("model", baseline=0, correction="tukey")
 
 
+KINDS = {
+    "normal": lambda rng, m: rng.normal(m == 3),
+    "log-normal": lambda rng, m: float(rng.lognormal(m == 3)),
+    "yes or no": lambda rng, m: float(rng.random() < (0.9 if m == 3 else 0.5)),
+    "mostly perfect": lambda rng, m: 1.0 if rng.random() < 0.8 else float(rng.random()),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("cases", "shared"), [(7, True), (12, True), (40, True), (15, False)])
+def test_joint_corrections_are_never_less_cautious_than_the_contrast_alone(
+    trial, results, kind, cases, shared
+):
+    rng = np.random.default_rng(cases)
+    made = [
+        trial(c if shared else f"{m}.{c}", KINDS[kind](rng, m), model=m)
+        for c in range(cases)
+        for m in range(4)
+        if rng.random() > 0.05
+    ]
+    for query in ({"baseline": 0, "correction": "dunnett"}, {"correction": "tukey"}):
+        joint = results(made).compare("model", **query).contrasts
+        plain = results(made).compare("model", **{**query, "correction": None}).contrasts
+        for one, two in zip(joint, plain, strict=True):
+            assert one.p == two.p
+            assert one.adjusted >= two.p
+            assert one.difference.low <= two.difference.low + 1e-9
+            assert one.difference.high >= two.difference.high - 1e-9
+            if shared and two.test.startswith(("paired t", "t,", "bounded")):
+                assert one.difference.excludes_zero == one.clear(0.05)
+
+
 def test_lost_trials_are_bounds_and_never_dropped_in_silence(trial, results):
     trials = sides(trial, [1, 1, 1, 0, None], [1, 0, None, 0, 1])
     found = results(trials).compare("model", "a", "b")

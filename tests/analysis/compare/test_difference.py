@@ -8,7 +8,7 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.formula.api import ols
 
@@ -85,7 +85,6 @@ studies = st.builds(
 )
 
 
-@settings(max_examples=120)
 @given(studies)
 def test_everybody_tells_the_same_difference(trials):
     if len({trial.condition["model"] for trial in trials}) < 2:
@@ -122,7 +121,6 @@ def test_everybody_tells_the_same_difference(trials):
         assert row.difference == pytest.approx(one.difference.mean)
 
 
-@settings(max_examples=40)
 @given(studies)
 def test_the_headline_of_a_report_is_the_comparison(trials):
     if len({trial.condition["model"] for trial in trials}) < 2:
@@ -141,11 +139,10 @@ def test_the_headline_of_a_report_is_the_comparison(trials):
         one.difference, one.p
     )
     said = answer(found, (), scores)
-    verdict = "cannot be judged" if one.p is None else "changes by" if one.p <= 0.05 else "does not clearly"
+    verdict = "cannot be judged" if one.p is None else "changes by" if one.p <= 0.05 else "ot clear"
     assert re.search(verdict, said), said
 
 
-@settings(max_examples=60)
 @given(studies)
 def test_a_difference_of_shares_lies_where_it_can(trials):
     found = results_of(trials)
@@ -189,23 +186,42 @@ SMALL = [
 def test_small_studies_have_effects_whatever_the_order_of_levels(levels, cases, repeats, perfect):
     """Two levels that are always right made the covariance singular, and the order of levels decided."""
     models = "abcd"[:levels]
+    first, *_, last = orders(models)
+    effects_agree(
+        made(cases, models, ("x", "y"), repeats, "yes or no", cases % 3, perfect=perfect), [first, last]
+    )
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize(("levels", "cases", "repeats", "perfect"), SMALL)
+def test_small_studies_have_effects_in_every_order_of_levels(levels, cases, repeats, perfect):
+    models = "abcd"[:levels]
     for seed in range(3):
         trials = made(cases, models, ("x", "y"), repeats, "yes or no", seed, perfect=perfect)
-        reference = None
-        for order in list(permutations(models))[:6]:
-            turned = sorted(trials, key=lambda t, order=order: (t.case_id, order.index(t.condition["model"])))
-            found = results_of(turned).effects()
-            assert str(found)
-            tests = {(test.term, "test"): [test.df, test.f, test.p] for test in found.tests}
-            alone = {
-                (e.term, *sorted(e.label.split(" - "))): [e.p, abs(e.estimate.mean)]
-                for e in found.effects
-                if " x " not in e.term
-            }
-            means = {(m.factor, m.level): [m.estimate.mean] for m in found.means}
-            shown = {key: list(map(near, numbers)) for key, numbers in (tests | alone | means).items()}
-            reference = reference or shown
-            assert tests | alone | means == reference
+        effects_agree(trials, orders(models))
+
+
+def orders(models):
+    return list(permutations(models))[:6]
+
+
+def effects_agree(trials, orders):
+    """Tests, effects and means are the same numbers in each of these orders of the models."""
+    reference = None
+    for order in orders:
+        turned = sorted(trials, key=lambda t, order=order: (t.case_id, order.index(t.condition["model"])))
+        found = results_of(turned).effects()
+        assert str(found)
+        tests = {(test.term, "test"): [test.df, test.f, test.p] for test in found.tests}
+        alone = {
+            (e.term, *sorted(e.label.split(" - "))): [e.p, abs(e.estimate.mean)]
+            for e in found.effects
+            if " x " not in e.term
+        }
+        means = {(m.factor, m.level): [m.estimate.mean] for m in found.means}
+        shown = {key: list(map(near, numbers)) for key, numbers in (tests | alone | means).items()}
+        reference = reference or shown
+        assert tests | alone | means == reference
 
 
 def test_two_perfect_levels_leave_the_third_to_be_judged(trial, results):
@@ -254,7 +270,7 @@ def test_the_adjusted_difference_is_that_of_least_squares(trial, results, lose):
     model = ols("y ~ C(case) + C(model, Sum) * C(style, Sum)", pandas.DataFrame(rows)).fit()
     (one,) = results(trials).compare("model", "b", "a").contrasts
     assert one.difference.mean == pytest.approx(-2 * model.params["C(model, Sum)[S.a]"])
-    assert one.test == "t, adjusted for the other factors"
+    assert one.test.startswith("t, adjusted for the other factors")
 
 
 @pytest.mark.parametrize("lose", [0, 9, 25])

@@ -98,7 +98,7 @@ def test_intervals_of_means_by_name(trial, results):
         "exact",
         "wilson",
         "clopper-pearson",
-        "bootstrap BCa on units (few)",
+        "bootstrap t on units (few)",
         "t (few)",
     }
     repeated = results(trial(case, True, repeat, model="a") for case in range(5) for repeat in range(2))

@@ -494,3 +494,45 @@ def test_crossed_clusters_have_the_covariance_of_sandwich(trial):
 
 TWO_WAYS = 0.7201536170588
 """sqrt(diag(vcovCL(fit, cluster = data.frame(case, judge), type = "HC0")))[1]"""
+
+
+def test_contrasts_of_grades_from_1_to_5_may_exceed_one(trial, results):
+    """They were cut at the largest difference of scores from 0 to 1."""
+    rng = np.random.default_rng(0)
+    grades = {"a": 1, "b": 3, "c": 5}
+    trials = [
+        trial(c, float(np.clip(grades[m] + rng.integers(-1, 2), 1, 5)), model=m)
+        for c in range(40)
+        for m in grades
+    ]
+    (low,) = [one for one in results(trials).effects().effects if one.label == "a"]
+    assert low.estimate.low < low.estimate.mean < -1.2
+
+
+@pytest.mark.parametrize("lost", [0.0, 0.1])
+def test_scores_that_could_fail_unseen_are_not_told_apart_from_tight_ones(trial, results, lost):
+    """Twelve cases without a failure of a level that fails in one of twenty: t was sure, the bound is not."""
+    rng = np.random.default_rng(1)
+    trials = [
+        trial(c, 0.95 if a == "x" else float(rng.normal(0.9025, 0.01)), A=a, B=b)
+        for c, a, b in product(range(12), "xy", "pq")
+        if rng.random() >= lost
+    ]
+    found = results(trials)
+    (contrast,) = found.compare("A").contrasts
+    assert contrast.difference.method.startswith("bounded")
+    assert contrast.p > 0.05
+    assert found.effects().effect("A").estimate == contrast.difference
+    assert next(test.p for test in found.effects().tests if test.term == "A") == contrast.p
+
+
+def test_yes_no_answers_under_several_conditions_keep_the_power_of_t(trial, results):
+    """Twelve cases under eight other conditions: the values within cases show that none is far off."""
+    rng = np.random.default_rng(2)
+    trials = [
+        trial(c, bool(rng.random() < (0.8 if a == "y" else 0.4)), A=a, B=b)
+        for c, a, b in product(range(12), "xy", range(8))
+    ]
+    (contrast,) = results(trials).compare("A").contrasts
+    assert contrast.test == "paired t, clustered"
+    assert contrast.p < 0.001

@@ -10,6 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from peira.analysis.compare.difference import Differences
+from peira.analysis.effects.marginal_means import GridQuery, _Grid
+from peira.analysis.table.measures import measure
 from peira.errors import Invalid, Unknown
 
 
@@ -47,21 +50,11 @@ R_CODE = """R 4.2.2, emmeans 1.8.4:
     pairs(emmeans(fit, "m", at = list(s = "1"), vcov. = cr2(fit, d$case)), adjust = "none")"""
 
 
-def errors(found):
-    """The half widths of intervals in units of the standard error, times that error: by p and mean."""
-    from scipy import stats
-
-    def error(one):
-        half = one.difference.high - one.difference.mean
-        # The interval and the p-value share degrees of freedom: find these, then the error.
-        from scipy.optimize import brentq
-
-        def gap(df):
-            return 2 * stats.t.sf(abs(one.difference.mean) * stats.t.ppf(0.975, df) / half, df) - one.p
-
-        return half / stats.t.ppf(0.975, brentq(gap, 1.0001, 500))
-
-    return [error(one) for one in found]
+def errors(trials, **query):
+    """The standard errors of the contrasts of a grid."""
+    grid = _Grid(Differences(measure(trials)), GridQuery(("m", "s"), {}, **query))
+    weights = [grid._weights(grid.fit, grid.cells, one) for one in grid.contrasts]
+    return [grid.fit.spread(slice(0, len(each)), each).error for each in weights]
 
 
 def test_a_grid_and_its_contrasts_are_those_of_emmeans(trial, results):
@@ -89,7 +82,8 @@ def test_a_grid_and_its_contrasts_are_those_of_emmeans(trial, results):
     assert {key: one.difference.mean for key, one in contrasts.items()} == pytest.approx(
         {key: mean for key, (mean, _) in r.items()}, rel=1e-10
     )
-    assert errors([contrasts[key] for key in r]) == pytest.approx([se for _, se in r.values()], rel=1e-6)
+    by_contrast = dict(zip(contrasts, errors(incomplete(trial), within=("s",)), strict=True))
+    assert by_contrast == pytest.approx({key: se for key, (_, se) in r.items()}, rel=1e-10)
 
 
 def test_differences_of_differences_are_those_of_emmeans(trial, results):
@@ -103,7 +97,8 @@ def test_differences_of_differences_are_those_of_emmeans(trial, results):
     assert [one.difference.mean for one in found.contrasts] == pytest.approx(
         [mean for mean, _ in r.values()], rel=1e-10
     )
-    assert errors(found.contrasts) == pytest.approx([se for _, se in r.values()], rel=1e-6)
+    found = errors(incomplete(trial), interaction=True)
+    assert found == pytest.approx([se for _, se in r.values()], rel=1e-10)
 
 
 def test_factors_are_held_at_given_levels(trial, results):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -146,7 +145,8 @@ def test_shadows_are_compared_job_by_job(store: Path) -> None:
 
 def heavy(case: Any, style: str) -> Any:
     if style == "loud":
-        case.input["began"] and Path(case.input["began"]).touch()
+        if case.input["began"]:
+            Path(case.input["began"]).touch()
         until(lambda: Path(case.input["go"]).exists())
         raise ValueError("a shadow failed")
     return f"{style} x"
@@ -293,7 +293,7 @@ def test_outcomes_are_reported_later_by_anybody_and_joined(store: Path) -> None:
         jobs[0].outcome("bought", False)
         jobs[0].outcome("bought", True)
         with pytest.raises(Invalid) as caught:
-            jobs[0].outcome("not a word", [1])
+            jobs[0].outcome("not a word", cast(Any, [1]))
         assert [line.partition(":")[0] for line in caught.value.problems] == ["name", "value"]
     view = open(store).stream("styled")  # nobody serves it now
     for n in range(55, 60):
@@ -341,21 +341,19 @@ def styled(case, style):
 """
 
 
-def test_experiments_and_scores_survive_kills(tmp_path: Path) -> None:
+def test_experiments_and_scores_survive_kills(tmp_path: Path, warm: Any) -> None:
     """Killed between jobs and their scores, again and again: nothing is lost, or decided twice."""
     (tmp_path / "live.py").write_text(HOSTED)
 
-    def start() -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "peira", "serve", "live.py", "--store", "live.db"]
-        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
+    def start() -> Any:
+        command = ["peira", "serve", "live.py", "--store", "live.db"]
+        process = warm.start(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
         assert "peira serves styled" in process.stdout.readline()
         return process
 
-    def end(process: subprocess.Popen[str], how: signal.Signals) -> None:
+    def end(process: Any, how: signal.Signals) -> None:
         process.send_signal(how)
         process.wait(60)
-        assert process.stdout is not None
         process.stdout.close()
 
     process = start()
@@ -391,7 +389,7 @@ def test_experiments_and_scores_survive_kills(tmp_path: Path) -> None:
         ({"assign": "one", "experiment": {"floor": 0.1}}, "experiment: "),
         ({"experiment": {"floor": 0.1}}, "experiment.floor: "),
         ({"assign": "thompson", "experiment": {"floor": 0.6}}, "experiment.floor: "),
-        ({"assign": "thompson", "evaluators": ["exact", "contains"]}, "experiment.score: "),
+        ({"assign": "thompson", "evaluators": ["exact", "includes"]}, "experiment.score: "),
         ({"assign": "thompson", "experiment": {"jobs": 10}}, "experiment.jobs: "),
         ({"assign": "thompson", "experiment": {"margin": 0.1}}, "experiment.margin: "),
         ({"assign": "sometimes"}, "assign: "),

@@ -45,6 +45,7 @@ def test_a_goal_that_is_missed_pauses_its_stream_and_is_an_event(tmp_path: Path)
         assert held.wait(0.3) is False
         host.stream("echo").resume()
         assert held.result(30) == 1
+        until(lambda: host.stream("echo").goals()[0]["n"] == 61)
     [status] = open(store).stream("echo").goals()
     assert (status["verdict"], status["n"], status["mean"]) == ("missed", 61, 0.0)
 

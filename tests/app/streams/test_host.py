@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import subprocess
-import sys
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -180,16 +181,14 @@ def support(case):
 class Hosted:
     """A host in a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, warm: Any) -> None:
+        self.folder, self.warm = folder, warm
         (folder / "live.py").write_text(HOSTED)
 
-    def start(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "peira", "serve", "live.py", "--store", "live.db"]
-        process = subprocess.Popen(
-            command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
+    def start(self) -> Any:
+        command = ["peira", "serve", "live.py", "--store", "live.db"]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = self.warm.start(command, cwd=self.folder, text=True, **pipes)
         assert "peira serves support" in process.stdout.readline()
         return process
 
@@ -199,14 +198,14 @@ class Hosted:
 
 
 @pytest.fixture
-def hosted(tmp_path: Path) -> Hosted:
-    return Hosted(tmp_path)
+def hosted(tmp_path: Path, warm: Any) -> Hosted:
+    return Hosted(tmp_path, warm)
 
 
-def ended(process: subprocess.Popen[str], number: int) -> int:
+def ended(process: Any, number: int) -> int:
     process.send_signal(number)
     process.communicate(timeout=60)
-    return process.returncode
+    return int(process.returncode)
 
 
 def test_what_was_submitted_outlives_every_kill(hosted: Hosted) -> None:
@@ -237,8 +236,8 @@ def test_what_was_submitted_outlives_every_kill(hosted: Hosted) -> None:
         assert behind.result(30) == 100
     finally:
         assert ended(process, signal.SIGTERM) == 0
-    command = [sys.executable, "-m", "peira", "verify", "--store", "live.db"]
-    assert subprocess.run(command, cwd=hosted.folder, capture_output=True).returncode == 0
+    command = ["peira", "verify", "--store", "live.db"]
+    assert hosted.warm.run(command, cwd=hosted.folder).returncode == 0
 
 
 def test_a_job_is_cancelled_in_every_state_from_another_process(hosted: Hosted) -> None:
@@ -277,3 +276,21 @@ def test_a_paused_stream_takes_jobs_and_begins_none(hosted: Hosted) -> None:
             ended(process, signal.SIGKILL)
     with pytest.raises(StoreInUse, match="no host serves it"):
         hosted.stream.pause()
+
+
+def test_jobs_that_have_ended_take_no_memory(store: Path) -> None:
+    def done(n: int) -> int:
+        for job in host.submit_many("echo", [{"input": {"n": i}} for i in range(n)]):
+            assert job.wait(60)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    with serve(made(session="input.n", isolation="synchronized"), store=store) as host:
+        host.submit("echo", "ask").wait(60)
+        tracemalloc.start()
+        try:
+            before = done(500)
+            after = done(1000)
+        finally:
+            tracemalloc.stop()
+    assert (after - before) / 1000 < 300, "bytes a job; one that is held takes more than twice as many"

@@ -1,4 +1,4 @@
-"""A stream under random submits, cancels, pauses, answers, kills and restarts; timers under a jumping clock.
+"""A stream under random submits, cancels, pauses, answers, kills, restarts and jumps of the clock.
 
 Against a model: every accepted submission is one job; each ends once; sessions are in order; answers reach
 their own job; timers fire once for each moment; the store is sound after every kill.
@@ -6,7 +6,7 @@ their own job; timers fire once for each moment; the store is sound after every 
 
 from __future__ import annotations
 
-import os
+import atexit
 import shutil
 import signal
 import subprocess
@@ -29,10 +29,18 @@ from peira.errors import Unknown
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import verify
 from peira.testing import ManualClock, MemoryStore
+from tests import warm
 
 HOST = """
 import time
-from peira import after, ask_person, serve, stream
+from pathlib import Path
+from peira import after, ask_person, every, stream
+from peira.app.streams.host import Host
+from peira.core.clock import SystemClock
+
+class JumpingClock(SystemClock):
+    def now(self):
+        return time.time() + float(Path("jump.txt").read_text() or 0)
 
 def work(case):
     with open("begun.txt", "a") as file:
@@ -46,13 +54,27 @@ def work(case):
 def follow(case):
     return case.input[0]
 
+def tick(case):
+    return None
+
+three = stream(tick, triggers=[every("60s", missed="all")])
 one = stream(work, name="work", session="input.s", isolation="synchronized", parallel=3)
 two = stream(follow, name="follow", triggers=[after("work", where="input.follow")])
-host = serve(one, two, store="live.db", parallel=3, wait=30)
+host = Host([one, two, three], "live.db", parallel=3, wait=30, clock=JumpingClock())
 print("ready", flush=True)
 host.wait()
 """
 PATIENCE = 60.0
+_warm: list[Any] = []
+
+
+def warm_processes() -> Any:
+    """What starts hosts in processes that have peira imported; one for all examples."""
+    if not _warm:
+        beginning = warm.beginning()
+        _warm.extend([beginning.__enter__(), beginning])
+        atexit.register(beginning.__exit__, None, None, None)
+    return _warm[0]
 
 
 def until(holds: Any) -> None:
@@ -70,15 +92,29 @@ class StreamMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
         (self.folder / "host.py").write_text(HOST)
+        self.jump, self.latest = 0.0, time.time()
+        self._jump(0.0)
+        self.began = time.time()
         self.jobs: dict[str, dict[str, Any]] = {}
         self.cancelled: set[str] = set()
         self.answered: dict[str, str] = {}
         self.paused, self.number = False, 0
-        self.process: subprocess.Popen[str] | None = None
+        self.process: Any = None
         self.start()
 
+    def _jump(self, by: float) -> None:
+        self.jump += by
+        self.latest = max(self.latest, time.time() + self.jump)
+        draft = self.folder / "jump.draft"
+        draft.write_text(str(self.jump))
+        draft.replace(self.folder / "jump.txt")
+
+    @rule(by=st.sampled_from([-200.0, -30.0, 70.0, 130.0]))
+    def clock_jump(self, by: float) -> None:
+        self._jump(by)
+
     def start(self) -> None:
-        self.process = subprocess.Popen(
+        self.process = warm_processes().start(
             [sys.executable, "host.py"], cwd=self.folder, stdout=subprocess.PIPE, text=True
         )
         assert self.process.stdout is not None
@@ -97,8 +133,8 @@ class StreamMachine(RuleBasedStateMachine):
     )
     def submit(self, session: int, kind: str, follow: bool, priority: int) -> None:
         n, self.number = self.number, self.number + 1
-        input = {"s": session, "n": n, "ask": kind == "ask", "follow": follow}
-        input["sleep"] = 0.05 if kind == "sleep" else 0
+        sleep = 0.05 if kind == "sleep" else 0
+        input = {"s": session, "n": n, "ask": kind == "ask", "follow": follow, "sleep": sleep}
         job = self.view.submit(input, key=f"k{n}", priority=priority)
         self.jobs[job.id] = input
 
@@ -190,9 +226,21 @@ class StreamMachine(RuleBasedStateMachine):
             if state == "succeeded" and asked["ask"]:
                 assert view.result(job, 0) == [asked["n"], self.answered[job]]
         self.check_followers()
+        self.check_timers()
         opened = SqliteStore(self.folder / "live.db", readonly=True)
         assert list(verify(opened)) == []
         opened.close()
+
+    def check_timers(self) -> None:
+        """Each moment is one job, none is of the future, and every job is done."""
+        view = open(self.folder / "live.db").stream("tick")
+        until(lambda: all(view.wait(str(job["job"]), 0) for job in view.jobs()))
+        keys = [str(job["key"]) for job in view.jobs()]
+        moments = [float(key.partition(":")[2]) for key in keys]
+        assert len(set(keys)) == len(keys)
+        latest = max(self.latest, time.time() + self.jump)
+        assert all(moment % 60 == 0 and moment <= latest + 1 for moment in moments)
+        assert len(moments) <= (latest - self.began) / 60 + 10, "no moment is made up"
 
     def check_followers(self) -> None:
         wanted = sorted(
@@ -229,11 +277,21 @@ def test_a_clock_that_jumps_makes_no_moment_two_jobs(jumps: list[float], missed:
         assert len(moments) == int(last // 60) - 1_000_000 // 60
 
 
-quick = settings(
-    max_examples=int(os.environ.get("PEIRA_STREAM_EXAMPLES", "2")),
-    stateful_step_count=12,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
-StreamMachine.TestCase.settings = quick
+def sized(examples: int) -> settings:
+    """So many examples, each of a dozen steps, with a real host that is really killed."""
+    return settings(
+        max_examples=examples,
+        stateful_step_count=12,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+class LongStreamMachine(StreamMachine):
+    """The same, for the long sweep."""
+
+
+StreamMachine.TestCase.settings = sized(4)
 TestStreams = pytest.mark.timeout(300)(StreamMachine.TestCase)
+LongStreamMachine.TestCase.settings = sized(60)
+TestStreamsAtLength = pytest.mark.torture(pytest.mark.timeout(1800)(LongStreamMachine.TestCase))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -100,10 +99,12 @@ def test_shadows_read_a_session_and_change_nothing(store: Path) -> None:
 
 
 def test_jobs_without_a_session_are_told_so(store: Path) -> None:
-    with serve(stream(counting, name="alone"), stream(counting, **SHARED), store=store) as host:
-        for name, given in (("alone", {}), ("counting", {})):
+    isolated = stream(counting, name="isolated", session="input.c")
+    alone, shared = stream(counting, name="alone"), stream(counting, **SHARED)
+    with serve(alone, shared, isolated, store=store) as host:
+        for name, input in (("alone", {}), ("counting", {}), ("isolated", {"c": 1})):
             with pytest.raises(JobFailed, match="this is no job of a session"):
-                host.submit(name, given).result(30)
+                host.submit(name, input).result(30)
     with pytest.raises(Invalid, match="needs a session"):
         stream(counting, isolation="shared")
     with pytest.raises(Invalid, match="sessions: has no effect"):
@@ -130,16 +131,14 @@ host.stop()
 
 
 @pytest.mark.parametrize("point", ["step.before_record:4", "step.after_record:7", "store.after_commit:9"])
-def test_a_killed_job_never_writes_twice(tmp_path: Path, point: str) -> None:
+def test_a_killed_job_never_writes_twice(tmp_path: Path, warm: Any, point: str) -> None:
     (tmp_path / "killed.py").write_text(KILLED)
     codes = []
     for armed in (point, ""):
         environment = {**os.environ, "PEIRA_FAILPOINT": armed}
-        done = subprocess.run(
-            [sys.executable, "killed.py"], cwd=tmp_path, env=environment, timeout=60, capture_output=True
-        )
+        done = warm.run([sys.executable, "killed.py"], cwd=tmp_path, env=environment)
         codes.append(done.returncode)
-    assert codes == [-signal.SIGKILL, 0], done.stderr.decode()
+    assert codes == [-signal.SIGKILL, 0], done.stderr
     view = open(tmp_path / "live.db").stream("counting")
     seen = sorted(view.result(str(job["job"]), 0) for job in view.jobs())
     assert len(seen) == 12

@@ -60,7 +60,7 @@ def test_the_cases_of_a_run(peira):
         (["show"], "name: say of what"),
         (["show", "gsm8"], "'gsm8' is no benchmark, file or run; did you mean 'gsm8k'?"),
         (["stats", "nothere.jsonl"], "there is no file 'nothere.jsonl'"),
-        (["stats", "capitals.jsn", "--map", "input"], "map: write PART=FIELD"),
+        (["stats", "capitals.jsn", "--map", "input"], "--map input: write PART=FIELD"),
         (["show", "gsm8k", "--data", "nothere"], "data: there is no file or folder nothere"),
     ],
 )
@@ -130,3 +130,32 @@ def test_a_benchmark_of_ones_own(peira, folder, problems):
     assert "sums" in peira("data", "list").out
     assert "0 new, 7 reused" in peira("run", "sums", "--model", "scripted:echo", "--quiet").out
     assert "cases     7" in peira("data", "stats", "sums").out
+
+
+def test_a_file_of_cases_is_run_as_it_is(peira, folder):
+    (folder / "sums.csv").write_text("question,answer\n1+1,2\n2+2,4\n")
+    mapped = ("--map", "input=question", "--map", "expected=answer")
+    done = peira("run", "sums.csv", "--model", "scripted:echo", *mapped, "--json")
+    assert done.document["study"] == "sums"
+    assert [row["score"] for row in done.document["table"]["rows"]] == ["match"]
+    asked = ("--prompt", "2 or 4, what is {{ input }}?", "--judge-by", "includes", "--json")
+    (row,) = peira("run", "sums.csv", "--model", "scripted:echo", *mapped, *asked).document["table"]["rows"]
+    assert (row["score"], row["mean"]) == ("includes", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("sums.csv",), "--model: sums.csv is a file of cases; name the model that is asked"),
+        (("gone.csv", "--model", "scripted:echo"), "there is no file gone.csv"),
+        (("sums.csv", "--model", "scripted:echo"), "there is no column 'expected'"),
+        (("sums.csv", "--model", "scripted:echo", "--map", "input"), "--map input: write PART=FIELD"),
+        (("sums.csv", "--model", "scripted:echo", "--judge-by", "inclues"), "did you mean 'includes'?"),
+        (("gsm8k", "--model", "m", "--prompt", "x", "--variant", "all"), "leave out --variant"),
+        (("capitals.py", "--prompt", "x"), "--prompt: is for benchmarks"),
+    ],
+)
+def test_what_is_wrong_with_a_file_of_cases(peira, folder, words, said):
+    (folder / "sums.csv").write_text("question,answer\n1+1,2\n")
+    done = peira("run", *words)
+    assert (done.code, said in done.err) == (2, True), done.err

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -23,10 +22,10 @@ CHAT = {"model": "anything", "messages": [{"role": "user", "content": "Say hello
 class Served:
     """An endpoint in a process of its own."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
-        words = [sys.executable, "-m", "peira", "endpoint", "--store", "calls.db", "--json", *options]
+    def __init__(self, warm: Any, folder: Path, *options: str) -> None:
+        words = ["peira", "endpoint", "--store", "calls.db", "--json", *options]
         pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        self.process = subprocess.Popen(words, cwd=folder, **pipes)
+        self.process = warm.start(words, cwd=folder, **pipes)
         lines = []
         while not (lines and lines[-1].startswith("}")):
             line = self.process.stdout.readline()
@@ -54,12 +53,12 @@ class Served:
 
 
 @pytest.fixture
-def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Served]]:
+def serve(warm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Served]]:
     monkeypatch.chdir(tmp_path)
     with ExitStack() as started:
 
         def begin(*options: str) -> Served:
-            served = Served(tmp_path, *options)
+            served = Served(warm, tmp_path, *options)
             started.callback(served.end)
             return served
 
@@ -124,9 +123,10 @@ def test_several_models_have_names_and_others_are_refused(serve: Any) -> None:
         (("--model", "opnai:x"), "did you mean"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(tmp_path: Path, options: tuple[str, ...], problem: str) -> None:
-    words = [sys.executable, "-m", "peira", "endpoint", "--store", "x.db", *options]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+def test_what_is_wrong_is_said_in_a_line(
+    warm: Any, tmp_path: Path, options: tuple[str, ...], problem: str
+) -> None:
+    done = warm.run(["peira", "endpoint", "--store", "x.db", *options], cwd=tmp_path)
     assert done.returncode == 2
     assert problem in done.stderr
     assert not (tmp_path / "x.db").exists()

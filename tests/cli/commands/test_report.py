@@ -15,7 +15,9 @@ def test_a_report_says_its_answer_and_where_it_is(peira: Peira, folder: Path) ->
     done = peira("report")
     assert done.code == 0
     answer, path = done.out.splitlines()
-    assert answer.startswith("match does not clearly change with model=b rather than model=a: 0.00")
+    assert answer.startswith(
+        "match does not clearly change with model, size or the interaction model x size."
+    )
     assert path.startswith("capitals-")
     page = (folder / path).read_text()
     assert "What do model and size do to match?" in page

@@ -13,12 +13,21 @@ from statsmodels.stats.power import FTestAnovaPower, TTestIndPower, TTestPower
 
 from peira.core.space import Dimension, Point, Space
 from peira.design.diagnose.design_matrix import DesignMatrix, design_matrix
-from peira.design.diagnose.effect_power import Assumed, EffectPower, cells, chance, powers, shift
+from peira.design.diagnose.effect_power import (
+    Assumed,
+    EffectPower,
+    cells,
+    chance,
+    pair_chance,
+    powers,
+    shift,
+)
 from peira.design.diagnose.efficiency import fit
 from peira.design.factorial.fractional import FractionalFactorial
 from peira.design.factorial.full import FullFactorial
 from peira.design.model import INTERCEPT, Term, parse
 from peira.errors import Invalid
+from peira.stats.tests.paired import paired_t
 
 SIMULATIONS = 3000
 
@@ -283,3 +292,23 @@ def test_a_crossed_factor_on_few_cases_is_tested_by_flips_of_signs(cases: int, t
         assert found.power == pytest.approx(stats.norm.cdf(size) ** 6, abs=0.03)
     if not testable:
         assert found.power == 0
+
+
+@pytest.mark.parametrize("cases", [10, 12, 18])
+def test_a_crossed_factor_on_some_cases_has_the_power_of_the_adjusted_t(cases: int) -> None:
+    """Normal samples of fewer than 19 cases look skewed by chance, and the analysis allows for it."""
+    rng, size, rounds = np.random.default_rng(cases), 3.2 / math.sqrt(cases), 600
+    studies = rng.normal(size, 1.0, (rounds, cases))
+    seen = sum((paired_t(one, np.zeros(cases), skewed=True).p or 1.0) <= 0.05 for one in studies) / rounds
+    plain = chance(3.2**2, 1, cases - 1, 0.05)
+    assert pair_chance(3.2**2, cases, 0.05) == pytest.approx(seen, abs=0.045)
+    assert pair_chance(3.2**2, cases, 0.05) < plain - 0.01
+
+
+def test_the_smallest_effect_of_some_cases_is_found_as_often_as_it_says() -> None:
+    space = Space((Dimension("A", ("off", "on")),))
+    seen = design_matrix(space, FullFactorial().points(space, 0))
+    smallest = powers(seen, parse("main", space), Assumed(cases=12, power=0.8))[0].smallest
+    assert smallest is not None
+    again = powers(seen, parse("main", space), Assumed(effect=smallest, cases=12))[0].power
+    assert again == pytest.approx(0.8, abs=1e-6)

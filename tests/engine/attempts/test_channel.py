@@ -23,7 +23,9 @@ QUESTION = Request(({"role": "user", "content": "q"},))
 def channel_to(ledger: Any, folder: Path) -> AttemptChannel:
     work: Any = SimpleNamespace(scope=lambda: "s", stage="generate")
     attempt = Attempt(TaskSpec("0" * 64, "generate", "generate"), 1, work)
-    return AttemptChannel(RunContext("r", "1", MemoryStore(), work_root=folder), attempt, lambda: ledger)
+    return AttemptChannel(
+        RunContext("r", "1", MemoryStore(), work_root=folder), attempt, lambda account: ledger
+    )
 
 
 class SlowToTell:

@@ -430,7 +430,7 @@ def answered(key: str, cost: float = 0.25, **tokens: int) -> CallAnswered:
 
 def total(spent: Sequence[Spent]) -> Spent:
     assert {one.model for one in spent} == {"scripted:a"}
-    fields = Spent.__struct_fields__[1:]
+    fields = [name for name in Spent.__struct_fields__ if name not in ("model", "account")]
     return Spent("scripted:a", **{name: sum(getattr(one, name) for one in spent) for name in fields})
 
 

@@ -34,7 +34,7 @@ COLUMNS = {
         "run_id evaluator_id metric_name metric_value metric_unit aggregation_level notes_json"
     ),
 }
-OTHERS = ["study.yaml", "manifest.json", "hypotheses.json", "analysis_plan.json"]
+OTHERS = ["study.yaml", "study.md", "manifest.json", "hypotheses.json", "analysis_plan.json"]
 READER = """
 import json, sys
 from design_research_analysis import integration as read

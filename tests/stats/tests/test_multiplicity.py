@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multicomp import pairwise_tukeyhsd
 from statsmodels.stats.multitest import multipletests
@@ -13,7 +13,7 @@ from peira.stats.tests.multiplicity import (
     dunnett,
     family_level,
     holm,
-    max_t,
+    largest_t,
     tukey,
 )
 from peira.stats.tests.paired import paired_t
@@ -96,42 +96,53 @@ def test_groups_too_small_to_compare():
     assert [one.low for one in dunnett([1, 1], [[2, 2]])] == [None]
 
 
-def test_one_contrast_is_the_paired_t_test():
-    rng = np.random.default_rng(9)
-    table = rng.normal(size=(12, 2))
-    (found,) = max_t(table, [(0, 1)])
-    assert found.p == pytest.approx(paired_t(table[:, 0], table[:, 1]).p, abs=0.01)
+def test_one_contrast_keeps_its_p_value_and_level():
+    table = np.random.default_rng(9).normal(size=(12, 2))
+    found, single = largest_t(table, [(0, 1)]), paired_t(table[:, 0], table[:, 1]).p
+    assert found.adjusted(single) == pytest.approx(single, abs=0.01)
+    assert found.own_level(0.95) == pytest.approx(0.95, abs=0.003)
 
 
 def test_contrasts_that_are_one_cost_nothing_and_independent_ones_cost_sidak():
-    rng = np.random.default_rng(10)
-    table = rng.normal(size=(400, 8))
-    same = max_t(table, [(0, 1), (1, 0), (0, 1)])
-    alone = max_t(table, [(0, 1)])
-    assert same[0].high - same[0].low == pytest.approx(alone[0].high - alone[0].low, rel=0.01)
-    (first, *_) = max_t(table, [(0, 1), (2, 3), (4, 5), (6, 7)])
-    single = paired_t(table[:, 0], table[:, 1]).p
-    assert first.p == pytest.approx(1 - (1 - single) ** 4, abs=0.02)
+    table = np.random.default_rng(10).normal(size=(400, 8))
+    same = largest_t(table, [(0, 1), (1, 0), (0, 1)])
+    assert same.own_level(0.95) == pytest.approx(0.95, abs=0.003)
+    apart = largest_t(table, [(0, 1), (2, 3), (4, 5), (6, 7)])
+    for p in (0.001, 0.01, 0.2):
+        assert apart.adjusted(p) == pytest.approx(1 - (1 - p) ** 4, abs=0.02)
+    assert apart.own_level(0.95) == pytest.approx(0.95**0.25, abs=0.002)
 
 
 def test_all_pairs_hold_together():
     """Four sides that do not differ, on the same cases: a family is wrong about 5 times in 100."""
     rng = np.random.default_rng(12)
-    pairs = [(i, j) for i in range(4) for j in range(i)]
-    wrong = sum(
-        min(one.p for one in max_t(rng.normal(size=(15, 4)) + rng.normal(size=(15, 1)), pairs, seed=k))
-        <= 0.05
-        for k in range(50)
-    )
+    pairs, wrong = [(i, j) for i in range(4) for j in range(i)], 0
+    for seed in range(50):
+        table = rng.normal(size=(15, 4)) + rng.normal(size=(15, 1))
+        least = min(paired_t(table[:, i], table[:, j]).p for i, j in pairs)
+        wrong += largest_t(table, pairs, seed=seed).adjusted(least) <= 0.05
     assert wrong <= 7
 
 
-def test_a_contrast_without_spread_is_unknown_and_disturbs_no_other():
-    rng = np.random.default_rng(14)
-    table = np.column_stack([rng.normal(size=20), np.zeros(20), np.zeros(20)])
-    flat, real = max_t(table, [(1, 2), (0, 1)])
-    assert (flat.p, flat.low, flat.high) == (None, None, None)
-    assert real.p is not None
-    assert max_t([[1.0, 2.0]], [(0, 1)])[0].p is None
+@given(
+    st.lists(st.lists(st.floats(-5, 5), min_size=3, max_size=3), min_size=1, max_size=12),
+    st.floats(0, 1),
+    st.floats(0, 1),
+)
+@settings(max_examples=40, deadline=None)
+def test_adjusted_p_values_are_never_below_the_plain_ones(rows, one, two):
+    """Nor beyond Bonferroni's, but for the error of the simulation; and the smaller stays the smaller."""
+    found = largest_t(rows, [(0, 1), (0, 2), (1, 2)])
+    low, high = sorted((one, two))
+    assert low <= found.adjusted(low) <= found.adjusted(high) <= 1
+    assert found.adjusted(low) <= 3 * low + 0.01
+    assert 0.95 - 1e-9 <= found.own_level(0.95) < 1
+    assert found.adjusted(1 - found.own_level(0.95)) <= 0.05 + 1e-9
+
+
+def test_a_contrast_without_spread_counts_by_bonferroni():
+    table = np.column_stack([np.random.default_rng(14).normal(size=20), np.zeros(20), np.zeros(20)])
+    assert largest_t(table, [(1, 2), (0, 1)]).adjusted(0.01) == pytest.approx(0.02, abs=0.002)
+    assert largest_t([[1.0, 2.0]], [(0, 1)]).adjusted(0.01) == 0.01
     with pytest.raises(ValueError, match="table"):
-        max_t([1.0, 2.0], [(0, 1)])
+        largest_t([1.0, 2.0], [(0, 1)])

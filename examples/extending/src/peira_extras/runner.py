@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any
 
-from peira.core.contracts import Attempt, Desk
+from peira.core.contracts import Attempt, AttemptQueue
 from peira.core.registry import Registry
 
 
@@ -21,9 +21,9 @@ class OneThreadEach:
         self._workers: list[threading.Thread] = []
         self._running: dict[tuple[str, int], AttemptThread] = {}
 
-    def start(self, desk: Desk, workers: int) -> None:
+    def start(self, queue: AttemptQueue, workers: int) -> None:
         for _ in range(workers):
-            worker = threading.Thread(target=self._serve, args=(desk,), daemon=True)
+            worker = threading.Thread(target=self._serve, args=(queue,), daemon=True)
             self._workers.append(worker)
             worker.start()
 
@@ -35,10 +35,10 @@ class OneThreadEach:
         for worker in self._workers:
             worker.join()
 
-    def _serve(self, desk: Desk) -> None:
-        while attempts := desk.take(1):
+    def _serve(self, queue: AttemptQueue) -> None:
+        while attempts := queue.take(1):
             for attempt in attempts:
-                running = self._running[attempt.key] = AttemptThread(desk, attempt)
+                running = self._running[attempt.key] = AttemptThread(queue, attempt)
                 running.start()
                 running.over.wait()
                 del self._running[attempt.key]
@@ -47,15 +47,15 @@ class OneThreadEach:
 class AttemptThread(threading.Thread):
     """Executes one attempt. `over` is set when it has ended, or nobody waits for it any more."""
 
-    def __init__(self, desk: Desk, attempt: Attempt) -> None:
+    def __init__(self, queue: AttemptQueue, attempt: Attempt) -> None:
         super().__init__(name=f"attempt of {attempt.spec.id[:12]}", daemon=True)
         self.over = threading.Event()
-        self._desk, self._attempt = desk, attempt
+        self._queue, self._attempt = queue, attempt
         self._awaited: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
 
     def run(self) -> None:
         try:
-            channel = self._desk.begin(self._attempt)
+            channel = self._queue.begin(self._attempt)
             if channel is None:  # it must not start
                 return
             work = self._attempt.work
@@ -63,9 +63,9 @@ class AttemptThread(threading.Thread):
             if work.asynchronous:
                 outcome = asyncio.run(self._await(outcome))
         except BaseException as problem:  # whatever user code raises is how its attempt ended
-            self._desk.end(self._attempt, None, problem)
+            self._queue.end(self._attempt, None, problem)
         else:
-            self._desk.end(self._attempt, outcome, None)
+            self._queue.end(self._attempt, outcome, None)
         finally:
             self.over.set()
 

@@ -14,7 +14,7 @@ from typing import Any
 from peira.analysis.compare.comparison import ComparisonTable, Contrast, DifferenceBounds
 from peira.analysis.compare.difference import Difference, Differences
 from peira.analysis.compare.effect_sizes import effect
-from peira.analysis.compare.family import CORRECTIONS, chosen, simultaneous
+from peira.analysis.compare.family import CORRECTIONS, Family, chosen
 from peira.analysis.compare.imputation import Missing, at_worst, check_missing
 from peira.analysis.compare.sides import Pair, Side, choose_pairs, levels_of, shared, side
 from peira.analysis.table.measures import Measured, measure
@@ -23,7 +23,6 @@ from peira.core.registry import nearest
 from peira.errors import Invalid, Unknown
 from peira.results.trials import TrialResult
 from peira.stats.tests.equivalence import equivalence
-from peira.stats.tests.multiplicity import family_level
 from peira.stats.values import Alternative
 
 
@@ -227,11 +226,10 @@ def compare_sides(
     `factor` has the sides as levels.
     """
     wish = replace(wish, correction=chosen(wish.correction, wish.declared, pairs))
-    family = len(pairs) > 1 and wish.correction in ("holm", "bonferroni")
-    level = family_level(wish.level, len(pairs)) if family else wish.level
-    differences, own = Differences(measured, wish.missing), replace(wish, level=level)
+    family = Family(pairs, wish.correction, wish.level)
+    differences, own = Differences(measured, wish.missing), replace(wish, level=family.own_level)
     found = [contrast(differences, *pair, own, wish.alpha, factor) for pair in pairs]
-    adjusted = simultaneous(found, pairs, wish.correction, wish.level, wish.alternative, differences.reach)
+    adjusted = family.adjusted(found, wish.alternative, differences.reach)
     correction = wish.correction or "" if len(pairs) > 1 else ""
     return ComparisonTable(
         by, measured.name, wish.level, correction, tuple(adjusted), wish.margin, tuple(notes)

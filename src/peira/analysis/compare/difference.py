@@ -33,11 +33,11 @@ from peira.analysis.compare.estimates import Data, difference_by
 from peira.analysis.compare.imputation import Missing, imputations, pooled
 from peira.analysis.compare.sides import CaseCell, Contexts, Match, Side, match, shared, side
 from peira.analysis.compare.tests import UNPAIRED, evidence
+from peira.analysis.effects.linear_contrast import LinearContrast, linear_contrast
 from peira.analysis.effects.regression import CaseMeans, CaseModel, Fit, names_of, table_of
 from peira.analysis.table.measures import Measured, Observation
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
-from peira.stats import student
 from peira.stats.inputs import Floats, coded, is_rounding
 from peira.stats.intervals.means import Limits, spread
 from peira.stats.student import Spread
@@ -55,20 +55,15 @@ ADJUSTED = "t, adjusted for the other factors"
 """The method name of differences adjusted in the linear model."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Adjusted:
     """A difference that is not that of the observed values: adjusted in the linear model, or imputed.
 
-    `spread` is None if it cannot be estimated. `by_unit` are values of the units with this mean and spread:
-    each unit's own difference if all units have the same conditions.
+    `n` counts the values behind it.
     """
 
-    mean: float
-    spread: Spread | None
+    contrast: LinearContrast
     n: int
-    units: int
-    rounding: float
-    by_unit: Floats
     model: Model = "design"
     method: str = ADJUSTED
 
@@ -111,35 +106,27 @@ class Difference:
     @property
     def units(self) -> int:
         """The number of independent units of evidence."""
-        return self.data.units if self.adjusted is None else self.adjusted.units
+        return self.data.units if self.adjusted is None else self.adjusted.contrast.units
 
     def estimate(self, level: float, interval: str = "") -> Estimate:
         """The difference with its confidence interval, clipped to the possible range."""
         if self.adjusted is None:
             return within(difference_by(interval, self.data, level), self.reach)
-        mean, n, spread = self.adjusted.mean, self.adjusted.n, self.adjusted.spread
-        if spread is None:
-            return within(Estimate(mean, None, None, n, "unknown"), self.reach)
-        method = self.adjusted.method
-        return within(Estimate(mean, *student.around(mean, spread, level), n, method), self.reach)
+        found = self.adjusted
+        return within(found.contrast.estimate(level, found.n, found.method), self.reach)
 
     def evidence(self, test: str = "", alternative: Alternative = "two-sided") -> TestResult:
         """The result of the named test, or without a name of the one that fits the data."""
         if self.adjusted is None:
             return evidence(self.data, test, alternative)
-        found, n = self.adjusted, self.adjusted.n
-        if found.spread is None:
-            none = abs(found.mean) <= found.rounding and found.units > 1
-            return TestResult(1.0, None, n, f"{found.method}, no differences") if none else _untested(n)
-        statistic = found.mean / found.spread.error
-        p = student.p_value(statistic, found.spread.df, alternative)
-        return TestResult(p, statistic, n, found.method)
+        found = self.adjusted
+        return found.contrast.test(found.n, found.method, alternative)
 
     @property
     def spread(self) -> Spread | None:
         """The standard error by Student's t, whatever interval fits; None if it is unknown or 0."""
         if self.adjusted is not None:
-            return self.adjusted.spread
+            return self.adjusted.contrast.spread
         data = self.data
         if not data.paired:
             return difference_spread(data.one, data.two, data.clusters, data.clusters_two)
@@ -159,7 +146,8 @@ class Difference:
         if self.adjusted is None:
             return numbers.posterior(self.data, margin, level)
         rope = (-(margin or 0.0), margin or 0.0)
-        return from_t(self.adjusted.mean, self.adjusted.spread, rope, level, self.adjusted.n)
+        contrast = self.adjusted.contrast
+        return from_t(contrast.mean, contrast.spread, rope, level, self.adjusted.n)
 
     @property
     def deviation(self) -> float | None:
@@ -169,15 +157,15 @@ class Difference:
         """
         if self.adjusted is None:
             return numbers.deviation(self.data)
-        spread = self.adjusted.spread
-        return None if spread is None else spread.error * self.adjusted.units**0.5
+        spread = self.adjusted.contrast.spread
+        return None if spread is None else spread.error * self.units**0.5
 
     @property
     def unit_data(self) -> Data:
         """The values behind effect sizes: those of the sides, or of the units if these were adjusted."""
         if self.adjusted is None:
             return self.data
-        values, units = self.adjusted.by_unit, [("case", str(at)) for at in range(self.adjusted.units)]
+        values, units = self.adjusted.contrast.by_unit, [("case", str(at)) for at in range(self.units)]
         return Data(values, np.zeros_like(values), units, units, True)
 
     def more_cases(self, alpha: float) -> int | None:
@@ -296,18 +284,10 @@ class Differences:
         if len(known) < len(filled):
             return ended
         mean, total = pooled(known)
-        units = min(each.units for each in filled)
         by_unit = np.mean([each.unit_data.one.mean() - each.unit_data.two.mean() for each in filled])
-        imputed = Adjusted(
-            mean,
-            total,
-            ended.n,
-            units,
-            0.0,
-            _with_spread(float(by_unit), total, filled[0]),
-            "imputed",
-            f"t, {len(filled)} imputations",
-        )
+        values = _with_spread(float(by_unit), total, filled[0])
+        method = f"t, {len(filled)} imputations"
+        imputed = Adjusted(LinearContrast(mean, total, values, 0.0), ended.n, "imputed", method)
         return replace(ended, adjusted=imputed, refit=ended.imputed)
 
     def _refitted(self, one: Side, two: Side, by: str, ends: tuple[float, float]) -> Difference:
@@ -357,14 +337,8 @@ class Differences:
         if chosen is None:
             return None
         place, weights = chosen
-        mean = float(weights @ fitted.beta[place])
         n = len(found.one.scored) + len(found.two.scored)
-        spread, units = fitted.spread(place, weights), fitted.table.groups
-        by_unit = np.full(units, mean)
-        if spread is not None and fitted.influence is not None:
-            by_unit = mean + fitted.influence[:, place] @ weights * (units * (units - 1)) ** 0.5
-        rounded = round(mean, 12) if spread is None else mean
-        return Adjusted(rounded, spread, n, units, fitted.rounding, by_unit)
+        return Adjusted(linear_contrast(fitted, place, weights, self.measured.ends), n)
 
 
 def _contrast_weights(fitted: Fit, by: str, one: Side, two: Side) -> tuple[slice, Floats] | None:
@@ -392,11 +366,6 @@ def _with_spread(mean: float, total: Spread, like: Difference) -> Floats:
         return np.full(gaps.size, mean)
     found: Floats = mean + (gaps - gaps.mean()) / deviation * total.error * gaps.size**0.5
     return found
-
-
-def _untested(n: int) -> TestResult:
-    """The result of a test that is not possible."""
-    return TestResult(None, None, n, "unknown")
 
 
 def _code(fitted: Fit, by: str, side: Side) -> int | None:

@@ -18,7 +18,7 @@ from peira.errors import Invalid
 from peira.stats import power
 from peira.stats.inputs import Floats, coded, is_binary, sizes, totals
 from peira.stats.intervals.means import Limits
-from peira.stats.intervals.resampling import bootstrap, bootstrap_mean
+from peira.stats.intervals.resampling import bootstrap, studentised_mean
 from peira.stats.tests import bayes
 from peira.stats.tests import paired as pairwise
 from peira.stats.tests import unpaired as apart
@@ -162,7 +162,7 @@ def difference_by(way: str, data: Data, level: float) -> Estimate:
     if way != "bootstrap":
         raise Invalid(f"interval: of a difference it can be bootstrap, or as fits; not {way!r}")
     if data.paired:
-        found = bootstrap_mean(data.one - data.two, data.units_one, level)
+        found = studentised_mean(data.one - data.two, data.units_one, level)
         return with_interval(found, data.one - data.two, data.units_one, level)
     sides = [(data.one, data.units_one), (data.two, data.units_two)]
     table = np.vstack([_sums(values, units, place) for place, (values, units) in enumerate(sides)])

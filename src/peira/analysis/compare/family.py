@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -11,8 +12,17 @@ import numpy as np
 from peira.analysis.compare.comparison import Contrast
 from peira.analysis.compare.sides import Key, Side
 from peira.errors import Invalid
-from peira.stats.tests import multiplicity as joint
-from peira.stats.tests.multiplicity import P, benjamini_hochberg, bonferroni, holm
+from peira.stats.tests import multiplicity as classical
+from peira.stats.tests.multiplicity import (
+    FamilyDifference,
+    LargestT,
+    P,
+    benjamini_hochberg,
+    bonferroni,
+    family_level,
+    holm,
+    largest_t,
+)
 from peira.stats.values import Alternative, within
 
 Correction = Literal["declared", "holm", "bh", "bonferroni", "dunnett", "tukey"]
@@ -42,76 +52,98 @@ def chosen(correction: str | None, declared: str, pairs: Sequence[tuple[Side, Si
     return declared if fits else "holm"
 
 
-def simultaneous(
-    found: Sequence[Contrast],
-    pairs: Sequence[tuple[Side, Side]],
-    correction: str | None,
-    level: float,
-    alternative: Alternative = "two-sided",
-    reach: float | None = None,
-) -> list[Contrast]:
-    """The contrasts with adjusted p-values and, by Dunnett or Tukey, simultaneous intervals.
+@dataclass(frozen=True)
+class Family:
+    """A family of comparisons with its correction: the level of each interval, and the adjusted p-values.
 
-    No interval extends beyond `reach`, the largest possible difference. Raises Invalid if the correction does
-    not fit the family or the data.
+    Raises Invalid if the correction does not fit the sides.
     """
-    if correction is None or len(found) < 2:
-        return list(found)
-    if correction in ADJUST:
-        adjusted = ADJUST[correction]([contrast.p for contrast in found])
-        return [replace(contrast, adjusted=p) for contrast, p in zip(found, adjusted, strict=True)]
-    if alternative != "two-sided":
-        raise Invalid(f"correction: {correction} is two-sided; use holm for a direction")
-    adjusted_by_max_t = _max_t(found, pairs, correction, level)
-    return [
-        one if one.difference is None else replace(one, difference=within(one.difference, reach))
-        for one in adjusted_by_max_t
-    ]
+
+    pairs: Sequence[tuple[Side, Side]]
+    correction: str | None
+    level: float
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether anything is adjusted: there are several comparisons, and a correction."""
+        return self.correction is not None and len(self.pairs) > 1
+
+    @cached_property
+    def own_level(self) -> float:
+        """The level of each interval; the largest t and Bonferroni's correction make all hold together."""
+        if self.is_corrected and self.correction in ("holm", "bonferroni"):
+            return family_level(self.level, len(self.pairs))
+        return self.level if self.joint is None else self.joint.own_level(self.level)
+
+    @cached_property
+    def joint(self) -> LargestT | None:
+        """The joint distribution of Dunnett's or Tukey's comparisons; None without cases that all have."""
+        if not self.is_corrected or self.correction in ADJUST:
+            return None
+        sides = {side.label: side for pair in self.pairs for side in pair}
+        _is_family(str(self.correction), [(one.label, two.label) for one, two in self.pairs], len(sides))
+        keys = _common(list(sides.values()))
+        if not keys:
+            return None
+        table = np.array([[side.cells[key].mean for side in sides.values()] for key in keys])
+        places = {label: place for place, label in enumerate(sides)}
+        contrasts = [(places[one.label], places[two.label]) for one, two in self.pairs]
+        units = [next(iter(sides.values())).cells[key].unit for key in keys]
+        return largest_t(table, contrasts, units)
+
+    def adjusted(
+        self,
+        found: Sequence[Contrast],
+        alternative: Alternative = "two-sided",
+        reach: float | None = None,
+    ) -> list[Contrast]:
+        """The contrasts, which have intervals of the own level, with adjusted p-values.
+
+        No interval extends beyond `reach`, the largest possible difference. Raises Invalid if the correction
+        does not fit the data.
+        """
+        if not self.is_corrected:
+            return list(found)
+        if self.correction in ADJUST:
+            adjusted = ADJUST[self.correction]([contrast.p for contrast in found])
+            return [replace(contrast, adjusted=p) for contrast, p in zip(found, adjusted, strict=True)]
+        if alternative != "two-sided":
+            raise Invalid(f"correction: {self.correction} is two-sided; use holm for a direction")
+        if self.joint is not None:
+            return [_with_joint_p(one, self.joint, str(self.correction)) for one in found]
+        apart = _independent_groups(found, self.pairs, str(self.correction), self.level)
+        return [
+            one if one.difference is None else replace(one, difference=within(one.difference, reach))
+            for one in apart
+        ]
 
 
-def _max_t(
-    found: Sequence[Contrast], pairs: Sequence[tuple[Side, Side]], correction: str, level: float
-) -> list[Contrast]:
-    """Dunnett's or Tukey's comparisons on the cases that all sides have, by the max-t method."""
-    sides = {side.label: side for pair in pairs for side in pair}
-    _is_family(correction, [(one.label, two.label) for one, two in pairs], len(sides))
-    keys = _common(list(sides.values()))
-    if not keys:
-        return _independent_groups(found, list(sides.values()), pairs, correction, level)
-    table = np.array([[side.cells[key].mean for side in sides.values()] for key in keys])
-    places = {label: place for place, label in enumerate(sides)}
-    contrasts = [(places[one.label], places[two.label]) for one, two in pairs]
-    units = [next(iter(sides.values())).cells[key].unit for key in keys]
-    estimates = joint.max_t(table, contrasts, units, level)
-    return [
-        _with_estimate(one, each, len(keys), correction) for one, each in zip(found, estimates, strict=True)
-    ]
+def _with_joint_p(one: Contrast, joint: LargestT, correction: str) -> Contrast:
+    """The contrast with the p-value adjusted by the largest t."""
+    if one.p is None:
+        return one
+    return replace(one, adjusted=joint.adjusted(one.p), test=f"{one.test}, {correction}")
 
 
 def _independent_groups(
-    found: Sequence[Contrast],
-    sides: Sequence[Side],
-    pairs: Sequence[tuple[Side, Side]],
-    correction: str,
-    level: float,
+    found: Sequence[Contrast], pairs: Sequence[tuple[Side, Side]], correction: str, level: float
 ) -> list[Contrast]:
     """Dunnett's or Tukey's classical test, for sides without common cases."""
+    sides = list({side.label: side for pair in pairs for side in pair}.values())
     if any(contrast.paired for contrast in found) or not all(side.scored for side in sides):
         raise Invalid(f"correction: {correction} needs cases that all sides have scores of; use holm")
     samples = {side.label: _by_unit(side) for side in sides}
     if correction == "dunnett":
         control = pairs[0][1].label
         others = [one.label for one, _ in pairs]
-        estimates = joint.dunnett(samples[control], [samples[label] for label in others], level)
-        return [
-            _with_estimate(one, each, one.n, correction) for one, each in zip(found, estimates, strict=True)
-        ]
+        estimates = classical.dunnett(samples[control], [samples[label] for label in others], level)
+        return [_with_estimate(one, each, correction) for one, each in zip(found, estimates, strict=True)]
     labels = list(samples)
-    every = joint.tukey([samples[label] for label in labels], level)
+    every = classical.tukey([samples[label] for label in labels], level)
     known = {(labels[one.first], labels[one.second]): one for one in every}
     known |= {(b, a): _reversed(one) for (a, b), one in known.items()}
     return [
-        _with_estimate(one, known[a.label, b.label], one.n, correction)
+        _with_estimate(one, known[a.label, b.label], correction)
         for one, (a, b) in zip(found, pairs, strict=True)
     ]
 
@@ -124,20 +156,25 @@ def _by_unit(side: Side) -> list[float]:
     return [sum(values) / len(values) for values in by_unit.values()]
 
 
-def _reversed(one: joint.FamilyDifference) -> joint.FamilyDifference:
+def _reversed(one: FamilyDifference) -> FamilyDifference:
     """The same difference with its sides exchanged."""
     low, high = (None if end is None else -end for end in (one.high, one.low))
-    return joint.FamilyDifference(one.second, one.first, -one.difference, low, high, one.p)
+    return FamilyDifference(one.second, one.first, -one.difference, low, high, one.p)
 
 
-def _with_estimate(contrast: Contrast, joint: joint.FamilyDifference, n: int, correction: str) -> Contrast:
-    """The contrast with the simultaneous estimate and adjusted p-value."""
-    if contrast.difference is None:
-        return contrast
-    shown = replace(
-        contrast.difference, mean=joint.difference, low=joint.low, high=joint.high, n=n, method=correction
-    )
-    return replace(contrast, difference=shown, p=None, adjusted=joint.p, test=f"largest t, {correction}", n=n)
+def _with_estimate(one: Contrast, joint: FamilyDifference, correction: str) -> Contrast:
+    """The contrast with the simultaneous interval and p-value, but never less cautious than by itself.
+
+    The classical tests presume a common variance and normal values, the contrast does not.
+    """
+    own = one.difference
+    if own is None:
+        return one
+    if None in (own.low, own.high, one.p) or joint.low is None or joint.high is None or joint.p is None:
+        return replace(one, adjusted=None, difference=replace(own, low=None, high=None, method="unknown"))
+    low, high, p = (float(value or 0.0) for value in (own.low, own.high, one.p))
+    shown = replace(own, low=min(low, joint.low), high=max(high, joint.high), method=correction)
+    return replace(one, difference=shown, adjusted=max(p, joint.p), test=f"largest t, {correction}")
 
 
 def _is_family(correction: str, pairs: Sequence[tuple[str, str]], sides: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from peira.analysis.compare.comparison import Contrast
 from peira.analysis.compare.contrasts import ComparisonOptions, contrast
 from peira.analysis.compare.difference import Difference, Differences
-from peira.analysis.compare.family import ADJUST, simultaneous
+from peira.analysis.compare.family import ADJUST, Family
 from peira.analysis.compare.margins import claim, margin_evidence
 from peira.analysis.compare.sides import Levels, Pair, levels_of
 from peira.analysis.table.measures import Measured, measure
@@ -358,15 +358,19 @@ def _largest(chances: Sequence[float | None]) -> float | None:
     return max(known) if known and len(known) == len(chances) else None
 
 
-def _contrasts(question: HypothesisPairs, plan: AnalysisPlan, alternative: Alternative) -> list[Contrast]:
-    """The contrasts of all pairs of a hypothesis."""
+def _contrasts(
+    question: HypothesisPairs, plan: AnalysisPlan, alternative: Alternative, level: float | None = None
+) -> list[Contrast]:
+    """The contrasts of all pairs of a hypothesis; `level` is that of intervals, if not that of the test."""
     assert question.measured is not None
     alpha = question.empty.alpha
-    wish = ComparisonOptions(level=1 - alpha, test=plan.test, correction=None, alternative=alternative)
+    wish = ComparisonOptions(
+        level=level or 1 - alpha, test=plan.test, correction=None, alternative=alternative
+    )
     differences = Differences(question.measured)
     found = [contrast(differences, *pair, wish, alpha, question.factor) for pair in question.pairs]
     several = question.direction == "different" and len(found) > 1
-    return simultaneous(found, question.pairs, "holm", wish.level) if several else found
+    return Family(question.pairs, "holm", wish.level).adjusted(found) if several else found
 
 
 def _decisive(found: Sequence[Contrast], direction: str) -> float | None:
@@ -398,8 +402,9 @@ def _jointly(questions: Sequence[HypothesisPairs], plan: AnalysisPlan) -> list[F
         whole = replace(whole, factor=able[0].factor, measured=able[0].measured, pairs=tuple(pairs.values()))
     reach = Differences(whole.measured).reach if whole.measured else None
     try:
-        found = _contrasts(whole, plan, "two-sided") if pairs else []
-        found = simultaneous(found, whole.pairs, plan.correction, 1 - plan.alpha, reach=reach)
+        family = Family(whole.pairs, plan.correction, 1 - plan.alpha)
+        found = _contrasts(whole, plan, "two-sided", family.own_level) if pairs else []
+        found = family.adjusted(found, reach=reach)
     except Invalid as error:
         return [replace(one.empty, reason=one.empty.reason or _line(error)) for one in questions]
     joint = {(one.first, one.second): one for one in found}

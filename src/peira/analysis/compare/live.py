@@ -8,7 +8,7 @@ so far (`peira.stats.sequential.running_mean`), and p-values are valid whenever 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -23,8 +23,8 @@ from peira.core.text import grid as layout
 from peira.core.text.words import counted
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
-from peira.stats.sequential.randomised import ArmPredictions, RandomisedContrast
-from peira.stats.sequential.running_mean import BracketedMean
+from peira.stats.sequential.randomised import ArmPredictions, Limits, RandomisedContrast
+from peira.stats.sequential.running_mean import BracketedMean, SequencePath, SequencePoint
 from peira.stats.tests.equivalence import Answer, Equivalence
 from peira.stats.tests.multiplicity import bonferroni, family_level, holm
 from peira.stats.values import Estimate
@@ -107,6 +107,40 @@ def compare_live(
     )
 
 
+@dataclass(frozen=True)
+class ArmSequence:
+    """The difference of two arms of a stream (by their numbers), as its jobs came.
+
+    `points` are at most `MOST_POINTS` moments: the number of jobs, the estimate and the ends of the
+    confidence sequence, None where they are unknown; the last one is the present. `p` is valid at every look.
+    """
+
+    first: int
+    second: int
+    points: tuple[SequencePoint, ...]
+    p: float | None
+
+
+def arm_sequences(
+    measured: Measured, live: LiveDesign, reference: int, level: float, limits: Limits | None
+) -> list[ArmSequence]:
+    """The differences of one arm from each other at growing numbers of jobs.
+
+    `limits` are the least and the greatest possible value, by those that were observed if they are not known.
+    Lost jobs count as the worst for the lower end and as the best for the upper one.
+    """
+    found, ends = [], limits or measured.ends
+    for other in range(len(live.arms)):
+        if other == reference:
+            continue
+        weights = [float(arm == reference) - float(arm == other) for arm in range(len(live.arms))]
+        path = SequencePath(len(measured.observations) // (len(live.arms) if live.assign == "all" else 1))
+        sequence = _sequence(measured.observations, ends, live, weights, level, path.look)
+        p = sequence.p if sequence.n else None
+        found.append(ArmSequence(reference, other, path.points(sequence), p))
+    return found
+
+
 def _check(wish: ComparisonOptions) -> None:
     """Invalid for options that have no meaning at every look."""
     problems = [
@@ -164,7 +198,7 @@ def _contrast(
     one, two = pair
     observed = [seen for seen in measured.observations if seen.value is not None]
     among = observed if live.assign != "all" else _whole(observed, weights, live)
-    mean = _sequence(among, measured, live, weights, wish.level)
+    mean = _sequence(among, measured.ends, live, weights, wish.level)
     now = mean.now()
     sides = [seen for seen in observed if weights[_arm(seen.trial, live)]]
     how: Literal["pairs", "groups"] = "pairs" if live.assign == "all" else "groups"
@@ -221,22 +255,24 @@ def _arm(trial: TrialResult, live: LiveDesign) -> int:
 
 def _sequence(
     observations: Iterable[Observation],
-    measured: Measured,
+    ends: Limits | None,
     live: LiveDesign,
     weights: Sequence[float],
     level: float,
+    look: Callable[[BracketedMean], None] = lambda mean: None,
 ) -> BracketedMean:
-    """The confidence sequence of a contrast after these jobs, in their order."""
+    """The confidence sequence of a contrast after these jobs, in their order; `look` is called after each."""
     if live.assign == "all":
-        return _paired(observations, measured, live, weights, level)
-    mean = RandomisedContrast(weights, live.least_share, measured.ends, level)
-    predictions = ArmPredictions(len(weights), measured.ends)
+        return _paired(observations, ends, live, weights, level, look)
+    mean = RandomisedContrast(weights, live.least_share, ends, level)
+    predictions = ArmPredictions(len(weights), ends)
     for one in observations:
         draw = one.trial.draw
         assert draw is not None
         mean.draw(predictions, draw.arm, draw.share, one.value)
         if one.value is not None:
             predictions.add(draw.arm, one.value)
+        look(mean)
     return mean
 
 
@@ -258,13 +294,13 @@ def _whole(
 
 def _paired(
     observations: Iterable[Observation],
-    measured: Measured,
+    ends: Limits | None,
     live: LiveDesign,
     weights: Sequence[float],
     level: float,
+    look: Callable[[BracketedMean], None],
 ) -> BracketedMean:
     """The confidence sequence of differences within jobs that were done under all conditions."""
-    ends = measured.ends
     reach = None if ends is None else (ends[1] - ends[0]) * sum(map(abs, weights)) / 2
     limits = None if reach is None else (-reach, reach)
     mean = BracketedMean(None if reach is None else 2 * reach, level, reach=limits)
@@ -287,6 +323,7 @@ def _paired(
             mean.add(low, high, predictions.of(0))
             if known:
                 predictions.add(0, low)
+            look(mean)
     return mean
 
 
@@ -299,6 +336,6 @@ def _bounds(
         return None
     if measured.ends is None:
         return DifferenceBounds(None, None, None, None, len(lost))
-    mean = _sequence(measured.observations, measured, live, weights, level)
+    mean = _sequence(measured.observations, measured.ends, live, weights, level)
     now = mean.now()
     return DifferenceBounds(mean.low.mean, mean.high.mean, now.low, now.high, len(lost))

@@ -13,6 +13,7 @@ import numpy as np
 
 from peira.analysis.compare.difference import ORDER, Differences
 from peira.analysis.compare.sides import Side, levels_of
+from peira.analysis.effects.linear_contrast import linear_contrast
 from peira.analysis.effects.marginal_means import Marginal, marginals
 from peira.analysis.effects.regression import CaseModel, CodedFactor, EffectTerm, Fit
 from peira.analysis.effects.variance import Variance, variance
@@ -24,8 +25,6 @@ from peira.core.registry import nearest
 from peira.core.text import grid as layout
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
-from peira.stats import student
-from peira.stats.inputs import Floats
 from peira.stats.values import Estimate, within
 
 
@@ -41,7 +40,11 @@ class Effect:
 
 @dataclass(frozen=True)
 class TermTest:
-    """The test of a factor or interaction having no effect at all."""
+    """The test of a factor or interaction having no effect at all.
+
+    Where Student's t cannot be trusted, `p` is not that of F, but the least of the levels' differences (of an
+    interaction's contrasts), times their number.
+    """
 
     term: str
     f: float | None
@@ -249,15 +252,30 @@ def _term(
     For a two-level factor both come from the common estimator of differences (`Differences.between`),
     otherwise from the linear model.
     """
-    (label, weights), *others = term.contrasts
+    (label, _), *others = term.contrasts
     if len(term.factors) == 1 and not others:
         return _two_levels(found, differences, term, label, level)
-    place, reach = found.kept.places[found.kept.terms.index(term)], term.reach if differences.reach else None
-    every = [(label, weights), *others]
-    shown = [_effect(term, label, weights, place, found, level, reach) for label, weights in every]
+    place, ends = found.kept.places[found.kept.terms.index(term)], differences.measured.ends
+    reach = term.reach * (ends[1] - ends[0]) if ends else None
+    every = {text: linear_contrast(found, place, own, ends) for text, own in term.contrasts}
+    method, n = "paired t on cases" if found.paired else "cluster-robust t", len(found.table.values)
+    shown = [
+        Effect(term.name, text, within(one.estimate(level, n, method), reach), one.test(n, method).p)
+        for text, one in every.items()
+    ]
     test = _test(found, term, place)
-    one_number = len(shown) == 1 and test.p is not None
-    return shown, replace(test, p=shown[0].p) if one_number else test
+    if test.p is None or all(one.is_plain for one in every.values()):
+        return shown, replace(test, p=shown[0].p) if len(shown) == 1 and test.p is not None else test
+    # Hotelling's test rests on what t rests on: what is compared one by one has the last word.
+    chances = _pairs(found, differences, term) if len(term.factors) == 1 else [one.p for one in shown]
+    known = [p for p in chances if p is not None]
+    return shown, replace(test, p=min(1.0, len(chances) * min(known)) if known else None)
+
+
+def _pairs(found: Fit, differences: Differences, term: EffectTerm) -> list[float | None]:
+    """The p-values of all differences of two levels, from the common estimator of differences."""
+    pairs = combinations(_sides(found, differences.measured, term.factors[0]), 2)
+    return [differences.between(later, earlier, term.name).evidence().p for earlier, later in pairs]
 
 
 def _two_levels(
@@ -279,27 +297,6 @@ def _sides(found: Fit, measured: Measured, factor: CodedFactor) -> list[Side]:
     first = [int(np.argmax(factor.codes == code)) for code in range(len(factor.levels))]
     ids = [found.table.trials[row].id for row in first]
     return [next(side for side in every if one in side.trials) for one in ids]
-
-
-def _effect(
-    term: EffectTerm,
-    label: str,
-    weights: Floats,
-    place: slice,
-    found: Fit,
-    level: float,
-    reach: float | None,
-) -> Effect:
-    """One contrast in the linear model with its t interval."""
-    mean, n = float(weights @ found.beta[place]), len(found.table.values)
-    spread = found.spread(place, weights)
-    if spread is None:
-        p = 1.0 if abs(mean) <= found.rounding and found.df > 0 else None
-        return Effect(term.name, label, Estimate(round(mean, 12), None, None, n, "unknown"), p)
-    p = student.p_value(mean / spread.error, spread.df, "two-sided")
-    method = "paired t on cases" if found.paired else "cluster-robust t"
-    shown = within(Estimate(mean, *student.around(mean, spread, level), n, method), reach)
-    return Effect(term.name, label, shown, p)
 
 
 def _test(found: Fit, term: EffectTerm, place: slice) -> TermTest:

@@ -22,6 +22,7 @@ from peira.analysis.compare.comparison import DifferenceBounds
 from peira.analysis.compare.difference import ORDER, Difference, Differences
 from peira.analysis.compare.family import ADJUST
 from peira.analysis.compare.sides import Contexts, Side, side
+from peira.analysis.effects.linear_contrast import linear_contrast
 from peira.analysis.effects.regression import CaseMeans, CaseModel, CodedFactor, Fit, table_of
 from peira.analysis.table.groups import check_names, key_of, label_of
 from peira.analysis.table.measures import Measured, Observation, measure
@@ -36,8 +37,8 @@ from peira.stats import student
 from peira.stats.inputs import Floats, sizes, totals
 from peira.stats.intervals.means import estimate
 from peira.stats.student import Spread
-from peira.stats.tests.multiplicity import family_level, joint_t
-from peira.stats.values import Estimate, between, remark_of, within
+from peira.stats.tests.multiplicity import LargestT, family_level, joint_t
+from peira.stats.values import Estimate, TestResult, between, remark_of, within
 
 # Means at single levels
 
@@ -360,6 +361,8 @@ def marginal_means(
     )
 
 
+IN_MODEL = "t, in the model of the design"
+"""The method name of contrasts in the linear model."""
 Weights = tuple[tuple[int, float], ...]
 """Rows of the grid with their weights in a contrast."""
 
@@ -489,40 +492,33 @@ class _Grid:
     def tested(self) -> list[GridContrast]:
         """The contrasts with intervals, tests and bounds, adjusted as one family."""
         query, wanted = self.query, self.contrasts
-        family = len(wanted) > 1 and query.correction in ("holm", "bonferroni")
-        level = family_level(query.level, len(wanted)) if family else query.level
-        found = [self._tested(one, level) for one in wanted]
         if len(wanted) < 2 or query.correction is None:
-            return found
-        if query.correction in ADJUST:
-            adjusted = ADJUST[query.correction]([one.p for one in found])
-            return [replace(one, adjusted=p) for one, p in zip(found, adjusted, strict=True)]
-        return self._jointly(found)
+            return [self._tested(one, query.level) for one in wanted]
+        joint = None if query.correction in ADJUST else self._joint()
+        level = query.level if joint is None else joint.own_level(query.level)
+        if query.correction in ("holm", "bonferroni"):
+            level = family_level(query.level, len(wanted))
+        found = [self._tested(one, level) for one in wanted]
+        if joint is not None:
+            return [
+                one
+                if one.p is None
+                else replace(one, adjusted=joint.adjusted(one.p), test=f"{one.test}, {query.correction}")
+                for one in found
+            ]
+        adjusted = ADJUST[query.correction]([one.p for one in found])
+        return [replace(one, adjusted=p) for one, p in zip(found, adjusted, strict=True)]
 
-    def _jointly(self, found: Sequence[GridContrast]) -> list[GridContrast]:
-        """The contrasts with p-values and intervals by the largest t; those without an error as they are."""
+    def _joint(self) -> LargestT:
+        """The joint distribution of the contrasts; those without an error are allowed for."""
         fit = self.fit
         weights = [self._weights(fit, self.cells, one) for one in self.contrasts]
         spreads = [fit.spread(slice(0, len(w)), w) for w in weights]
-        known = [at for at, spread in enumerate(spreads) if spread is not None]
-        if not known or fit.influence is None:
-            return list(found)
-        errors = {at: spread for at, spread in enumerate(spreads) if spread is not None}
-        means = {at: float(weights[at] @ fit.beta) for at in known}
-        moved = np.stack([fit.influence @ weights[at] for at in known], axis=1)
-        statistics = [means[at] / errors[at].error for at in known]
-        factor, chances = joint_t(moved, statistics, min(errors[at].df for at in known), self.query.level)
-        adjusted = list(found)
-        for at, p in zip(known, chances, strict=True):
-            half, correction = factor * errors[at].error, str(self.query.correction)
-            shown = Estimate(
-                means[at], means[at] - half, means[at] + half, found[at].difference.n, correction
-            )
-            shown = within(shown, self._reach(self.contrasts[at]))
-            adjusted[at] = replace(
-                found[at], difference=shown, p=None, adjusted=p, test=f"largest t, {correction}"
-            )
-        return adjusted
+        if fit.influence is None:
+            return joint_t(np.zeros((0, 0)), [], len(weights))
+        known = [(w, spread.df) for w, spread in zip(weights, spreads, strict=True) if spread is not None]
+        moved = np.array([fit.influence @ w for w, _ in known]).T
+        return joint_t(moved, [df for _, df in known], len(weights) - len(known))
 
     def _reach(self, one: _Contrast) -> float | None:
         """The largest possible value of a contrast; None if scores have no limits."""
@@ -543,23 +539,19 @@ class _Grid:
                 tested.method,
                 self._direct_bounds(direct, level),
             )
-        shown, p = self._in_model(self.fit, self.cells, one, level)
-        test = "t, in the model of the design"
-        return GridContrast(one.label, one.within, shown, p, p, test, self._bounds(one, level))
+        shown, tested = self._in_model(self.fit, self.cells, one, level)
+        bounds = self._bounds(one, level)
+        return GridContrast(one.label, one.within, shown, tested.p, tested.p, tested.method, bounds)
 
     def _in_model(
         self, fit: Fit, cells: Sequence[tuple[tuple[str, ...], GridCell]], one: _Contrast, level: float
-    ) -> tuple[Estimate, float | None]:
-        """The estimate and p-value of a contrast in the linear model."""
+    ) -> tuple[Estimate, TestResult]:
+        """The estimate and test of a contrast in the linear model."""
         weights = self._weights(fit, cells, one)
-        mean, spread = float(weights @ fit.beta), fit.spread(slice(0, len(weights)), weights)
         n = int(sum(np.count_nonzero(cells[row][1].rows(fit.table)) for row, _ in one.weights))
-        if spread is None:
-            p = 1.0 if abs(mean) <= fit.rounding and fit.df > 0 else None
-            return Estimate(round(mean, 12), None, None, n, "unknown"), p
-        p = student.p_value(mean / spread.error, spread.df, "two-sided")
-        shown = Estimate(mean, *student.around(mean, spread, level), n, "t, in the model of the design")
-        return within(shown, self._reach(one)), p
+        found = linear_contrast(fit, slice(0, len(weights)), weights, self.differences.measured.ends)
+        tested = found.test(n, IN_MODEL)
+        return within(found.estimate(level, n, IN_MODEL), self._reach(one)), tested
 
     def _weights(self, fit: Fit, cells: Sequence[tuple[tuple[str, ...], GridCell]], one: _Contrast) -> Floats:
         """The weights of the coefficients in a contrast."""

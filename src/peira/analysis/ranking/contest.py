@@ -24,7 +24,7 @@ from peira.core.text.grid import cell
 from peira.core.verdicts import KEY, REASON, VALUE, NoVerdict
 from peira.errors import Invalid
 from peira.evaluators.judges.pairwise import WINS, Preference, preference
-from peira.evaluators.judges.prompts import Asking
+from peira.evaluators.judges.prompts import PromptedModel
 from peira.results.cases import ID_DIGITS
 from peira.results.trials import TrialResult
 from peira.spec.case import Case
@@ -91,7 +91,7 @@ async def prefer(case: SeenCase, order: str, model: str, rules: dict[str, Any]) 
     if model == PEOPLE:
         return _preferred_by_people(case, order == "swapped", rules)
     templates = {name: Template(rules[name]) for name in ("prompt", "system")}
-    asking = Asking(model, **templates, repairs=rules["repairs"], parameters=rules["parameters"])
+    asking = PromptedModel(model, **templates, repairs=rules["repairs"], parameters=rules["parameters"])
     said = await Preference(asking, rules["criteria"], rules["ties"]).between(
         case.input["question"], one, two, order == "swapped"
     )

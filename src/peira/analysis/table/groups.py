@@ -17,7 +17,9 @@ from peira.core.ids import Json, canonical
 from peira.core.log.events import State
 from peira.core.registry import nearest
 from peira.errors import Unknown
-from peira.results.trials import FAILED, TrialResult, parts
+from peira.evaluators.scores import LARGEST
+from peira.results.slices import METADATA
+from peira.results.trials import FAILED, PLAIN, Score, TrialResult, parts
 
 LOST = FAILED - {State.cancelled}
 """States of trials whose value is lost. Those that were not begun or were cancelled say nothing of theirs."""
@@ -35,8 +37,6 @@ ATTRIBUTES: Mapping[str, Callable[[TrialResult], Json]] = {
     "served": lambda trial: trial.about.get("served"),
 }
 """What trials can be grouped by besides factors and the metadata of their cases."""
-METADATA = "metadata."
-"""The prefix of a field of the cases' metadata, needed where a factor or an attribute has its name."""
 
 
 MEASURES: Mapping[str, Callable[[TrialResult], float | None]] = {
@@ -79,6 +79,8 @@ class Group:
     unmeasured: list[Unit] = field(default_factory=list)
     lost: list[Unit] = field(default_factory=list)
     lost_scores: dict[str, list[Unit]] = field(default_factory=dict)
+    reported: dict[str, list[Unit]] = field(default_factory=dict)
+    """Units of trials that are lost, but whose outcome of this name was reported later."""
 
     @property
     def succeeded(self) -> int:
@@ -102,29 +104,53 @@ class Group:
             self.ends[trial.state] += 1
             if trial.state in LOST:
                 self.lost.append(trial.unit)
+                later = [score for score in trial.scores.values() if score.reported]
+                for score in later:
+                    self.reported.setdefault(score.name, []).append(trial.unit)
+                self._add_scores(trial, later, names, across)
             return
-        unit = trial.unit
-        self.units.add(unit)
+        self.units.add(trial.unit)
         if trial.found is not None:
             self.no_answer += bool(trial.no_answer)
         if trial.metrics:
             self.refused += bool(trial.metrics.get("refusals"))
-        for score in trial.scores.values():
-            known = names.get(score.name)
+        self._add_scores(trial, trial.scores.values(), names, across)
+        if measure:
+            self._measure(trial, measure, across)
+
+    def lost_of(self, score: str) -> list[Unit]:
+        """The units of lost trials, without those whose outcome of this name was reported later."""
+        known = Counter(self.reported.get(score, ()))
+        return list((Counter(self.lost) - known).elements())
+
+    def _add_scores(
+        self, trial: TrialResult, scores: Iterable[Score], names: dict[str, dict[str, None]], across: str
+    ) -> None:
+        """Put scores of a trial into the samples."""
+        unit = trial.unit
+        for score in scores:
+            name = score.name
+            known = names.get(name)
             if known is None:
-                known = names[score.name] = {}
+                known = names[name] = {}
+            sample = self.numbers.get(name)
+            value: Any = (
+                score.value if name in known and not across and score.state is State.succeeded else None
+            )
+            if sample is not None and type(value) in PLAIN and abs(value) < LARGEST:  # one number, as most
+                sample.values.append(float(value))
+                sample.units.append(unit)
+                continue
             found = parts(score)
             if not found:
                 self.failed_scores[score.name] += score.state in FAILED
                 self.no_verdicts[score.name] += score.no_verdict is not None
                 self.lost_scores.setdefault(score.name, []).append(unit)
-            for name, value in found.items():
-                known[name] = None
-                sample = self._put(name, value, unit)
+            for part, value in found.items():
+                known[part] = None
+                into = self._put(part, value, unit)
                 if across:
-                    sample.across.append(key_of(label_of(trial, across)))
-        if measure:
-            self._measure(trial, measure, across)
+                    into.across.append(key_of(label_of(trial, across)))
 
     def _measure(self, trial: TrialResult, name: str, across: str) -> None:
         """Put a metric, or a measure that every trial has, into its sample."""
@@ -161,6 +187,8 @@ class Groups:
     names: Mapping[str, tuple[str, ...]]
     metrics: frozenset[str] = frozenset()
     cases: Mapping[str, str] = field(default_factory=dict)
+    measure: str = ""
+    """The measure that these groups are about in place of scores; "" for none."""
 
 
 def gather(
@@ -212,7 +240,9 @@ def gather(
         for group in found:
             group.numbers[measure], group.lost_scores[measure] = group.measured, group.unmeasured
         parts = {measure: (measure,)}
-    return Groups(by, tuple(found), parts, frozenset(metrics), cases)
+    else:
+        measure = ""
+    return Groups(by, tuple(found), parts, frozenset(metrics), cases, measure)
 
 
 def label_of(trial: TrialResult, name: str) -> Json:

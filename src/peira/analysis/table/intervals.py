@@ -16,8 +16,8 @@ from peira.stats.inputs import Floats, coded, flat, is_binary
 from peira.stats.intervals import proportions
 from peira.stats.intervals.bounded import bounded_mean, scale_of
 from peira.stats.intervals.means import Limits, estimate, graded
-from peira.stats.intervals.resampling import bootstrap_mean
-from peira.stats.values import Estimate, Interval
+from peira.stats.intervals.resampling import studentised_mean
+from peira.stats.values import Estimate, Interval, remark_of
 
 IntervalMethod = Callable[[Sequence[float], Sequence[Unit], float], Estimate]
 
@@ -49,7 +49,7 @@ def check_interval_method(way: str) -> None:
 
 def _bootstrap(values: Sequence[float], units: Sequence[Unit], level: float) -> Estimate:
     data = flat(values)
-    return with_interval(bootstrap_mean(data, units, level), data, units, level)
+    return with_interval(studentised_mean(data, units, level), data, units, level)
 
 
 def _t(values: Sequence[float], units: Sequence[Unit], level: float) -> Estimate:
@@ -84,14 +84,23 @@ INTERVAL_METHODS: dict[str, IntervalMethod] = {
     "wilson": _counted("wilson", proportions.wilson),
     "clopper-pearson": _counted("clopper-pearson", proportions.clopper_pearson),
 }
-"""The bootstrap (BCa) draws whole units; t is Student's, cluster-robust where units have several values;
-bounded makes no assumption about the shape."""
+"""The bootstrap (studentised) draws whole units; t is Student's, cluster-robust where units have several
+values; bounded makes no assumption about the shape."""
 
 
 def with_interval(found: Interval, data: Floats, units: Sequence[Unit], level: float) -> Estimate:
-    """The mean with a bootstrap interval. What a t interval would warn of (few values, or skewed ones)
-    narrows the bootstrap's as well."""
-    plain = _t(data.tolist(), units, level).method
-    mark = next((f" ({what})" for what in ("few", "skewed") if plain.endswith(f"({what})")), "")
-    method = found.method if found.low is None else f"bootstrap BCa on units{mark}"
-    return Estimate(float(data.mean()), found.low, found.high, data.size, method)
+    """The mean with a bootstrap interval, which is never inside Student's.
+
+    What a t interval would warn of (few values, or skewed ones) narrows the bootstrap's as well.
+    """
+    plain = _t(data.tolist(), units, level)
+    if found.low is None or found.high is None:
+        return Estimate(float(data.mean()), None, None, data.size, found.method)
+    ends = [
+        (found.low, found.high),
+        *([] if plain.low is None or plain.high is None else [(plain.low, plain.high)]),
+    ]
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    return Estimate(
+        float(data.mean()), low, high, data.size, f"{found.method} on units{remark_of(plain.method)}"
+    )

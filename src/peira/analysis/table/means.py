@@ -13,6 +13,7 @@ from peira.core.ids import Json
 from peira.core.log.events import State
 from peira.core.registry import nearest
 from peira.core.text import grid as layout
+from peira.core.text.words import counted
 from peira.core.verdicts import is_raw
 from peira.errors import Invalid, Unknown
 from peira.results.trials import FAILED, TrialResult, end_counts
@@ -28,7 +29,10 @@ MOST = 8
 
 @dataclass(frozen=True)
 class Loss:
-    """One score in one group: the observed values with their units, and the units of the lost ones."""
+    """One score in one group: the observed values with their units, and the units of the lost ones.
+
+    `unknown` is the number of trials that succeeded, and of which a measure is not known.
+    """
 
     labels: tuple[Json, ...]
     score: str
@@ -36,11 +40,12 @@ class Loss:
     units: Sequence[Unit]
     lost: Sequence[Unit]
     limits: Limits | None = (0.0, 1.0)
+    unknown: int = 0
 
 
 def remarks(losses: Iterable[Loss], level: float) -> Iterator[str]:
     """One line for each group that lost values, up to `MOST`."""
-    some = [loss for loss in losses if loss.lost]
+    some = [loss for loss in losses if loss.lost or loss.unknown]
     yield from (_remark(loss, level) for loss in some[:MOST])
     if len(some) > MOST:
         yield f"and {len(some) - MOST} more means with lost trials"
@@ -49,7 +54,10 @@ def remarks(losses: Iterable[Loss], level: float) -> Iterator[str]:
 def _remark(loss: Loss, level: float) -> str:
     """The worst-case bounds of a group's mean, as text."""
     name = ", ".join([*map(layout.cell, loss.labels), loss.score])
-    lost = f"{len(loss.lost)} lost {'trial' if len(loss.lost) == 1 else 'trials'}"
+    lost = counted(len(loss.lost), "lost trial")
+    if loss.unknown:
+        more = f", and for {lost}" if loss.lost else ""
+        return f"{name}: not known for {counted(loss.unknown, 'trial')}{more}"
     if loss.limits is None:
         return f"{name}: the mean with {lost} has no known bounds"
     found = bounds(loss.values, loss.units, loss.lost, *loss.limits, level=level)
@@ -170,10 +178,13 @@ def _losses(groups: Groups, shown: Sequence[ScorePart]) -> Iterator[Loss]:
     """The losses of all groups and parts."""
     for group in groups.groups:
         for part in shown:
-            lost = [*group.lost, *group.lost_scores.get(part.evaluator, ())]
-            for title, values, units in _samples(part, group) if lost else ():
+            unscored = group.lost_scores.get(part.evaluator, [])
+            unknown = len(unscored) if part.name == groups.measure else 0
+            gone = group.lost_of(part.evaluator) if group.lost else []
+            lost = gone if unknown else [*gone, *unscored]
+            for title, values, units in _samples(part, group) if lost or unknown else ():
                 limits = part.limits if title == part.name else (0.0, 1.0)
-                yield Loss(group.labels, title, values, units, lost, limits)
+                yield Loss(group.labels, title, values, units, lost, limits, unknown)
 
 
 def _row(

@@ -98,10 +98,9 @@ def measure(trials: Iterable[TrialResult], score: str | None = None) -> Measured
     if name is None:
         return Measured("score", tuple(Observation(trial, None) for trial in found), unfinished=left)
     read = _reader(found, name, known)
-    # What is reported of a job later is known of one that failed, too.
-    part = name.partition(".")[0]
     values = [
-        read(trial) if trial.state is State.succeeded or part in trial.scores else None for trial in found
+        read(trial) if trial.state is State.succeeded or _is_reported(trial, name) else None
+        for trial in found
     ]
     with_score = {trial.case_id for trial, value in zip(found, values, strict=True) if value is not None}
     answered = {trial.case_id for trial in found if trial.state is State.succeeded}
@@ -109,6 +108,12 @@ def measure(trials: Iterable[TrialResult], score: str | None = None) -> Measured
     seen = zip(found, values, strict=True)
     kept = tuple(Observation(trial, _lost(v)) for trial, v in seen if trial.case_id not in unasked)
     return Measured(name, kept, getattr(read, "func", None) is _metric, left)
+
+
+def _is_reported(trial: TrialResult, name: str) -> bool:
+    """Whether the measure was reported of a job later, which is also known of one that failed."""
+    score = trial.scores.get(name) or trial.scores.get(name.partition("=")[0])
+    return score is not None and score.reported
 
 
 def _lost(value: float | None) -> float | None:

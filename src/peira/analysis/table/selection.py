@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from peira.analysis.table.groups import METADATA
 from peira.core.expressions import Expression
-from peira.core.ids import Json
 from peira.core.registry import nearest
 from peira.errors import ExpressionError, Invalid
+from peira.results.slices import facts_of, holds
 from peira.results.trials import TrialResult
 
 
@@ -27,31 +26,15 @@ def selected(trials: Iterable[TrialResult], where: str) -> Iterator[TrialResult]
         facts = facts_of(trial)
         missing -= facts.keys()
         known |= facts.keys()
-        if _holds(wanted, facts):
+        if holds(wanted, facts, "where"):
             yield trial
     if known and missing:
         raise Invalid(f"where: there is no {name!r}{nearest(name, known)}" for name in sorted(missing))
 
 
-def _holds(wanted: Expression, facts: Mapping[str, Json]) -> bool:
-    """Whether the expression is true of these facts; not if it compares a number with what is missing."""
+def names_in(where: str) -> list[str]:
+    """The names that an expression mentions, in order; none if it is not one."""
     try:
-        return wanted.evaluate({name: facts.get(name) for name in wanted.names})
-    except ExpressionError as problem:
-        if any(facts.get(name) is None for name in wanted.names):
-            return False
-        raise Invalid(f"where: {problem}") from None
-
-
-def facts_of(trial: TrialResult) -> Mapping[str, Json]:
-    """What an expression may name: factors first, then attributes, then metadata of the case."""
-    return {
-        **trial.metadata,
-        **{f"{METADATA}{name}": value for name, value in trial.metadata.items()},
-        "agent": trial.agent,
-        "case": trial.case_id,
-        "slice": trial.slice,
-        "cluster": trial.cluster,
-        "repeat": trial.repeat,
-        **trial.condition,
-    }
+        return sorted(Expression(where).names)
+    except ExpressionError:
+        return []

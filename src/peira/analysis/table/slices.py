@@ -90,6 +90,40 @@ def slices(
     return Slices(by, measured.name, level, tuple(rows), found.overall, found.deviation, (*few, *notes))
 
 
+def declared_slices(
+    trials: Iterable[TrialResult],
+    names: Sequence[str],
+    score: str | None = None,
+    level: float = 0.95,
+    notes: Sequence[str] = (),
+) -> Slices:
+    """The means of slices that a study declares, and of all trials; each by itself, because they overlap.
+
+    Membership is in the metadata of the trials. After them come the slices that cases themselves name.
+    """
+    measured = measure(trials, score)
+    seen = [one for one in measured.observations if one.value is not None]
+    groups = {name: [one for one in seen if one.trial.metadata.get(name) is True] for name in names}
+    for one in seen:
+        if one.trial.slice is not None:
+            groups.setdefault(one.trial.slice, []).append(one)
+    rows = [_alone(name, group, level, measured.ends) for name, group in groups.items() if group]
+    rows += [_alone("(all)", seen, level, measured.ends)] if seen else []
+    empty = [name for name, group in groups.items() if not group]
+    none = (f"without a score: {', '.join(empty)}",) if empty else ()
+    overlap = ("slices may overlap: nothing is pooled",)
+    return Slices("slice", measured.name, level, tuple(rows), notes=(*overlap, *none, *notes))
+
+
+def _alone(label: str, group: Sequence[Observation], level: float, limits: Limits | None) -> Slice:
+    """The row of a slice with its own mean and interval."""
+    sample = _Sample.of(group)
+    own = estimate(sample.values, sample.labels, level, limits)
+    return Slice(
+        label, sample.mean, Pooled(own.mean, own.low, own.high, 1.0), len(sample.values), sample.units
+    )
+
+
 @dataclass(frozen=True)
 class _Sample:
     """The values of one slice with their units, and the variance of a single unit (0 if unknown)."""

@@ -23,7 +23,7 @@ from peira.engine.run_start import planned_on
 from peira.engine.sources.pending import Pending, check_stage, unanswered
 from peira.engine.stages import EVALUATE, GENERATE, TRANSFORM
 from peira.errors import Invalid
-from peira.plan.bundle import Seal, header_of, sealed, written
+from peira.plan.bundle import BundleDigest, header_of, sealed, written
 from peira.plan.expansion import transform_digest
 from peira.plan.manifest import keep, read
 from peira.spec.files import check_source, whole_file
@@ -67,7 +67,7 @@ def bundle_export(
     opening = _stored if stored else _planned
     with opening(study, stage, where, limit, session) as (manifest, opened):
         of = read(manifest, opened.get)
-        pending, seal = Pending(of, opened, stage), Seal()
+        pending, seal = Pending(of, opened, stage), BundleDigest()
         with whole_file(Path(path)) as file, ImportProgress(of.study, progress, session.project) as told:
             file.write(written(header_of(manifest, of, stage)))
             for item in pending.items():

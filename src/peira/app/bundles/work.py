@@ -30,7 +30,16 @@ from peira.engine.sources.bundle import BundleSource
 from peira.engine.sources.pending import check_stage
 from peira.engine.stages import GENERATE
 from peira.errors import Invalid
-from peira.plan.bundle import BundleAnswer, BundleLine, Header, Seal, lines, read_footer, read_header, written
+from peira.plan.bundle import (
+    BundleAnswer,
+    BundleDigest,
+    BundleLine,
+    Header,
+    lines,
+    read_footer,
+    read_header,
+    written,
+)
 from peira.plan.expansion import evaluator_digest, live_agents
 from peira.plan.manifest import EvaluatorPart
 from peira.report.progress import display
@@ -99,7 +108,7 @@ def _folder(answers: Path) -> Path:
 
 def checked(path: Path) -> tuple[Header, int]:
     """The header of a bundle and the number of its items; Invalid, with every problem, if it was altered."""
-    problems, seal, footer = Problems(), Seal(), None
+    problems, seal, footer = Problems(), BundleDigest(), None
     with opened_file(path) as file:
         header, _ = read_header(file, path.name)
         check_stage(header.stage)

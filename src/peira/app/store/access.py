@@ -35,6 +35,8 @@ AnyStore = OpenStore
 StoreLike = str | os.PathLike[str] | AnyStore | None
 Located = Path | str | AnyStore
 """A store as it is found: the path of its file, its address (mine://host/name), or opened already."""
+MOMENT = 5.0
+"""Seconds for which a worker waits for a process that has the store alone."""
 PATHS = "sqlite"
 """The scheme of stores that are given by a path."""
 _busy: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
@@ -157,7 +159,8 @@ def shared(
 ) -> Iterator[SharedStore]:
     """The store, written together with other processes; what members that are gone had is released.
 
-    Invalid if stores of this kind have one owner at a time.
+    Invalid if stores of this kind have one owner at a time. A process that has it alone is waited for, at
+    least for a moment: a command to a store that nobody else writes takes no longer.
     """
     where = locate(store, project)
     scheme = scheme_of(where) if isinstance(where, (Path, str)) else None
@@ -166,7 +169,7 @@ def shared(
             f"workers: one process at a time writes the store {display_path(where)}; several share one in a "
             "database (--store postgresql://..., see `peira db`)"
         )
-    opened = scheme.share(str(where), lease, wait, compression)
+    opened = scheme.share(str(where), lease, None if wait is None else max(wait, MOMENT), compression)
     try:
         release_gone(opened, ())
         interrupt_owned_runs(opened)

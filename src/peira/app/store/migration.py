@@ -11,6 +11,8 @@ from peira.app.store.access import StoreLike, display_path, locate, reading, sch
 from peira.app.store.readable import list_missing
 from peira.core.contracts import Merged, Merges, Versioned
 from peira.errors import Invalid, StoreInUse, Unknown
+from peira.stores.memory import MemoryStore
+from peira.stores.merge import plan_merge
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ def merge(
     """Add the runs of another store to a store. What both have made is there once; the other is only read.
 
     Raises Invalid with a line for each conflict: a name that two runs have, a run that went on differently, a
-    result that is not the same (with `ours`, this store's is kept). Unknown if there is no such store,
-    StoreInUse if another process uses one of the two.
+    result that is not the same (with `ours`, this store's is kept). Unknown if there is no such store: one in
+    a database is created. StoreInUse if another process uses one of the two.
     """
     session = Session.find(store)
     if locate(other, session.project) == session.store:
@@ -63,10 +65,12 @@ def merge(
             raise StoreInUse(
                 f"the store {other} is in use: merge a copy of it (peira backup), or wait for its run"
             )
-        if not session.exists:
+        if not session.exists and isinstance(session.store, Path):
             raise Unknown(
                 f"there is no store at {display_path(session.store)}; a copy of the other is enough"
             )
+        if not session.exists and dry_run:
+            return plan_merge(MemoryStore(), theirs, ours).brought
         with session.owned() as opened:
             shutil.rmtree(store_folder(opened, "tables"), ignore_errors=True)
             if not isinstance(opened, Merges):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -70,13 +70,17 @@ def results_of(
     stop = manifest.snapshot.get("stop")
     stopped = analysis.background.remarks(stop, run.look, spared) if stop else ()
 
+    aims = Aims.of(manifest.snapshot)
     histories = analysis.trials.TrialHistories(session.reading)
 
     def load(brief: bool = False) -> Iterator[TrialResult]:
         with session.reading() as opened:
             rows = opened if latest else analysis.snapshot.as_of(opened, run_id)
             rows = analysis.snapshot.scanned(rows, run.trials)
-            trials = analysis.reader.ResultReader(manifest, rows, run_id, histories=histories, brief=brief)
+            found = analysis.reader.ResultReader(manifest, rows, run_id, histories=histories, brief=brief)
+            trials: Iterable[TrialResult] = found
+            if aims.slices or aims.levels_described:
+                trials = analysis.marked(manifest.snapshot, found)
             # A trial that the stopping rule spared has no result, and is not lost.
             yield from (one for one in trials if one.state in TERMINAL) if spared else trials
 
@@ -85,7 +89,8 @@ def results_of(
         with session.reading() as opened:
             yield analysis.background.StoredRun(opened, run, manifest)
 
-    short = None if manifest.snapshot.get("anchors") else partial(load, brief=True)
+    whole = manifest.snapshot.get("anchors") or (aims.slices and aims.slices_by_output)
+    short = None if whole else partial(load, brief=True)
     kept_as = f"{run_id} latest" if latest else run_id
     return Results(
         load,
@@ -96,7 +101,7 @@ def results_of(
         notes=(*manifest.notes, *imported(store, run.study), *deviations, *stopped),
         store=session.store,
         spent=run.spent,
-        aims=Aims.of(manifest.snapshot),
+        aims=aims,
         origin=origin,
         brief=short,
         memory=table_cache_of(session, kept_as, run.trials, short) if cached else None,
@@ -104,6 +109,7 @@ def results_of(
         background=partial(background_of, session, run, manifest, deviations),
         conditions=manifest.conditions,
         name=run.name,
+        count=None if spared else run.trials,
     )
 
 

@@ -9,11 +9,10 @@ from peira.app.streams.results import StreamRecord
 from peira.core.contracts import Op, OpenStore, RunQuery
 from peira.core.log.events import TrafficSplit
 from peira.core.log.rows import Run
+from peira.core.verdicts import part_of
 from peira.engine.streams.declaration import TAG
-from peira.engine.streams.experiment import ExperimentPlan, LiveExperiment, experiment_plan
-from peira.plan.expansion import Plan
+from peira.engine.streams.experiment import ExperimentPlan, LiveExperiment
 from peira.results.trials import FAILED, TrialResult
-from peira.spec.streams.stream import Stream
 
 OPENING = "opening"
 """Who decided about the traffic with which an opening begins."""
@@ -26,20 +25,24 @@ def opening_before(store: OpenStore, name: str) -> Run | None:
 
 
 def opened_experiment(
-    store: OpenStore, stream: Stream, plan: Plan, run: str, before: Run | None, pending: Collection[str]
+    store: OpenStore,
+    stream: str,
+    planned: ExperimentPlan | None,
+    run: str,
+    before: Run | None,
+    pending: Collection[str],
 ) -> LiveExperiment | None:
     """The experiment of a stream that was just opened as `run`; None if it draws no arms.
 
     `pending` are jobs that will be offered again, and are not counted yet.
     """
-    planned = experiment_plan(stream, plan)
     if planned is None:
         return None
     traffic = planned.begun(before.traffic if before else None)
     store.commit([Op(run, (TrafficSplit(traffic, OPENING),))]).result()
     experiment = LiveExperiment(planned, traffic, store)
     if planned.follows and traffic.winner < 0:
-        _count(experiment, planned, StreamRecord(store, stream.name), pending)
+        _count(experiment, planned, StreamRecord(store, stream), pending)
     return experiment
 
 
@@ -65,4 +68,4 @@ def _value(trial: TrialResult, planned: ExperimentPlan) -> Any:
     score = trial.scores.get(planned.late or evaluator)
     if score is None or score.no_verdict:
         return None
-    return score.value.get(part) if part and isinstance(score.value, dict) else score.value
+    return part_of(score.value, part)

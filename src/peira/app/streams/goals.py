@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from peira.analysis.results import Results
 from peira.app.session import Session
+from peira.app.streams.outcome_reports import outcome_reports
 from peira.app.streams.results import stream_results
-from peira.core.contracts import JobQuery, RunQuery
+from peira.core.contracts import RunQuery
 from peira.core.log.events import TERMINAL, GoalLooked, State
+from peira.core.verdicts import part_of
 from peira.engine.streams.declaration import TAG, declaration_of, last_opening
-from peira.engine.streams.jobs import class_of
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.spec.streams.goals import COST, FAILED, TOOK, Goal, read_goal
@@ -51,8 +52,10 @@ class GoalLook:
         }
 
 
-def goal_statuses(session: Session, name: str, now: float | None = None) -> list[GoalLook]:
-    """How the goals of a stream stand, as it was last opened."""
+def goal_statuses(
+    session: Session, name: str, now: float | None = None, with_path: bool = False
+) -> list[GoalLook]:
+    """How the goals of a stream stand, as it was last opened; `with_path` also how they came to that."""
     with session.reading() as store:
         _, declaration = last_opening(store, name)
         goals = [read_goal(one) for one in declaration.goals]
@@ -65,7 +68,11 @@ def goal_statuses(session: Session, name: str, now: float | None = None) -> list
         found = sorted(
             value
             for stream in dict.fromkeys(one.streams or (name,))
-            for value in _values(session, stream, one.score, since)
+            for value in (
+                _reported(session, stream, one.outcome, since)
+                if one.outcome
+                else _values(session, stream, one.score, since)
+            )
         )
         values = [(at, value) for at, _, value in found]
         try:
@@ -78,6 +85,7 @@ def goal_statuses(session: Session, name: str, now: float | None = None) -> list
                 over=over,
                 limits=one.range,
                 alpha=one.alpha,
+                with_path=with_path,
             )
         except ValueError as problem:
             raise Invalid(f"goal {one.goal}: {problem}; say in the goal which limits its score has") from None
@@ -99,18 +107,27 @@ def _values(
     session: Session, stream: str, score: str, since: float | None
 ) -> Iterator[tuple[float, str, float | None]]:
     """When each ended job was submitted, its id, and its value; None where the value is lost."""
-    with session.reading() as store:
-        query = JobQuery(class_of(stream), limit=1_000_000)
-        at = {
-            task.id: float(task.labels.get("at", 0)) for task in store.jobs(query) if task.state in TERMINAL
-        }
     window = None if since is None else max(0.0, time.time() - since)
     results: Results = stream_results(session, stream, window)
     for trial in results.trials:
-        if trial.id in at and trial.state is not State.cancelled:
-            known, value = _value(trial, score)
-            if known:
-                yield at[trial.id], trial.id, value
+        if trial.id != trial.case_id or trial.state is State.cancelled:  # a shadow, or nobody wants it
+            continue
+        known, value = _value(trial, score)
+        if known:
+            yield trial.submitted or 0.0, trial.id, value
+
+
+def _reported(
+    session: Session, stream: str, outcome: str, since: float | None
+) -> Iterator[tuple[float, str, float | None]]:
+    """When an outcome of each job was first reported, the job, and the value; what is no number is lost.
+
+    These come in the order of the reports, which nothing changes later: so the sequence holds at every look,
+    however late the reports are. It is about the jobs of which somebody reported.
+    """
+    with session.reading() as store:
+        for at, task, value in outcome_reports.first(store, stream, outcome, since):
+            yield at, task, float(value) if isinstance(value, (bool, int, float)) else None
 
 
 def _value(trial: TrialResult, score: str) -> tuple[bool, float | None]:
@@ -126,7 +143,7 @@ def _value(trial: TrialResult, score: str) -> tuple[bool, float | None]:
     found = trial.scores.get(score)
     if found is None or found.state not in TERMINAL:
         return False, None
-    value = found.value
+    value = None if found.no_verdict else part_of(found.value)
     return True, float(value) if isinstance(value, (bool, int, float)) else None
 
 
@@ -135,7 +152,7 @@ class GoalWatch:
 
     def __init__(
         self,
-        session: Callable[[], Session],
+        session: Session,
         streams: Sequence[str],
         changed: Callable[[str, GoalLook, GoalLooked], None],
         noted: Callable[[str, str], None],
@@ -167,7 +184,7 @@ class GoalWatch:
                 self._failed(problem)
 
     def _look(self, name: str) -> None:
-        for look in goal_statuses(self._session(), name):
+        for look in goal_statuses(self._session, name):
             place = name, look.goal.goal
             before = self._verdicts.get(place, "undecided")
             if look.status.verdict != before:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from peira.app.models import by_model, models_of
@@ -21,13 +22,14 @@ from peira.app.session import Session, SessionLike
 from peira.app.store.access import hosted, run_label, store_folder
 from peira.app.streams.experiments import opened_experiment, opening_before
 from peira.app.streams.goals import GoalLook, GoalWatch
+from peira.app.streams.host_session import HostSession
 from peira.app.streams.results import StreamRecord
 from peira.app.streams.retention import JobRetention
 from peira.app.streams.view import JobView, StreamView
-from peira.core.clock import SystemClock
+from peira.core.clock import Clock, SystemClock
 from peira.core.contracts import Commands, Consequences, Ended, Op, OpenStore, Outcome, Runner
 from peira.core.ids import Json, short
-from peira.core.log.events import GoalLooked, OutcomeValue, State, Status
+from peira.core.log.events import AnyEvent, GoalLooked, OutcomeValue, State, Status
 from peira.core.log.rows import Task
 from peira.core.registry import nearest
 from peira.engine.calls.live_text import LiveText
@@ -37,13 +39,15 @@ from peira.engine.control import PAUSE, Command, StopRequest
 from peira.engine.execution import Execution
 from peira.engine.places import SharedPlaces
 from peira.engine.run import RunDriver
-from peira.engine.run_start import open_run
+from peira.engine.run_start import open_run, spent_before
 from peira.engine.stages import StoredOutput
+from peira.engine.streams.decision import hand_decision
 from peira.engine.streams.declaration import TAG, declared
-from peira.engine.streams.experiment import LiveExperiment
+from peira.engine.streams.experiment import LiveExperiment, experiment_plan
 from peira.engine.streams.jobs import (
     MOST_HOPS,
     SHADOW,
+    SHADOWS,
     Job,
     assigned,
     class_of,
@@ -111,8 +115,10 @@ class Host:
         wait: float | None = 0.0,
         on_notice: Callable[[str], None] | None = None,
         parallel: int | None = None,
+        clock: Clock | None = None,
     ) -> None:
-        """`parallel` is how many jobs of all streams together may run at a time; None: as the streams say."""
+        """`parallel` is how many jobs of all streams together may run at a time; None: as the streams say.
+        `clock` tells the time of timers and submissions."""
         problems = list(chain_problems(streams))
         if parallel is not None and not 1 <= parallel <= MAX_PARALLEL:
             problems.append(f"parallel: must lie between 1 and {MAX_PARALLEL:,}, not {parallel}")
@@ -122,14 +128,15 @@ class Host:
         self.live = LiveText()
         """What models that stream their answers say, while they do: `host.live.read(after, task=job.id)`."""
         self._places = SharedPlaces(parallel) if parallel else None
-        self._clock, self._resources, self._on_notice = SystemClock(), resources or {}, on_notice
+        self._clock: Clock = clock or SystemClock()
+        self._resources, self._on_notice = resources or {}, on_notice
         self.session = Session.find(store)
         self._open = ExitStack()
         self._served: dict[str, ServedStream] = {}
         self._followers: dict[str, list[tuple[Stream, After]]] = {}
         self._announced: list[AnnouncedJobs] = []
         self._noting = threading.Lock()
-        self._accepting = threading.Lock()
+        self._accepting, self._deciding = threading.Lock(), threading.Lock()
         self._accepted: deque[
             tuple[Future[list[Outcome]], Sequence[ServedStream], Sequence[Sequence[Job]]]
         ] = deque()
@@ -140,7 +147,8 @@ class Host:
             raise Invalid(problems)
         self._models = models_of(self.session.project)
         self.store: OpenStore = self._open.enter_context(self.session.owned(wait))
-        self._own_session = Session(self.session.project, self.store)
+        self.open_session = HostSession(self.session, self.store)
+        """Reads the open store; once the host has ended, it opens the store again."""
         self._views: dict[str, StreamView] = {}
         self.ended = False
         self._service: CommandService = service_of(self.store)
@@ -170,8 +178,9 @@ class Host:
         names = [one.name for one in self._plans[stream.name].evaluators.values()]
         known = (*dict.fromkeys(names), *OF_JOBS)
         for goal in stream.goals:
-            if goal.score not in known:
-                there = f"there is no score {goal.score!r}; there are {', '.join(known)}"
+            if goal.score not in known and not goal.outcome:
+                later = "outcome.NAME for what is reported later"
+                there = f"there is no score {goal.score!r}; there are {', '.join(known)}, and {later}"
                 yield f"streams.{stream.name}.goals: {there}"
 
     # Opening
@@ -184,6 +193,8 @@ class Host:
         manifest = keep(plan, store.put, {})
         number = store.incarnation
         before = opening_before(store, stream.name)
+        planned = experiment_plan(stream, plan)
+        deciding = planned.deciding if planned else None
         run = open_run(
             plan,
             manifest,
@@ -192,13 +203,13 @@ class Host:
             number,
             clock.now(),
             tags=(TAG,),
-            stream=store.put(declared(stream, conditions, self.parallel)),
+            stream=store.put(declared(stream, conditions, self.parallel, deciding)),
         )
         following = self._following if stream.name in self._followers else None
         left = self._left_over(stream.name)
         if before is not None and plan.evaluators:
             left += StreamRecord(store, stream.name).unscored(before.id)
-        experiment = opened_experiment(store, stream, plan, run, before, {task.id for task in left})
+        experiment = opened_experiment(store, stream.name, planned, run, before, {task.id for task in left})
         source = StreamSource(stream, plan, store, following, self._resources, experiment)
         source.restore(left)
         context = RunContext(
@@ -210,18 +221,28 @@ class Host:
             work_root=store_folder(store, "work") / short(run),
             inline=-1 if stream.keep.bounded else stream.study.storage.inline,  # payloads can be removed
             label=run_label(store, run),
-            live=self.live,
+            live=self.live.of_stream(stream.name),
         )
-        calls = CallSettings(models=self._models, budget=by_model(project, stream.study.budget))
+        shadows = {SHADOWS: by_model(project, stream.shadow_budget)} if stream.assign == "all" else {}
+        calls = CallSettings(
+            models=self._models,
+            budget=by_model(project, stream.study.budget),
+            before=tuple(spent_before(plan, store, run, TAG, tuple(shadows.values()))),
+            apart=shadows,
+        )
         places = self._places.of_run([class_of(stream.name)]) if self._places else None
         execution = Execution(context, source, calls, stays=True, places=places)
         driver = RunDriver(
             execution,
             self._runners(stream, plan),
             commands=self._service,
-            on_notice=self._on_notice,
+            on_notice=partial(self._say, stream.name),
         )
         return ServedStream(stream, run, source, execution, len(conditions), driver, experiment)
+
+    def _say(self, name: str, text: str) -> None:
+        if self._on_notice is not None:
+            self._on_notice(f"{name}: {text}")
 
     def _left_over(self, name: str) -> list[Task]:
         """What an earlier opening has left, in the order of its arrival: queued, or waiting."""
@@ -237,7 +258,8 @@ class Host:
             class_of(stream.name): (local_runner(awaiting), stream.parallel)
         }
         if stream.assign == "all":
-            runners[class_of(stream.name, SHADOW)] = (local_runner(awaiting), stream.parallel)
+            places = stream.shadows.parallel or stream.parallel
+            runners[class_of(stream.name, SHADOW)] = (local_runner(awaiting), places)
         return runners | following_runners(plan, local_runner(False), stream.parallel)
 
     def _start(self, served: ServedStream) -> None:
@@ -256,7 +278,7 @@ class Host:
         streams = [name for name, served in self._served.items() if served.stream.goals]
         if not streams:
             return None
-        return GoalWatch(lambda: self.open_session, streams, self._goal_changed, self._note, self._fail)
+        return GoalWatch(self.open_session, streams, self._goal_changed, self._note, self._fail)
 
     def _goal_changed(self, name: str, look: GoalLook, event: GoalLooked) -> None:
         """Record a new verdict on a goal; one that was missed may pause the stream."""
@@ -346,8 +368,24 @@ class Host:
     def _assigned(self, job: Job) -> list[Job]:
         """The job with its condition, and its shadows."""
         served = self._find(job.stream)
-        traffic = served.experiment.traffic if served.experiment else None
+        if served.experiment is None:
+            return assigned(served.stream.assign, job, served.arms)
+        with served.experiment.changing:
+            traffic = served.experiment.traffic
         return assigned(served.stream.assign, job, served.arms, traffic)
+
+    def decide(self, stream: str, arm: int, by: str, why: str, note: AnyEvent) -> None:
+        """End the experiment of this stream by hand: all jobs get this arm. Durable when it returns."""
+        served = self._find(stream)
+        if (experiment := served.experiment) is None:
+            raise Invalid(f"stream {stream!r} draws no arms")
+        with self._deciding:
+            label, standings = experiment.plan.labels[arm], experiment.standings(arm)
+            events = hand_decision(experiment.traffic, label, arm, by, why, standings)
+            with experiment.changing:
+                self.store.commit([Op(served.run, (note, *events))]).result()
+                experiment.accept(events)
+        served.execution.say(f"{stream}: {label} was chosen by {by}; all jobs get it from now on")
 
     def note_outcome(self, job: Job, name: str, value: OutcomeValue) -> None:
         """An outcome of a job is recorded, the first of its name."""
@@ -364,13 +402,8 @@ class Host:
         """The stream as any process sees it."""
         self._find(name)
         if name not in self._views:
-            self._views[name] = StreamView(self.session, name, host=self)
+            self._views[name] = StreamView(self.open_session, name, host=self)
         return self._views[name]
-
-    @property
-    def open_session(self) -> Session:
-        """A session that reads the open store; once the host has ended, one that opens it again."""
-        return self.session if self.ended else self._own_session
 
     # What follows from ends
 
@@ -444,9 +477,14 @@ class Host:
     def _follow_evidence(self) -> None:
         """Record what follows from the evidence of experiments; jobs are drawn accordingly from then on."""
         for served in self._served.values():
-            if served.experiment is not None and (news := served.experiment.news()):
-                self.store.commit([Op(served.run, tuple(news))]).result()
-                served.experiment.accept(news)
+            if served.experiment is None:
+                continue
+            with self._deciding:
+                if not (news := served.experiment.news()):
+                    continue
+                with served.experiment.changing:
+                    self.store.commit([Op(served.run, tuple(news))]).result()
+                    served.experiment.accept(news)
 
     # Ending
 
@@ -502,7 +540,8 @@ class Host:
             served.over.wait()
         self._stopping.set()
         self._dispatcher.join()
-        self.ended = True
+        self.ended = self.live.closed = True
+        self.open_session.detach()
         self._open.close()
         for served in self._served.values():
             if served.problem is not None:

@@ -18,7 +18,7 @@ from peira.analysis.results import Results
 from peira.app.session import Session
 from peira.app.store.results import background_of
 from peira.core.clock import stamp
-from peira.core.contracts import Forgets, JobQuery, OpenStore
+from peira.core.contracts import Forgets, JobQuery, OpenStore, TaskOutcome
 from peira.core.ids import Json
 from peira.core.log.events import TERMINAL, State, Status
 from peira.core.log.rows import Run, Task
@@ -29,6 +29,7 @@ from peira.plan.manifest import Manifest, read
 from peira.plan.trials import Place
 from peira.results.aims import Aims
 from peira.results.reader import FoundTrial, ResultReader
+from peira.results.slices import marked
 from peira.results.trials import FoundAnswer, JobDraw, Score, TrialResult, end_word
 
 MOST = 1_000_000
@@ -116,12 +117,12 @@ class JobReader(ResultReader):
         self,
         place: Place,
         id: str,
-        task: Task | None,
+        task: TaskOutcome | None,
         found: FoundAnswer | None,
         scores: Mapping[str, Score],
     ) -> TrialResult:
         row, job = self._jobs[place.case.id]
-        later = {name: Score(name, State.succeeded, value) for name, value in row.outcomes.items()}
+        later = {n: Score(n, State.succeeded, value, reported=True) for n, value in row.outcomes.items()}
         mine = {**scores, **later} if id == row.id else scores
         trial = super()._trial(place, id, task, found, mine)
         draw = JobDraw(job.experiment, job.arm, job.shares) if job.experiment else None
@@ -138,11 +139,9 @@ class StreamRecord:
 
     def ended(self, since: float | None = None) -> tuple[Task, ...]:
         """The jobs that have ended and were submitted since then, oldest first."""
-        found = self.store.jobs(JobQuery(class_of(self.name), limit=MOST))
-        begin = 0.0 if since is None else since
+        found = self.store.jobs(JobQuery(class_of(self.name), limit=MOST, since=since or 0.0))
         gone = set(self.store.forgotten()) if isinstance(self.store, Forgets) else set()
-        ended = [one for one in found if one.state in TERMINAL and one.payload not in gone]
-        return tuple(reversed([one for one in ended if float(one.labels.get("at", 0)) >= begin]))
+        return tuple(one for one in reversed(found) if one.state in TERMINAL and one.payload not in gone)
 
     def layout(self, jobs: Iterable[Task]) -> JobLayout:
         """These jobs as places of trials."""
@@ -178,7 +177,7 @@ def stream_results(session: Session, name: str, since: float | None = None) -> R
 
     def load() -> Iterator[TrialResult]:
         with session.reading() as opened:
-            yield from JobReader(manifest, opened, run.id, layout)
+            yield from marked(manifest.snapshot, JobReader(manifest, opened, run.id, layout))
 
     left = [NOT_NOW.format(n=layout.left_out)] if layout.left_out else []
     return Results(

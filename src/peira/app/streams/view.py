@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 import peira.app as app
 from peira.app.control import deliver
 from peira.app.session import Session
+from peira.app.store.runs import UNDER_WAY, with_current_status
 from peira.app.streams.events import EventFilter, StreamEvents, Subscription
+from peira.app.streams.experiment_status import experiment_status
 from peira.app.streams.goals import goal_statuses
 from peira.app.streams.stats import WINDOW, stream_stats
 from peira.core.clock import seconds
@@ -19,12 +24,15 @@ from peira.core.contracts import Ended, JobQuery
 from peira.core.ids import Json, resolve
 from peira.core.log.events import TERMINAL, OutcomeValue, State
 from peira.core.log.rows import Task
-from peira.engine.control import CANCEL, PAUSE, RESUME, Command, Control, control_of, requester
+from peira.core.registry import nearest
+from peira.engine.commands import running_service
+from peira.engine.control import CANCEL, PAUSE, RESUME, Command, ControlFolder, control_of, requester
 from peira.engine.stages import StoredOutput
-from peira.engine.streams.declaration import Declaration, last_opening, stream_names
+from peira.engine.streams.decision import MOST_WHY, decide_command
+from peira.engine.streams.declaration import Declaration, arm_labels, last_opening, stream_names
 from peira.engine.streams.jobs import Job, class_of, job_id, job_of, listed, submissions, task_of
 from peira.engine.streams.outcomes import outcome_command, outcome_problems
-from peira.engine.streams.submission import DRAIN, SUBMIT, submit_command, submitted_jobs
+from peira.engine.streams.submission import DRAIN, SUBMIT, Outbox, host_of, outbox_of, submitted_jobs
 from peira.errors import Invalid, JobFailed, NotKept, StoreInUse, Unknown
 from peira.plan.manifest import read
 from peira.spec.streams.stream import session_in
@@ -32,9 +40,11 @@ from peira.spec.streams.stream import session_in
 if TYPE_CHECKING:
     from peira.analysis.results import Results
     from peira.app.streams.host import Host
+    from peira.engine.calls.live_text import LiveText
 
 MOST_SEARCHED = 1_000_000
 """Jobs among which one is looked for by the first digits of its id."""
+ID = re.compile("[0-9a-f]{64}")
 PATIENCE = 10.0
 """Seconds to wait for a cancelled job to end."""
 POLL = 0.02
@@ -83,15 +93,13 @@ class JobView:
 class StreamView:
     """A stream of a store, for any process; made by `open(store).stream(name)`."""
 
-    def __init__(self, session: Session, name: str, host: Host | None = None) -> None:
-        self._session, self.name, self._host = session, name, host
+    def __init__(self, session: Session, name: str, host: Host | None = None, by: str = "") -> None:
+        """`by` is who acts, as events name them; this user on this machine if nothing is said."""
+        self.session, self.name, self._host = session, name, host
+        self._by = by or requester()
+        self._outbox: Outbox | None = None
         with self.session.reading() as store:
             _, self.declaration = last_opening(store, name)
-
-    @property
-    def session(self) -> Session:
-        """The session to read with: that of its host, while there is one."""
-        return self._session if self._host is None else self._host.open_session
 
     def submit(self, input: Json = None, **options: Any) -> JobView:
         """Submit a job; durable when this returns, whether or not a host is there.
@@ -109,15 +117,21 @@ class StreamView:
             return self._host.submit_many(self.name, jobs)
         made = submissions(_Declared(self.declaration), jobs, time.time(), trigger)
         if made:
-            self._control().send(submit_command(made, requester()))
+            self._find_outbox().send(made, self._by)
         return [JobView(self, job_id(self.name, job.key)) for job in made]
 
-    def _control(self) -> Control:
+    def _find_outbox(self) -> Outbox:
+        """What sends submissions to the owner of the store; found once where that is a folder."""
+        if self._outbox is not None:
+            return self._outbox
         with self.session.reading() as store:
             control = control_of(store)
         if control is None:
             raise StoreInUse(f"stream {self.name!r} cannot be reached: its store takes no commands")
-        return control
+        found = outbox_of(control)
+        if isinstance(control, ControlFolder):
+            self._outbox = found
+        return found
 
     def _sent(self) -> dict[str, Job]:
         """Jobs that were submitted and that no owner of the store has queued yet."""
@@ -133,20 +147,29 @@ class StreamView:
 
     def jobs(self, state: str = "", limit: int = 1000) -> list[dict[str, Json]]:
         """Jobs, newest first."""
-        query = JobQuery(class_of(self.name), State(state) if state else None, limit=limit)
+        if state and state not in list(State):
+            raise Invalid(f"state: must be one of {', '.join(State)}, not {state!r}")
+        query = JobQuery(class_of(self.name), State(state) if state else None, limit, brief=True)
+        sent = self._sent() if state in ("", State.queued.value) else {}  # first: they become rows
         with self.session.reading() as store:
             found = [listed(task, task.state) for task in store.jobs(query)]
         known = {job["job"] for job in found}
-        if state in ("", State.queued.value):
-            for id, job in self._sent().items():
-                if id not in known:
-                    found.insert(0, listed(task_of(job)[0], State.queued))
+        for id, job in sent.items():
+            if id in known:
+                continue
+            row = self._row(id)  # it may have become one since the rows were read
+            if row is None or state in ("", row.state):
+                found.insert(0, listed(row or task_of(job)[0], row.state if row else State.queued))
         return found[:limit]
+
+    def _id(self, job: str) -> str:
+        """The id of a job that is named by its id or its key, whether or not there is one."""
+        return job if ID.fullmatch(job) else job_id(self.name, job)
 
     def find(self, prefix: str) -> str:
         """The id of the job with this id, prefix or key."""
         by_key = job_id(self.name, prefix)
-        if self._row(by_key) is not None or by_key in self._sent():
+        if self._row(by_key) is not None or by_key in self._sent() or self._row(by_key) is not None:
             return by_key
         return resolve(prefix, [str(job["job"]) for job in self.jobs(limit=MOST_SEARCHED)], "job")
 
@@ -156,7 +179,8 @@ class StreamView:
             return found
 
     def state(self, job: str) -> str:
-        """The state of a job; Unknown if there is none of that id."""
+        """The state of a job; Unknown if there is none of that id or key."""
+        named, job = job, self._id(job)
         row = self._row(job)
         if row is not None:
             return row.state.value
@@ -164,7 +188,7 @@ class StreamView:
             return State.queued.value
         if (row := self._row(job)) is not None:  # it was queued between the two looks
             return row.state.value
-        raise Unknown(f"no job {job[:12]!r} in stream {self.name!r}")
+        raise Unknown(f"no job {named[:12] if named == job else named!r} in stream {self.name!r}")
 
     def job(self, name: str) -> JobView:
         """The job with this id, prefix or key."""
@@ -189,6 +213,7 @@ class StreamView:
         if not self.wait(job, timeout):
             after = "when its host stopped" if timeout is None else f"after {timeout} s"
             raise TimeoutError(f"job {job[:12]} has not ended {after}")
+        job = self._id(job)
         row = self._row(job)
         assert row is not None
         if row.state is not State.succeeded:
@@ -209,9 +234,10 @@ class StreamView:
         """
         if State(self.state(job)) in TERMINAL:
             return False
+        job = self._id(job)
         with self.session.reading() as store:
             run, _ = last_opening(store, self.name)
-        self._deliver(Command(CANCEL, run.id, requester(), tasks=(job,)))
+        self._deliver(Command(CANCEL, run.id, self._by, tasks=(job,)))
         self.wait(job, PATIENCE)
         return self.state(job) == State.cancelled.value
 
@@ -228,14 +254,33 @@ class StreamView:
         if problems := outcome_problems(name, value, {**taken, **dict.fromkeys(MEASURES, "a measure")}):
             raise Invalid(problems)
         self.state(job)  # Unknown if there is no such job
-        deliver(self.session, outcome_command(job, name, value, requester()))
+        deliver(self.session, outcome_command(self._id(job), name, value, self._by))
+
+    def decide(self, arm: str, why: str = "") -> None:
+        """End the experiment by hand: all jobs get this arm (as `stats` calls it) from now on.
+
+        It is recorded as a decision, with who made it and why; also if no host serves the stream. Raises
+        Invalid if there is no such arm, or no arms are drawn.
+        """
+        with self.session.reading() as store:
+            run, declaration = last_opening(store, self.name)
+        if run.traffic is None:
+            raise Invalid(f"stream {self.name!r} draws no arms: there is no experiment to end")
+        _, labels = arm_labels(declaration.arms)
+        if arm not in labels:
+            raise Invalid(f"arm: there is no {arm!r}{nearest(arm, labels)}; there are {', '.join(labels)}")
+        if len(why) > MOST_WHY:
+            raise Invalid(f"why: has at most {MOST_WHY:,} characters, not {len(why):,}")
+        self._deliver(decide_command(self.name, labels.index(arm), why, self._by))
 
     def document(self, job: str) -> dict[str, Any]:
         """A job as plain values: what was submitted, its state and its output."""
-        state = self.state(job)
+        state, job = self.state(job), self._id(job)
         row = self._row(job)
+        if row is None and (sent := self._sent().get(job)) is None:
+            row = self._row(job)  # it was queued between the two looks
         if row is None:
-            sent = self._sent().get(job) or Job(self.name)
+            sent = sent or Job(self.name)
             shown = listed(task_of(sent)[0], State.queued)
             return {**shown, "job": job, "input": sent.input, "output": None}
         failure = row.result.failure
@@ -275,6 +320,14 @@ class StreamView:
         wanted = EventFilter(kinds, self.find(job) if job else "", level)
         return StreamEvents(self.session, self.name).follow(after, wanted, follow)
 
+    @property
+    def live(self) -> LiveText | None:
+        """What models say in its jobs, while they do; None if this process does not serve the stream."""
+        with self.session.reading() as store:
+            service = running_service(store.address)
+        host = host_of(service) if service is not None else None
+        return host.live if host is not None and host.serves(self.name) else None
+
     def subscribe(
         self,
         function: Callable[[dict[str, Any]], object],
@@ -298,6 +351,15 @@ class StreamView:
         """How its goals stand: met, missed or undecided, valid however often one looks."""
         return [look.document() for look in goal_statuses(self.session, self.name)]
 
+    def experiment(self, arm: str = "") -> dict[str, Any]:
+        """How its live experiment stands: arms with their shares, and how one differs from the others.
+
+        Differences are valid however often one looks, with how they came about. Without a name the arm is the
+        winner, or the first one. Raises Unknown if nothing is compared.
+        """
+        found: dict[str, Any] = msgspec.to_builtins(experiment_status(self.session, self.name, arm))
+        return found
+
     def pause(self) -> None:
         """Begin no more jobs until it is resumed; what runs may finish, and jobs may be submitted."""
         self._command(PAUSE)
@@ -313,10 +375,10 @@ class StreamView:
     def _command(self, word: str) -> None:
         with self.session.reading() as store:
             run, _ = last_opening(store, self.name)
-            if store.owner() is None:
+            if store.owner() is None or with_current_status(run, store).status not in UNDER_WAY:
                 raise StoreInUse(f"stream {self.name!r}: no host serves it")
         about = "" if word == DRAIN else run.id
-        self._deliver(Command(word, about, requester(), body={"stream": self.name}))
+        self._deliver(Command(word, about, self._by, body={"stream": self.name}))
 
     def _deliver(self, command: Command) -> None:
         """Let the owner of the store execute a command; it is executed when this returns."""

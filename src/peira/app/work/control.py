@@ -15,10 +15,10 @@ from peira.engine.control import CANCEL, Command, requester
 from peira.engine.work.record import unit_task
 from peira.errors import Invalid, StoreInUse
 from peira.spec.work.plan import base_name
-from peira.spec.work.problems import Reach
+from peira.spec.work.problems import Dependencies
 
 
-def cancel_units(session: Session, units: Sequence[str], run: str = "") -> dict[str, str]:
+def cancel_units(session: Session, units: Sequence[str], run: str = "", by: str = "") -> dict[str, str]:
     """Cancel units of a run under way, in whatever state; those that have ended stay as they are.
 
     Returns their states once that is done. What needs them is blocked, everything else goes on.
@@ -27,7 +27,7 @@ def cancel_units(session: Session, units: Sequence[str], run: str = "") -> dict[
     if view.run.status not in UNDER_WAY:
         raise Invalid(f"run {short(view.run.id)} is not under way: {view.run.status.value}")
     tasks = tuple(unit_task(view.run.id, name) for name in units)
-    deliver(session, Command(CANCEL, view.run.id, requester(), tasks=tasks))
+    deliver(session, Command(CANCEL, view.run.id, by or requester(), tasks=tasks))
     began = time.monotonic()
     while True:
         view, states = _looked_at(session, view.run.id, units)
@@ -64,7 +64,7 @@ def retry_unit(session: Session, units: Sequence[str], run: str = "", wait: floa
     tables = plan["units"]
     proposers = [name.partition("/")[0] for name in units]
     needs = {name: [base_name(n) for n in table.get("needs", ())] for name, table in tables.items()}
-    before = Reach(needs)
+    before = Dependencies(needs)
     wanted = set(proposers).union(*(before[name] for name in proposers))
     wanted |= {name for name in tables if before[name] & set(proposers)}
     for name in list(wanted):  # what dependents need besides

@@ -15,7 +15,7 @@ from peira.app.store.runs import names_run
 from peira.app.store.view import Opened
 from peira.cli.options import Json, Store, chosen, stored
 from peira.cli.output import CommandOutput, encoded, fitted, grid
-from peira.cli.study_options import Data, benchmark_named
+from peira.cli.study_options import Data, FieldMap, benchmark_named, field_pairs
 from peira.core.registry import nearest, registry
 from peira.core.text.words import counted
 from peira.data.cases import read
@@ -47,10 +47,7 @@ def data(
         str, typer.Argument(metavar="[NAME]", help="A benchmark, a data file, a folder, a study or a run id.")
     ] = "",
     copy: Data = None,
-    field: Annotated[
-        list[str] | None,
-        typer.Option("--map", metavar="PART=FIELD", help="Of a data file: input=question. Several."),
-    ] = None,
+    field: FieldMap = None,
     few: Annotated[
         int, typer.Option("--few", metavar="N", min=1, help="How many cases, or groups of them, to show.")
     ] = FEW,
@@ -112,7 +109,7 @@ def _cases(
     if bench is not None:
         query = bench.data if copy is None else local(bench.data, Path(copy))
         return ask_for(query, bench.folders).cases
-    fields = dict(_pairs(mapped))
+    fields = field_pairs(mapped)
     path = Path(name)
     if path.is_dir():
         return read(Query(folder=name, **fields), [Path()]).cases
@@ -138,15 +135,6 @@ def _of_run(run: str, session: Session) -> tuple[Case, ...]:
     opened = Opened(session)
     blobs = opened.manifest(run).case_sets.values()
     return tuple(Case(**fields) for blob in blobs for fields in cases_of(blob, opened.blob))
-
-
-def _pairs(given: Iterable[str]) -> Iterable[tuple[str, str]]:
-    """PART=FIELD pairs of --map."""
-    for text in given:
-        part, equals, value = text.partition("=")
-        if not equals:
-            raise Invalid(f"map: write PART=FIELD, like input=question, not {text!r}")
-        yield part.strip(), value.strip()
 
 
 def _documents(cases: Iterable[Case]) -> list[dict[str, Any]]:

@@ -52,6 +52,7 @@ def export(
     sqlite          tables with keys                     (.sqlite, .db)
     artifact        a folder for design-research-analysis
     codebook        what was varied and measured         (.codebook.md)
+    study           the whole study, to read             (.study.md)
     archive         all of it, compressed                (.tar.gz, .tgz)
     attachments     a folder of the files that agents attached
     hf              a folder for Hugging Face datasets

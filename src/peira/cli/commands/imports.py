@@ -17,7 +17,7 @@ from peira.cli import errors, run_summary
 from peira.cli.options import Json, Progress, Store, chosen
 from peira.cli.output import CommandOutput, note
 from peira.cli.run_summary import next_command
-from peira.cli.study_options import Evaluator, Transform, evaluators_and_transform
+from peira.cli.study_options import Evaluator, Transform, evaluators_and_transform, field_pairs
 from peira.core.text.words import counted
 from peira.errors import Invalid
 
@@ -49,7 +49,10 @@ def import_(
     field: Annotated[
         list[str] | None,
         typer.Option(
-            "--field", metavar="COLUMN=FIELD", help="Where a row has a column: output=answer.text. Several."
+            "--map",
+            "--field",
+            metavar="PART=FIELD",
+            help="Where a row has a part: output=answer.text. Several.",
         ),
     ] = None,
     factor: Annotated[
@@ -85,7 +88,7 @@ def import_(
       peira import outputs.jsonl --transform last_number --evaluator numeric
       peira import outputs.csv --study capitals.py
       peira import logs/2026-11-02_capitals.eval --evaluator match
-      peira import old.jsonl --field output=answer.text --factor model
+      peira import old.jsonl --map output=answer.text --factor model
       peira import answers.csv --wide model=gpt-5,claude --evaluator match
     """
     out = CommandOutput(as_json)
@@ -98,7 +101,7 @@ def import_(
             transform=finds,
             evaluators=judges or (),
             name=name,
-            fields=_pairs(field or ()),
+            fields=field_pairs(field or ()),
             factors=factor or None,
             wide=_levels(wide),
             store=session,
@@ -118,14 +121,6 @@ def import_(
         if study is not None and not failed:
             note(f"to judge them: {next_command('score', done.results.run_id, store)}")
         return failed or int(bool(done.failed))
-
-
-def _pairs(given: list[str] | tuple[str, ...]) -> dict[str, str]:
-    """COLUMN=FIELD pairs of --field."""
-    pairs = [text.partition("=") for text in given]
-    if wrong := [name for name, equals, field in pairs if not (equals and name and field)]:
-        raise Invalid(f"--field {name}: write COLUMN=FIELD, like output=answer.text" for name in wrong)
-    return {name: field for name, _, field in pairs}
 
 
 def _levels(text: str | None) -> dict[str, list[str]]:

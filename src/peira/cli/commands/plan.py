@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -11,6 +12,7 @@ import typer
 from peira.app.diff import diff as compared
 from peira.app.plan import estimate as expected
 from peira.app.plan import plan as preview
+from peira.app.plan import plan_document
 from peira.app.session import Session
 from peira.cli.options import (
     Batched,
@@ -26,6 +28,7 @@ from peira.cli.options import (
     restricted,
 )
 from peira.cli.output import CommandOutput
+from peira.cli.output import note as note_line
 from peira.cli.study_options import (
     StudyOptions,
     study_argument,
@@ -51,6 +54,13 @@ def plan(
     amend: Annotated[
         bool, typer.Option("--amend", help="With --freeze: freeze another plan beside the one there is.")
     ] = False,
+    document: Annotated[
+        Path | None,
+        typer.Option("--document", metavar="FILE", help="Write the whole study: .md, .html, .tex, .txt."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --document: overwrite a file that is there.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Say what a run would do, and what of it is new. Runs nothing.
@@ -64,11 +74,17 @@ def plan(
       peira plan capitals.py
       peira plan capitals.py --where style=plain --limit 20
       peira plan capitals.py --freeze --note "before the first run"
+      peira plan capitals.py --document capitals.html
     """
     out = CommandOutput(as_json)
     with Session.find(store, study) as session:
+        given = study_argument(study, session, asked)
+        if document is not None:
+            made = plan_document(given, store=session, where=restricted(where), limit=limit)
+            written = made.save(document, force)
+            note_line(f"the study is written to {written}")
         found = preview(
-            study_argument(study, session, asked),
+            given,
             store=session,
             where=restricted(where),
             limit=limit,

@@ -155,6 +155,7 @@ def merge(
     Examples:
       peira merge colleague.db --dry-run
       peira merge colleague.db --store ours.db
+      peira merge laptop.db --store postgresql://me@host/lab
     """
     out = CommandOutput(as_json)
     found = merge_stores(other, store, ours=ours, dry_run=dry_run)

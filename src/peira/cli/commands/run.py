@@ -11,12 +11,10 @@ from typing import Annotated, Any
 import typer
 
 import peira.app as app
-from peira.app.batches import open_batches
 from peira.app.run import BegunRun, OnBegin, RunOptions, RunOutcome, execute
 from peira.app.session import Session
 from peira.app.studies import StudyLike, judged_by
 from peira.cli import background_run, errors, run_summary
-from peira.cli.commands.control.worker import submitted
 from peira.cli.options import (
     Fresh,
     From,
@@ -34,7 +32,7 @@ from peira.cli.options import (
     restricted,
 )
 from peira.cli.output import CommandOutput, fitted, note, program
-from peira.cli.run_summary import next_command
+from peira.cli.run_summary import limits_in, next_command
 from peira.cli.study_options import (
     AgentCommand,
     Evaluator,
@@ -49,6 +47,7 @@ from peira.core.ids import short
 from peira.core.log.events import Status
 from peira.core.registry import nearest
 from peira.core.text.words import counted
+from peira.engine.kinds import BATCH
 from peira.engine.run import RunEnd
 from peira.engine.stages import EVALUATE, STAGES, TRANSFORM
 from peira.errors import Invalid, OverBudget, Unknown
@@ -165,6 +164,8 @@ def run(
         store = session.store_option(store)
         study_or_id = with_agent_command(study_argument(study, session, asked), agent_command)
         if workers == 0:
+            from peira.cli.commands.control.worker import submitted  # opens all that workers need
+
             return submitted(study_or_id, options, session, store, out)
         if detached:
             return background_run.start(ctx.obj, store, out)
@@ -263,6 +264,12 @@ def _nothing_to_score(outcome: RunOutcome, out: CommandOutput, session: Session)
     return errors.say([f"nothing to score: none of {trials} has an output yet; `peira run` makes them"], 1)
 
 
+def _has_open_batches(session: Session) -> bool:
+    """Whether batches are not collected; what reads them is opened only if there are any."""
+    with session.reading() as store:
+        return bool(store.queued(BATCH)) or any(task.kind == BATCH for task in store.active())
+
+
 def _summarise(
     outcome: RunOutcome, session: Session, store: str | None, arguments: Any, out: CommandOutput
 ) -> int:
@@ -278,8 +285,8 @@ def _summarise(
     reasons = failure_reasons(results.failures) if wrong else []
     out.document(run_summary.document(outcome, account, table, reasons))
     out.text(run_summary.text(results, account, table, finished.reason))
-    if waiting := open_batches(session):
-        calls = counted(sum(batch.calls for batch in waiting), "call")
+    if _has_open_batches(session):
+        calls = counted(sum(batch.calls for batch in app.open_batches(session)), "call")
         note(f"handed in and not answered yet: {calls}; `peira batch status` says where they stand")
     for line in reason_lines(reasons):
         note(fitted(line))
@@ -317,8 +324,7 @@ def _go_on(finished: RunEnd, command: str, reasons: Sequence[str] = ()) -> str:
     if limited and all(map(OWN_LIMIT.search, limited)):
         return f"{finished.status}; to go on: raise the limits of the agent (most, visits), then {command}"
     if finished.exit_code == OverBudget.exit_code:
-        limits = dict.fromkeys(re.findall(r"budget(?:\.[\w:./-]+)*", finished.reason))
-        first = f"raise {', '.join(limits) or 'the budget'}, then "
+        first = f"raise {limits_in(finished.reason) or 'the budget'}, then "
     elif finished.status is Status.stopped:
         first = "mend what failed, then "
     return f"{finished.status}; to go on: {first}{command}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +23,8 @@ from peira.core.ids import short
 from peira.core.log.events import Status
 from peira.errors import Invalid
 from peira.spec.streams.files import read_streams
+from peira.spec.streams.stream import Stream
+from peira.spec.streams.triggers import Webhook
 
 ANY_PORT = "127.0.0.1:0"
 LOOK = 0.2
@@ -79,9 +83,15 @@ def serve(
         return
     if read_only:
         raise Invalid("--read-only: streams cannot be served without writing")
+    pages = bool(listen or open_)
+    if pages:
+        _check_server(listen or ANY_PORT, tuple(host or ()))
     session, served = Session.find(store), read_streams(Path(streams))
+    for line in _webhook_notices(served, pages):
+        note(line)
     with Host(served, session, on_notice=note, parallel=parallel) as hosting:
-        if listen or open_:
+        if pages:
+            note(f"streams: {', '.join(one.name for one in served)}")
             _serve(store, listen or ANY_PORT, tuple(host or ()), False, open_, as_json)
             return
         names, out = [one.name for one in served], CommandOutput(as_json)
@@ -90,6 +100,19 @@ def serve(
         note("Ctrl-C ends it: what runs is finished, what is queued stays queued")
         sys.stdout.flush()
         _until_signal(hosting)
+
+
+def _webhook_notices(streams: Sequence[Stream], pages: bool) -> Iterator[str]:
+    """Webhooks that will get no requests, or refuse them all, with what to do about it."""
+    for stream in streams:
+        for trigger in stream.triggers:
+            if not isinstance(trigger, Webhook):
+                continue
+            where = f"{stream.name}: webhook {trigger.name}"
+            if not pages:
+                yield f"{where}: nothing listens for its requests; add --listen HOST:PORT"
+            if not os.environ.get(trigger.webhook):
+                yield f"{where}: ${trigger.webhook} is not set, so all its requests are refused"
 
 
 def _until_signal(hosting: Host) -> None:
@@ -122,6 +145,21 @@ def view(
       peira view --store capitals.db
     """
     _serve(store, listen, (), True, open_, as_json)
+
+
+def _check_server(listen: str, hosts: tuple[str, ...]) -> None:
+    """Invalid if the pages could not be served like this: before a stream is opened."""
+    from peira.web.security import credentials_from
+    from peira.web.server import ServerOptions
+
+    problems = list[str]()
+    for check in (lambda: ServerOptions(listen, hosts).address, lambda: credentials_from(os.environ)):
+        try:
+            check()
+        except Invalid as error:
+            problems += error.problems
+    if problems:
+        raise Invalid(problems)
 
 
 def _serve(

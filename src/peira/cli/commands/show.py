@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Any
 
 import msgspec
@@ -26,6 +27,7 @@ from peira.core.text.words import counted
 from peira.core.transcript import text_lines
 from peira.engine.run_log import event_values
 from peira.errors import Invalid, Unknown
+from peira.results.causes import CAUSES
 from peira.results.reasons import failure_reasons
 from peira.results.rows import record
 from peira.results.trials import FailureRow, TrialResult, end_word
@@ -223,11 +225,20 @@ def _all(
         reasons = failure_reasons(found)
         document["failures"] = [_failure(row) for row in found]
         document["reasons"] = reasons
+        causes = Counter(row.cause for row in found)
+        document["causes"] = dict(causes.most_common())
         document["reliability"] = msgspec.Raw(results.reliability().to_json().encode())
-        parts += [*(["\n".join(map(str, reasons))] if reasons else []), *(_traces(found) if traces else [])]
+        parts += ["\n".join([_causes(causes), *map(str, reasons)])] if reasons else []
+        parts += _traces(found) if traces else []
         parts.append(f"{_failed(found)}\n{results.reliability()}")
     out.document(document)
     out.text("\n\n".join(parts))
+
+
+def _causes(causes: Counter[str]) -> str:
+    """How often each cause occurs, and what to do about it."""
+    remedies = {cause.name: cause.remedy for cause in CAUSES}
+    return "by cause: " + "; ".join(f"{n:,} {name} ({remedies[name]})" for name, n in causes.most_common())
 
 
 def _listed(results: Results) -> str:
@@ -250,6 +261,7 @@ def _failure(row: FailureRow) -> dict[str, Any]:
         "score": row.score or None,
         "state": row.state.value,
         "failure": row.failure,
+        "cause": row.cause,
         "attempts": row.trial.attempts,
     }
 
@@ -265,11 +277,12 @@ def _failed(rows: list[FailureRow]) -> str:
             pairs(r.trial.condition),
             r.trial.case_label,
             r.trial.repeat,
+            r.cause,
             _why(r),
         ]
         for r in rows
     ]
-    return grid(["trial", "stage", "condition", "case", "repeat", "why"], lines, whole=True)
+    return grid(["trial", "stage", "condition", "case", "repeat", "cause", "why"], lines, whole=True)
 
 
 def _why(row: FailureRow) -> str:

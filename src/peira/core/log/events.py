@@ -133,7 +133,8 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What a run spent on one model: sends that may have been billed, answers, tokens, US dollars.
 
     `unpriced` of the answers have no known price. `doubtful` of the sends got no answer: the doubtful tokens
-    and money may have been billed for them, in addition to the rest.
+    and money may have been billed for them, in addition to the rest. `account` is the budget that it was
+    taken from, if that is not the run's own.
     """
 
     model: str
@@ -146,6 +147,7 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     doubtful: int = 0
     doubtful_tokens: int = 0
     doubtful_money: float = 0.0
+    account: str = ""
 
     @classmethod
     def in_doubt(cls, model: str, tokens: int, money: float) -> Spent:
@@ -175,6 +177,7 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             self.doubtful + more.doubtful,
             self.doubtful_tokens + more.doubtful_tokens,
             self.doubtful_money + more.doubtful_money,
+            self.account,
         )
 
 
@@ -185,7 +188,7 @@ class RunPlanned(Event, frozen=True, tag="run.planned", gc=False):
     planned, `resumes` the id of the run that it continues. `generation` is raised by runs that start afresh;
     `evaluation` is the name of the evaluation if it scores stored outputs; `name` is the name that a person
     gave the run, unique in its store; `stream` is the blob that declares what is executed if that is no
-    study: a stream, or a work plan; `version` is that of the event format.
+    study: a stream, or a work plan; `version` is that of the event format; `by` is who started it.
     """
 
     manifest: str
@@ -199,6 +202,7 @@ class RunPlanned(Event, frozen=True, tag="run.planned", gc=False):
     evaluation: str = ""
     name: str = ""
     stream: str = ""
+    by: str = ""
 
 
 class RunStarted(Event, frozen=True, tag="run.started", gc=False):
@@ -238,16 +242,21 @@ class RunNoted(Event, frozen=True, tag="run.noted", gc=False):
 
 
 class RunLooked(Event, frozen=True, tag="run.looked", gc=False):
-    """A look of the study's stopping rule; every change is recorded, not every look."""
+    """A look of the study's stopping rule; every change is recorded, not every look.
+
+    In a shared run `after` are the units of the look before it: refused if another one was recorded since.
+    """
 
     look: Look
+    after: int = -1
 
 
 class RunDecided(Event, frozen=True, tag="run.decided", gc=False):
-    """The stopping rule has decided: no further trials are started."""
+    """The stopping rule has decided: no further trials are started; `after` as in `RunLooked`."""
 
     rule: str
     look: Look
+    after: int = -1
 
 
 class GoalLooked(Event, frozen=True, tag="goal.looked", gc=False):
@@ -510,7 +519,8 @@ class CallIntended(Event, frozen=True, tag="call.intended", gc=False):
     `send` is the number of this send of the call, from 1; `request` is a blob. With a `batch` (a task of that
     id) it is submitted with others and no attempt waits: the asking task is executed again when the answer is
     there. If the run has a budget, `tokens` and `money` are reserved for it. In a shared store `owner` is who
-    sends it, and `until` when no answer can come any more.
+    sends it, and `until` when no answer can come any more. `account` is the budget that pays for it, if that
+    is not the run's own.
     """
 
     task: str
@@ -525,10 +535,12 @@ class CallIntended(Event, frozen=True, tag="call.intended", gc=False):
     money: float = 0.0
     owner: str = ""
     until: float = 0.0
+    account: str = ""
 
     def in_doubt(self) -> Spent:
         """The cost to assume if no answer is ever recorded."""
-        return Spent.in_doubt(self.model, self.tokens, self.money)
+        doubtful = Spent.in_doubt(self.model, self.tokens, self.money)
+        return msgspec.structs.replace(doubtful, account=self.account) if self.account else doubtful
 
 
 class CallAnswered(Event, frozen=True, tag="call.answered", gc=False):

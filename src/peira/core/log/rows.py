@@ -194,11 +194,20 @@ class RunQuery(msgspec.Struct, frozen=True):
 
 
 class JobQuery(msgspec.Struct, frozen=True):
-    """Which jobs to list (other tasks are not listed), newest first: of a class, and of a state if given."""
+    """Which jobs to list (other tasks are not listed), newest first: of a class, and of a state if given.
+
+    With `since`, those that were submitted at that time or later, as their label `at` says. With `oldest` the
+    oldest come first; the first `skip` are left out. With `brief` only the id, the kind, the class, the
+    state, the priority, the run and the labels of each are needed: the rest may be missing.
+    """
 
     cls: str
     state: State | None = None
     limit: int = 50
+    oldest: bool = False
+    skip: int = 0
+    brief: bool = False
+    since: float = 0.0
 
 
 CALL_STATES = ("answered", "in_doubt", "intended", "lost", "void")

@@ -288,7 +288,11 @@ def _(event: ev.RunReopened, view: View, record: Record) -> None:
 
 @_means(ev.RunLooked, ev.RunDecided)
 def _(event: ev.RunLooked | ev.RunDecided, view: View, record: Record) -> None:
-    view.runs[record.run] = replace(view.runs[record.run], look=event.look)
+    run = view.runs[record.run]
+    seen = run.look.units if run.look is not None else 0
+    if event.after >= 0 and event.after != seen:
+        raise Fenced(f"run {run.id} was looked at after {seen} units, not {event.after}")
+    view.runs[run.id] = replace(run, look=event.look)
 
 
 @_means(ev.TrafficSplit)
@@ -362,7 +366,7 @@ def _(event: ev.TasksClaimed, view: View, record: Record) -> None:
         _claim(view.tasks.get(task), task, epoch, scope, event, record.run)
         for task, epoch, scope in zip(event.tasks, epochs, scopes, strict=True)
     ]
-    view.tasks.update((task.id, task) for task in claimed)
+    view.tasks.update(zip(event.tasks, claimed, strict=True))
 
 
 def _claim(row: Task | None, task: str, epoch: int, scope: str, event: ev.TasksClaimed, run: str) -> Task:

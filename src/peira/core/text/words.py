@@ -1,6 +1,8 @@
-"""Counts and durations as text for people."""
+"""Counts and durations as text for people, and lines of words within a width."""
 
 from __future__ import annotations
+
+import textwrap
 
 HIDDEN = "[hidden]"
 """What stands in the place of a secret."""
@@ -22,3 +24,17 @@ def duration(seconds: float) -> str:
 def lasting(seconds: float) -> str:
     """As `duration`, with tenths of a second below ten seconds."""
     return f"{seconds:.1f} s" if seconds < 10 else duration(seconds)
+
+
+def wrapped(line: str, width: int) -> str:
+    """A line that is broken between words to fit the width; the beginning of the line stays as it is."""
+    if len(line) <= width:
+        return line
+    own = line[: len(line) - len(line.lstrip())]
+    parts = textwrap.wrap(
+        line.strip(),
+        width - len(own),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(own + part for part in parts)

@@ -15,7 +15,7 @@ nothing about others; its effects are tested against the residual, as `anova` do
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from peira.design.diagnose.design_matrix import DesignMatrix, contrasts
 from peira.design.diagnose.efficiency import ModelInformation, fit
 from peira.design.dimensions import count_problems, is_number, numeric, require
 from peira.design.model import INTERCEPT, Term, expand, width
-from peira.stats.values import FEW_UNITS
+from peira.stats.values import FEW, FEW_UNITS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,8 +101,9 @@ class ErrorModel:
 
     - cases: each case gives one value of the effect, and the mean of these is tested by Student's t, for
       several parameters by Hotelling's T-squared.
-    - flips: for up to `FEW_UNITS` cases and a factor of two levels that is crossed with all others, by every
-      flip of the cases' signs.
+    - pairs: a factor of two levels that is crossed with all others is tested by the cases' differences: for
+      up to `FEW_UNITS` cases by every flip of their signs, for fewer than `FEW` by t adjusted for skewness,
+      which few normal values have by chance too.
     - residual: for one case; and for surfaces over ranges with no more cases than parameters.
     """
 
@@ -116,21 +117,21 @@ class ErrorModel:
         """The degrees of freedom of the error of a term with `wide` parameters."""
         return self.cases - wide if self.residual is None else self.residual
 
-    def by_flips(self, term: Term, wide: int) -> bool:
-        """Whether the term is tested by flips of signs."""
-        few = self.residual is None and self.cases <= FEW_UNITS
+    def by_pairs(self, term: Term, wide: int) -> bool:
+        """Whether the term is tested by the differences of few cases."""
+        few = self.residual is None and self.cases < FEW
         return few and wide == 1 and len(term.factors) == 1 and term.factors[0] in self.crossed
 
     def chance(self, term: Term, wide: int, shifted: float, alpha: float) -> float:
         """The power for a term at this noncentrality."""
-        if self.by_flips(term, wide):
-            return flip_chance(shifted, self.cases, alpha)
+        if self.by_pairs(term, wide):
+            return pair_chance(shifted, self.cases, alpha)
         return chance(shifted, wide, self.degrees(wide), alpha)
 
     def shift(self, term: Term, wide: int, alpha: float, power: float) -> float | None:
         """The noncentrality at which the power is reached; None if it is never."""
-        if self.by_flips(term, wide):
-            return flip_shift(self.cases, alpha, power)
+        if self.by_pairs(term, wide):
+            return pair_shift(self.cases, alpha, power)
         return shift(wide, self.degrees(wide), alpha, power)
 
 
@@ -153,7 +154,7 @@ def worth(times: Sequence[int], assumed: Assumed) -> Matrix:
 def error_model(design: DesignMatrix, rank: int, times: Sequence[int], assumed: Assumed) -> ErrorModel:
     """The error of a model of this rank in which run i is made times[i] times."""
     residual = _residual(rank, sum(times), len(times), design.space, assumed)
-    few = residual is None and assumed.cases <= FEW_UNITS
+    few = residual is None and assumed.cases < FEW
     return ErrorModel(assumed.cases, residual, _crossed(design) if few else frozenset())
 
 
@@ -255,14 +256,19 @@ def chance(shifted: float, df: int, left: int, alpha: float) -> float:
 
 @cache
 def shift(df: int, left: int, alpha: float, power: float) -> float:
-    """The noncentrality at which the F test reaches this power, by bisection."""
+    """The noncentrality at which the F test reaches this power."""
+    return _reaching(lambda shifted: chance(shifted, df, left, alpha), power, 50)
+
+
+def _reaching(chance: Callable[[float], float], power: float, steps: int) -> float:
+    """The noncentrality at which `chance` reaches this power, by bisection."""
     high = 1.0
-    while chance(high, df, left, alpha) < power:
+    while chance(high) < power:
         high *= 2
     low = high / 2 if high > 1 else 0.0
-    for _ in range(50):
+    for _ in range(steps):
         middle = (low + high) / 2
-        low, high = (low, middle) if chance(middle, df, left, alpha) >= power else (middle, high)
+        low, high = (low, middle) if chance(middle) >= power else (middle, high)
     return high
 
 
@@ -270,12 +276,28 @@ TINY = 1e-12
 """The smallest number of an assumption; squares of smaller ones, and levels beyond, are lost in rounding."""
 
 
-FLIPPED = 4000
-"""Number of simulated studies behind the power of flips of signs."""
+FLIPPED, SAMPLED = 4000, 1000
+"""Number of simulated studies behind the power of flips of signs, and of t adjusted for skewness."""
+
+
+def pair_chance(shifted: float, cases: int, alpha: float) -> float:
+    """The power of the test of few cases' differences, for normal values of the cases."""
+    if cases <= FEW_UNITS:
+        return flip_chance(shifted, cases, alpha)
+    return max(alpha, chance(shifted, 1, cases - 1, alpha) - _forgone(shifted, cases, alpha))
+
+
+@cache
+def pair_shift(cases: int, alpha: float, power: float) -> float | None:
+    """The noncentrality at which that test reaches this power; None if so few cases never do."""
+    if cases <= FEW_UNITS and alpha * 2**cases < 2:
+        return None
+    steps = 12 if cases <= FEW_UNITS else 30
+    return _reaching(lambda shifted: pair_chance(shifted, cases, alpha), power, steps)
 
 
 def flip_chance(shifted: float, cases: int, alpha: float) -> float:
-    """The power of the exact test by flips of signs, for normal values of the cases; simulated."""
+    """The power of the exact test by flips of signs; simulated."""
     import numpy as np
 
     if alpha * 2**cases < 2:
@@ -287,19 +309,36 @@ def flip_chance(shifted: float, cases: int, alpha: float) -> float:
     return float((extreme <= alpha).mean())
 
 
+def _forgone(shifted: float, cases: int, alpha: float) -> float:
+    """The power that t loses by its adjustment for the skewness of normal samples."""
+    from scipy.special import ndtr
+
+    size, (plain, below, above) = shifted**0.5, _reaches(cases, alpha)
+    by_t = ndtr(size - plain) + ndtr(-size - plain)
+    adjusted = ndtr(size - below) + ndtr(-size - above)
+    return float((by_t - adjusted).mean())
+
+
 @cache
-def flip_shift(cases: int, alpha: float, power: float) -> float | None:
-    """The noncentrality at which flips of signs reach this power; None if so few cases never do."""
-    if alpha * 2**cases < 2:
-        return None
-    high = 1.0
-    while flip_chance(high, cases, alpha) < power:
-        high *= 2
-    low = high / 2 if high > 1 else 0.0
-    for _ in range(12):
-        middle = (low + high) / 2
-        low, high = (low, middle) if flip_chance(middle, cases, alpha) >= power else (middle, high)
-    return high
+def _reaches(cases: int, alpha: float) -> tuple[Matrix, Matrix, Matrix]:
+    """How far intervals of normal samples reach from their mean, as the analysis makes them.
+
+    By t to either side, and adjusted for skewness downwards and upwards; in true standard errors. The mean of
+    a normal sample is independent of them.
+    """
+    import numpy as np
+
+    from peira.stats.intervals.means import EVIDENT, skewed_spread
+    from peira.stats.student import Spread, around
+
+    codes, found = np.arange(cases), []
+    for values in np.random.default_rng(cases).standard_normal((SAMPLED, cases)):
+        made = skewed_spread(values, codes, EVIDENT)
+        plain = around(0.0, Spread(made.error, made.df), 1 - alpha)
+        low, high = around(0.0, made, 1 - alpha)
+        found.append((plain[1], -low, high))
+    plain_reach, below, above = np.sqrt(cases) * np.array(found).T
+    return plain_reach, below, above
 
 
 def _above(name: str, value: object) -> Iterator[str]:

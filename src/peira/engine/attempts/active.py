@@ -21,7 +21,7 @@ from peira.engine.attempts.waits import Waits
 from peira.engine.run_state import RunState
 from peira.errors import Abandoned, Parked, TimedOut, unwrapped
 
-GROUP = 128
+GROUP = 256
 """Ends that are settled at once by the worker that brings the last of them."""
 
 
@@ -32,7 +32,7 @@ class ActiveAttempts:
         dispatch: Dispatch,
         waits: Callable[[], Waits],
         settlement: Settlement,
-        ledger: Callable[[], model_calls.Ledger],
+        ledger: Callable[[str], model_calls.Ledger],
         settle: Callable[[], None],
     ) -> None:
         """`waits` and `ledger` give what waits and the ledger, once they are needed; `settle` settles ends,
@@ -49,12 +49,12 @@ class ActiveAttempts:
     def __len__(self) -> int:
         return len(self._active)
 
-    def begin(self, attempt: Attempt, desk: Abandoner) -> AttemptChannel | None:
+    def begin(self, attempt: Attempt, queue: Abandoner) -> AttemptChannel | None:
         """The attempt's channel, as it begins; None if it must not begin any more."""
         entry, now = self._scheduler.started.get(attempt.spec.id), self._clock.monotonic()
         claim = self._dispatch.claim_direct if entry is not None and not entry.claimed else None
         channel = AttemptChannel(self._context, attempt, self._ledger, claim)
-        active = ActiveAttempt(attempt, channel, now, desk)
+        active = ActiveAttempt(attempt, channel, now, queue)
         if attempt.epoch > 1:
             active.waited = self._waited(attempt, now)
         if not self._hooks.listening:
@@ -142,7 +142,7 @@ class ActiveAttempts:
         """End an attempt from outside: its channel closes and its worker is freed."""
         active = self._active.pop(key, None)
         if active is not None:
-            active.desk.abandon(active.attempt)
+            active.queue.abandon(active.attempt)
             self._close(active, None, why, abandoned=True)
 
     def abandon_all(self, why: BaseException) -> None:

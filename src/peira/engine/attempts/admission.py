@@ -10,8 +10,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 
-from peira.core.contracts import Attempt, Ended, Offer, Op, OpenSource, Source
+from peira.core.contracts import Attempt, Ended, Offer, Op, OpenSource, Outcome, PartialSource, Source
 from peira.core.failpoints import reach
 from peira.core.log.events import (
     TERMINAL,
@@ -32,6 +34,18 @@ from peira.engine.inbox import cancelling_op, open_waits
 from peira.engine.progress import LEFT, TaskCounts, shared
 from peira.engine.scheduler import Scheduler, TaskEntry
 from peira.errors import StoreDamaged
+from peira.spec.limits import Policy
+
+
+@dataclass
+class ClaimRequest:
+    """Claims on their way to the store: the tasks of each op, and the attempts at them."""
+
+    groups: list[list[TaskEntry]]
+    attempts: list[Attempt]
+    commit: Future[list[Outcome]]
+    awaited: bool = False
+    """Whether a worker waits for it."""
 
 
 class Claims:
@@ -41,6 +55,10 @@ class Claims:
 
     def claim(self, entries: Sequence[TaskEntry]) -> tuple[list[Attempt], list[TaskEntry]]:
         """An attempt at each, durable when it returns; and those that another process of a shared run has."""
+        return self.complete(self.request(entries))
+
+    def request(self, entries: Sequence[TaskEntry]) -> ClaimRequest:
+        """Ask for an attempt at each; none may begin before `complete`. Waits for nothing."""
         groups: dict[tuple[str, str], list[TaskEntry]] = {}
         for entry in entries:
             entry.epoch += 1
@@ -48,20 +66,24 @@ class Claims:
             entry.attempts += 1
             groups.setdefault((entry.offer.spec.kind, entry.offer.spec.cls), []).append(entry)
         ops = [Op(self._run, (self._claimed(*key, group),)) for key, group in groups.items()]
+        attempts = [
+            Attempt(entry.offer.spec, entry.epoch, entry.offer.work, self._draw(entry)) for entry in entries
+        ]
+        return ClaimRequest(list(groups.values()), attempts, self._journal.send(ops))
+
+    def complete(self, request: ClaimRequest) -> tuple[list[Attempt], list[TaskEntry]]:
+        """As `claim`: waits until what was asked for is durable."""
         lost: list[TaskEntry] = []
-        for refusal, group in zip(self._journal.write(ops), groups.values(), strict=True):
+        outcomes = request.commit.result()[-len(request.groups) :]
+        for refusal, group in zip(outcomes, request.groups, strict=True):
             if refusal and not self._shared:
                 raise StoreDamaged(f"a task of this run was claimed elsewhere: {refusal}")
             if refusal:
                 lost += self._claim_singly(group)
         reach("engine.after_claim")
         gone = {entry.spec.id for entry in lost}
-        attempts = [
-            Attempt(entry.offer.spec, entry.epoch, entry.offer.work, self._draw(entry))
-            for entry in entries
-            if not gone or entry.offer.spec.id not in gone
-        ]
-        return attempts, lost
+        attempts = request.attempts
+        return [one for one in attempts if one.spec.id not in gone] if gone else attempts, lost
 
     def _claim_singly(self, entries: Sequence[TaskEntry]) -> list[TaskEntry]:
         """Claim tasks one by one; those that another process has."""
@@ -89,9 +111,9 @@ class Claims:
         return entry.attempts - entry.interruptions - 1 if self._policy.redraw else 0
 
     def _claimed(self, kind: str, cls: str, entries: Sequence[TaskEntry]) -> TasksClaimed:
-        epochs = tuple(entry.epoch for entry in entries)
-        ids = tuple(entry.offer.spec.id for entry in entries)
-        return TasksClaimed(kind, cls, self._owner, ids, epochs if any(e > 1 for e in epochs) else ())
+        epochs = [entry.epoch for entry in entries]
+        ids = tuple([entry.offer.spec.id for entry in entries])
+        return TasksClaimed(kind, cls, self._owner, ids, tuple(epochs) if max(epochs) > 1 else ())
 
     def release(self, attempts: Sequence[Attempt], entries: Sequence[TaskEntry]) -> None:
         """These will not begin, and were no attempts."""
@@ -104,6 +126,17 @@ class Claims:
             entry.attempts -= 1
             if not entry.claimed:
                 entry.epoch, entry.claimed = 0, True
+
+
+def final_states(policy: Policy) -> tuple[State, ...]:
+    """The states of tasks, other than success, that a run leaves as earlier runs ended them."""
+    return () if policy.retry_failed else (State.failed, State.exhausted)
+
+
+def is_settled(row: Task, run: str, policy: Policy) -> bool:
+    """Whether a run does not do a task again: it succeeded, its failure is left alone, or it ended here."""
+    ended_here = row.run == run and row.state in TERMINAL
+    return row.state is State.succeeded or ended_here or row.state in final_states(policy)
 
 
 LOOK_AGAIN = 0.25
@@ -138,9 +171,9 @@ class Admission:
         self.elsewhere: deque[tuple[float, Offer]] = deque()
         """Tasks that other processes of a shared run have, each with the time of the next look at it."""
         self._growing = isinstance(source, OpenSource)
+        self._leave = source.leave if isinstance(source, PartialSource) else None
         self._more_sources: list[Source] = []  # added while the run goes on, that have more to offer
         self._of_others: dict[str, Source] = {}  # whose task it is, of those that were added
-        self._final = () if context.policy.retry_failed else (State.failed, State.exhausted)
 
     @property
     def urgent(self) -> bool:
@@ -318,7 +351,7 @@ class Admission:
         """How the needs of these tasks ended, for those that have."""
         wanted = sorted({need for offer in offers for need in offer.spec.needs})
         found = self._store.find("task", wanted) if wanted else {}
-        over = (State.succeeded, *self._final)
+        over = (State.succeeded, *final_states(self._policy))
         return {task.id: task.state for task in found.values() if task.state in over}
 
     def _place(
@@ -332,12 +365,14 @@ class Admission:
         if offer.spec.id in self.cancelled:
             self.cancelled.discard(offer.spec.id)
             self.ended(offer, Ended(State.cancelled, Result()))
-        elif row is not None and self._over(row):
+        elif row is not None and is_settled(row, self._run, self._policy):
             self._reuse(offer, Ended(row.state, row.result))
-        elif not self._of_others.get(offer.spec.id, self.source).performs(offer.spec.kind) or self._hungry(
-            offer
-        ):
+        elif self._hungry(offer):
             self._tally.add(offer.spec.kind, LEFT)
+        elif not self._of_others.get(offer.spec.id, self.source).performs(offer.spec.kind):
+            self._tally.add(offer.spec.kind, LEFT)
+            if self._leave is not None:
+                self._leave(offer)
         elif row is None:
             self._scheduler.offer(TaskEntry(offer), needs)
         elif self._shared and row.state in RUNNING and row.owner != self._owner:
@@ -382,11 +417,6 @@ class Admission:
 
     def _hungry(self, offer: Offer) -> bool:
         return self.starved and offer.spec.kind == self.source.unit
-
-    def _over(self, row: Task) -> bool:
-        """It is not to be done again: it succeeded, its failure is left alone, or it ended in this run."""
-        ended_here = row.run == self._run and row.state in TERMINAL
-        return row.state is State.succeeded or row.state in self._final or ended_here
 
     def _reuse(self, offer: Offer, ended: Ended) -> None:
         self._tally.add(offer.spec.kind, shared(ended.state))

@@ -6,7 +6,7 @@ import math
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -79,11 +79,11 @@ class AttemptChannel:
         self,
         context: RunContext,
         attempt: Attempt,
-        ledger: Callable[[], model_calls.Ledger],
+        ledger: Callable[[str], model_calls.Ledger],
         claim: Callable[[str], None] | None = None,
     ) -> None:
-        """`ledger` gives the run's ledger, once a call is made; `claim` claims a direct task, durably, before
-        anything is recorded through here."""
+        """`ledger` gives the ledger of an account, once a call is made; `claim` claims a direct task,
+        durably, before anything is recorded through here."""
         self._context, self._attempt, self._open_ledger = context, attempt, ledger
         self._claim = claim
 
@@ -196,7 +196,7 @@ class AttemptChannel:
         with _opening:
             if self._asked is None:
                 self._ordinals, self._counting = {}, threading.Lock()
-                self._ledger = self._open_ledger()
+                self._ledger = self._open_ledger(getattr(self._attempt.work, "account", ""))
                 self._queue = model_calls.QueueTime(self._context.clock.monotonic)
                 self.calls_model = True
                 own = getattr(self._attempt.work, "allowance", None)
@@ -228,10 +228,13 @@ class AttemptChannel:
         """Add a call's tokens and cost to what the trial reports."""
         assert self._asked is not None
         asked_at, account = self._asked.pop(done)
-        if done.cancelled():  # by the agent, which waits for it no more
+        try:
+            problem = done.exception()
+        except CancelledError:  # by the agent, which waits for it no more
             self._ledger.abandon([done])
-        problem = None if done.cancelled() else done.exception()
-        if done.cancelled() or problem is not None:
+            self.bought += 1
+            return
+        if problem is not None:
             self.bought += 1
             if isinstance(problem, CallFailed) and problem.call:
                 self._note("call", problem.call, since=asked_at, account=account)

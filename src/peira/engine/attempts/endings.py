@@ -150,7 +150,7 @@ class Abandoner(Protocol):
 
 
 class ActiveAttempt(msgspec.Struct):
-    """An attempt under way, the desk that can abandon it, and, once over, how it ended.
+    """An attempt under way, the queue that can abandon it, and, once over, how it ended.
 
     `waited` are the seconds that earlier attempts at it waited in peira until this one began.
     """
@@ -158,7 +158,7 @@ class ActiveAttempt(msgspec.Struct):
     attempt: Attempt
     channel: AttemptChannel
     began: float
-    desk: Abandoner
+    queue: Abandoner
     waited: float = 0.0
     ended: Ended = NOT_YET
     blobs: tuple[bytes, ...] = ()

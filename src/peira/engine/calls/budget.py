@@ -10,10 +10,12 @@ import asyncio
 import math
 import unicodedata
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
+from peira.core.contracts import PoolRequest
 from peira.core.dialects import readable
 from peira.core.ids import Json
 from peira.core.log.events import Spent
@@ -66,6 +68,27 @@ NO_LEAST = Reservation(math.inf, 2**63, 2**63)
 UNCOUNTED = Usage()
 
 
+class AskedShare(Protocol):
+    """What was asked of a pool for a call, to be taken in the transaction of its intent."""
+
+    @property
+    def request(self) -> PoolRequest:
+        """What is to be taken."""
+        ...
+
+    def granted(self) -> None:
+        """The intent is committed."""
+        ...
+
+    def withdraw(self) -> None:
+        """There is no intent."""
+        ...
+
+    def refused(self) -> None:
+        """The pool has too little."""
+        ...
+
+
 class Account:
     """An allowance, and what was taken from it or is reserved.
 
@@ -101,6 +124,18 @@ class Account:
     def hopeful(self) -> bool:
         """Whether what is lacking may be given back by other processes: of a pooled account."""
         return False
+
+    @property
+    def undrawn(self) -> bool:
+        """Whether what is lacking may be in a pool: of a pooled account."""
+        return False
+
+    async def draw(self, share: Reservation) -> None:
+        """Take from the pools what is lacking for a reservation: of a pooled account."""
+
+    def ask(self, share: Reservation) -> Sequence[AskedShare] | None:
+        """What is lacking of pools for a reservation, to be taken with its intent: of a pooled account."""
+        return ()
 
     def used(self, limit: str) -> float:
         """What is taken or reserved of a limit."""
@@ -143,7 +178,11 @@ class Account:
         self._misfits += 1
         least = self._least if self._least is not NO_LEAST else NOTHING
         many = self._misfits >= MISFITS and 2 * self._misfits >= self._granted
-        return many or bool(self.lacks(least))
+        return many or self.never_fits(least)
+
+    def never_fits(self, share: Reservation) -> bool:
+        """Whether there is no more for a reservation, once others that are open are settled as they are."""
+        return bool(self.lacks(share))
 
     def take(self, share: Reservation, sign: int = 1) -> None:
         """Add an amount; with `sign` -1, give it back."""
@@ -307,17 +346,23 @@ class RunAccounts:
     State changes only on the ledger's loop, so there is no lock; `trial` may be called on any thread.
     """
 
-    def __init__(self, budget: Budget, before: Iterable[Spent] = (), make: MakeAccount | None = None) -> None:
+    def __init__(
+        self,
+        budget: Budget,
+        before: Iterable[Spent] = (),
+        make: MakeAccount | None = None,
+        name: str = "budget",
+    ) -> None:
         """`before` is what earlier runs spent. Models have their full names here, not aliases. With `make`,
-        limits of the study and of models are shared with other processes."""
+        limits of the study and of models are shared with other processes. `name` is how messages call it."""
         spent, made = list(before), make or Account
         self._pooled = make is not None
-        self._run = made("budget", budget, _shares(spent))
+        self._run = made(name, budget, _shares(spent))
         self._models = {
-            name: made(f"budget.per_model.{name}", allowance, _shares(s for s in spent if s.model == name))
-            for name, allowance in budget.per_model.items()
+            model: made(f"{name}.per_model.{model}", allowance, _shares(s for s in spent if s.model == model))
+            for model, allowance in budget.per_model.items()
         }
-        self._trial, self._trials = budget.per_trial, dict[str, Account]()
+        self._name, self._trial, self._trials = name, budget.per_trial, dict[str, Account]()
         self.kept = self._run.bounded or any(account.bounded for account in self._models.values())
         """Whether a limit counts across runs."""
         self._bounded = self.kept or budget.per_trial.bounded
@@ -340,7 +385,7 @@ class RunAccounts:
         """
         if own is None and not self._trial.bounded:
             return None
-        name, limits = ("budget.per_trial", self._trial) if own is None else ("its limits", own)
+        name, limits = (f"{self._name}.per_trial", self._trial) if own is None else ("its limits", own)
         self._bounded = True
         account = self._trials.pop(task, None) or Account(name, limits)
         self._trials[task] = account
@@ -388,14 +433,56 @@ class RunAccounts:
         return unseen > 0 or (usage.output or 0) > (most.output or 0)
 
     async def reserve(
-        self, named: NamedModel, most: Usage, trial: Account | None, likely: Usage | None = None
+        self,
+        named: NamedModel,
+        most: Usage,
+        trial: Account | None,
+        likely: Usage | None = None,
+        asked: list[AskedShare] | None = None,
     ) -> Reservation:
-        """Reserve the most that a call can take; waits for others to settle if need be (see `fit`)."""
+        """Reserve the most that a call can take; waits for others to settle if need be (see `fit`).
+
+        What is lacking of pools is added to `asked`, to be taken with the call's intent, if that is given;
+        else it is taken here.
+        """
+        if not self._bounded:
+            return Reservation(0.0, most.total)
         share = self.share(named, most, trial)
         least = None if likely is None else self.share(named, likely, trial)
-        while not self.fit(named, share, trial, least, likely is not None):
+        while True:
+            shares: list[AskedShare] | None = None
+            if self._pooled:
+                shares = None if asked is None else self._ask(self._accounts(named, trial), share)
+                if shares is None:
+                    await self._draw(self._accounts(named, trial), share, least)
+            if self.fit(named, share, trial, least, likely is not None):
+                if asked is not None:
+                    asked += shares or ()
+                return share
+            for one in shares or ():
+                one.withdraw()
+            if self._pooled and any(account.undrawn for account in self._accounts(named, trial)):
+                continue  # another call has used what was drawn for this one
             await asyncio.wait([self.change()], timeout=HOPE if self._pooled else None)
-        return share
+
+    def _ask(self, accounts: Iterable[Account], share: Reservation) -> list[AskedShare] | None:
+        """What these accounts lack of pools for a reservation; None if a pool is to be looked at first."""
+        shares: list[AskedShare] = []
+        for account in accounts:
+            more = account.ask(share)
+            if more is None:
+                for one in shares:
+                    one.withdraw()
+                return None
+            shares += more
+        return shares
+
+    async def _draw(self, accounts: Iterable[Account], share: Reservation, least: Reservation | None) -> None:
+        """Take from the pools what these accounts lack for a reservation, or else for its least size."""
+        for account in accounts:
+            await account.draw(share)
+            if least is not None and account.lacks(share):
+                await account.draw(least)
 
     def share(self, named: NamedModel, most: Usage, trial: Account | None, part: float = 1.0) -> Reservation:
         """The reservation for so many tokens, at `part` of the price.
@@ -473,6 +560,8 @@ class RunAccounts:
         self, named: NamedModel, trial: Account | None, share: Reservation, took: Reservation | None
     ) -> None:
         """Replace a reservation by what the call took (None: nothing), and wake those who wait."""
+        if not (self._bounded or self._waiting):
+            return
         for account in self._accounts(named, trial):
             account.take(share, -1)
             account.hold(share, -1)

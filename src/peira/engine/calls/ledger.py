@@ -17,6 +17,7 @@ from peira.core.log.state import Call
 from peira.core.models import Answer, NamedModel, Reply
 from peira.core.text.words import counted
 from peira.engine.batch.batcher import Batcher, in_batch
+from peira.engine.calls.background import find_calls
 from peira.engine.calls.budget import MakeAccount, Reservation, RunAccounts
 from peira.engine.calls.listing import CallListing
 from peira.engine.calls.open_calls import unanswered
@@ -37,7 +38,7 @@ class Ledger:
     """The model calls of one run, made on the loop of the store's `CallService`.
 
     `ask`, `hand_in`, `close` and `spent` are called from other threads; requests are served on the loop.
-    Reads of the store block the loop, writes are awaited.
+    Reads of a local store block the loop; those of a store on a server, and all writes, are awaited.
     """
 
     def __init__(self, context: RunContext, calls: CallSettings, callbacks: RunCallbacks) -> None:
@@ -49,10 +50,12 @@ class Ledger:
         self._asked_again = 0  # answers that could not be read, in the place of which others were asked for
         self._under_way: set[RoutedRequest] = set()  # being served
         self._closed, self._closing = False, threading.Lock()
-        self.reserve = RunAccounts(calls.budget, calls.before, _pooling(context))
+        self._meeting: Future[None] | None = None  # with other processes, about limits
+        name = f"{calls.account}.budget" if calls.account else "budget"
+        self.reserve = RunAccounts(calls.budget, calls.before, _pooling(context), name)
         store = context.store
         self._listing = CallListing(store) if calls.listed and isinstance(store, ListsPlans) else None
-        self._buyer = Buyer(context, self.reserve, callbacks, self._listing)
+        self._buyer = Buyer(context, self.reserve, callbacks, self._listing, calls.account)
         self._batcher = Batcher(context, self._buyer, self.reserve, self._model, callbacks)
         self._service = enter_service(context.store, self)
 
@@ -116,9 +119,12 @@ class Ledger:
             rows, state.waits = None, False
             if patience is not None:  # sent for an attempt that was abandoned, and still not answered
                 self._service.release_key(other)
-        known = self._store.find("call", routed.keys) if rows is None else rows
         self._service.serving[key] = routed
-        return known
+        try:
+            return await find_calls(self._store, routed.keys) if rows is None else rows
+        except BaseException:
+            self._service.release_key(routed)
+            raise
 
     def _patience(self, other: RoutedRequest) -> float | None:
         """How long to wait for an equal request; None: until it ends.
@@ -197,7 +203,10 @@ class Ledger:
                     await self._batcher.ask(named, asked, key, row)
                 sends = row.sends if row else 0
                 reply = await self._buyer.buy(named, self._limiter(named), asked, key, sends)
-                recorded = reply or self._replay(named, self._store.find("call", [key])[key], asked)
+                if reply is not None:
+                    return reply
+                row = (await find_calls(self._store, [key]))[key]
+                recorded = await self._replay(named, row, asked)
                 if isinstance(recorded, CallFailed):
                     raise recorded
                 return recorded
@@ -222,7 +231,7 @@ class Ledger:
                 rows[key] = await others.wait(rows[key], asked.state)
         for named, key in zip(chain, keys, strict=True):
             if key in rows and rows[key].state == "answered":
-                reply = self._replay(named, rows[key], asked)
+                reply = await self._replay(named, rows[key], asked)
                 if isinstance(reply, Reply):
                     return reply
                 if self._batcher.bought.get(key) == asked.attempt.spec.id:
@@ -247,18 +256,22 @@ class Ledger:
 
     def meet_others(self) -> None:
         """Hear from other processes of a shared run about limits, and give back what they want of them, and
-        this one does not need. Any thread."""
+        this one does not need. Any thread. Nobody waits for it: what goes wrong is raised the next time."""
         with self._closing:
-            if not self._closed and self._service.loop is not None:
-                self._service.finish(self._meet_others())
+            if self._closed or self._service.loop is None:
+                return
+            if self._meeting is None or self._meeting.done():
+                if self._meeting is not None:
+                    self._meeting.result()
+                self._meeting = asyncio.run_coroutine_threadsafe(self._meet_others(), self._service.loop)
 
     async def _meet_others(self, last: bool = False) -> None:
         for account in self.reserve.shared_accounts():
             if isinstance(account, PooledAccount):
-                account.give_back(everything=last)
-        for limiter in self._limiters.values():
+                await account.give_back(everything=last)
+        for limiter in list(self._limiters.values()):
             if isinstance(limiter, SharedRateLimiter):
-                limiter.refresh()
+                await limiter.refresh()
 
     def hand_in(self) -> None:
         """Submit gathered batches now: no further calls will come before some are answered."""
@@ -280,10 +293,11 @@ class Ledger:
                 f"(peira resolve {row.key[:12]})"
             )
 
-    def _replay(self, named: NamedModel, row: Call, asked: CallRequest) -> Reply | CallFailed:
+    async def _replay(self, named: NamedModel, row: Call, asked: CallRequest) -> Reply | CallFailed:
         """The reply from a recorded answer; the trial's account is charged for it. CallFailed if it cannot
         be read."""
-        raw = self._raw_answer(row)
+        apart = row.blob and getattr(self._store, "remote", False)
+        raw = await asyncio.to_thread(self._raw_answer, row) if apart else self._raw_answer(row)
         cost = None if row.cost < 0 else row.cost
         read = read_reply(named, _recorded(raw, row.key), asked.request)
         if isinstance(read, CallFailed):

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Protocol
 
 import msgspec
@@ -31,13 +31,22 @@ from peira.core.log.events import (
 from peira.core.log.state import Call
 from peira.core.mailbox import Mailbox
 from peira.core.models import Answer, NamedModel, Reply, Request, Usage, text_listener, token_count
-from peira.engine.calls.budget import NOTHING, UNCOUNTED, Account, Reservation, RunAccounts, may_cost
+from peira.engine.calls.budget import (
+    NOTHING,
+    UNCOUNTED,
+    Account,
+    AskedShare,
+    Reservation,
+    RunAccounts,
+    may_cost,
+)
+from peira.engine.calls.live_text import TextSink
 from peira.engine.calls.open_calls import CallState, OpenSend
 from peira.engine.calls.rate_limit import RateLimiter
 from peira.engine.calls.senders import ELSEWHERE, LOOK, OtherSenders
 from peira.engine.context import RunCallbacks, RunContext
 from peira.engine.journal import INLINE, Journal, payload
-from peira.errors import Abandoned, CallFailed, Exhausted, InDoubt, Parked, Unwritable
+from peira.errors import Abandoned, CallFailed, Exhausted, InDoubt, NotGranted, Parked, Unwritable
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 """The first and the longest wait before a failed call is sent again, in seconds."""
@@ -156,6 +165,26 @@ class AnsweredCalls(Protocol):
         ...
 
 
+class HeardText:
+    """Lets live text have what one send says: as it is said, or all at once if its model does not stream."""
+
+    def __init__(self, live: TextSink, task: str, key: str) -> None:
+        self._live, self._task, self._key, self._heard = live, task, key, False
+
+    def __call__(self, text: str) -> None:
+        """A piece of the answer was said."""
+        self._heard = True
+        self._live.add(self._task, self._key, text)
+
+    def end(self, named: NamedModel, answer: Answer, request: Request) -> None:
+        """The answer is there; what it says is told now if nothing was before."""
+        if self._heard or answer.exposed:
+            return
+        reply = read_reply(named, answer, request)
+        if isinstance(reply, Reply) and reply.text:
+            self(reply.text)
+
+
 class Buyer:
     """Buys answers and adds up what was spent. All methods run on the ledger's loop."""
 
@@ -165,9 +194,10 @@ class Buyer:
         reserve: RunAccounts,
         callbacks: RunCallbacks,
         listing: AnsweredCalls | None = None,
+        account: str = "",
     ) -> None:
-        """`listing` is told of every call that is answered."""
-        self._listing = listing
+        """`listing` is told of every call that is answered; `account` pays for them."""
+        self._listing, self._account = listing, account
         self._run, self._writer, self._policy = context.run, LoopWriter(context.journal), context.policy
         self._journal = context.journal
         self._inline = -1 if context.answers_apart else INLINE
@@ -202,7 +232,10 @@ class Buyer:
         """
         tried = busy = 0
         while True:
-            problem = await self._send_once(named, limiter, call, key, sends + tried + busy + 1)
+            try:
+                problem = await self._send_once(named, limiter, call, key, sends + tried + busy + 1)
+            except NotGranted:  # nothing was recorded: what is left of the budget is looked at
+                continue
             if not isinstance(problem, CallFailed):
                 return problem
             busy += problem.busy
@@ -216,11 +249,14 @@ class Buyer:
         expected, state = self._expected(named, call), call.state
         most, likely = self._reserve.most(named, call.request)
         state.waits = True
-        share = await self._reserve_cost(named, call, most, likely)
+        asked: list[AskedShare] = []
+        share = await self._reserve_cost(named, call, most, likely, asked)
         try:
             sent_at = await limiter.enter(expected.total)
         except BaseException:
             self._reserve.settle(named, call.account, share, None)
+            for one in asked:
+                one.withdraw()
             raise
         finally:
             state.waits = False
@@ -228,7 +264,7 @@ class Buyer:
         took: Reservation | None = None
         try:
             intent = self._intent(named, call, key, number, share)
-            await self._write(intent, (call.body,))
+            await self._write_intent(intent, call.body, asked)
             reach("ledger.after_intent")
             if self.others is not None:
                 try:
@@ -268,12 +304,35 @@ class Buyer:
             return UNCOUNTED
         return self._reserve.expected(named, len(call.body), call.request)
 
+    async def _write_intent(self, intent: CallIntended, body: bytes, asked: Sequence[AskedShare]) -> None:
+        """Record an intent, with what it takes from pools; NotGranted if one of them has too little."""
+        op = Op(self._run, (intent,), (body,), tuple(one.request for one in asked))
+        try:
+            refusal = await self._writer.write(op)
+        except BaseException:
+            for one in asked:
+                one.withdraw()
+            raise
+        for one in asked:
+            if refusal is None:
+                one.granted()
+            elif isinstance(refusal, NotGranted):
+                one.refused()
+            else:
+                one.withdraw()
+        await self._check(intent, refusal)
+
     async def _reserve_cost(
-        self, named: NamedModel, call: CallRequest, most: Usage, likely: Usage | None
+        self,
+        named: NamedModel,
+        call: CallRequest,
+        most: Usage,
+        likely: Usage | None,
+        asked: list[AskedShare],
     ) -> Reservation:
         """Reserve the most it can cost; Exhausted (reported to the run) if the budget is used up."""
         try:
-            return await self._reserve.reserve(named, most, call.account, likely)
+            return await self._reserve.reserve(named, most, call.account, likely, asked)
         except Exhausted:
             self.exhausted()
             raise
@@ -320,6 +379,8 @@ class Buyer:
         (task, epoch), name = call.attempt.key, named.model.name
         reserved = (share.tokens, share.money) if self._reserve.kept else ()
         intent = CallIntended(task, epoch, key, name, call.digest, call.place, send, "", *reserved)
+        if self._account:
+            intent = msgspec.structs.replace(intent, account=self._account)
         if self.others is None:
             return intent
         return msgspec.structs.replace(intent, owner=self.others.owner, until=self.others.until(named))
@@ -338,9 +399,12 @@ class Buyer:
         self._open[id(send)] = send
         call.state.leave(send)
         try:
-            if self._live is not None:
-                text_listener.set(partial(self._live.add, task, key))
+            heard = HeardText(self._live, task, key) if self._live is not None else None
+            if heard is not None:
+                text_listener.set(heard)
             answer = await named.model.send(spoken(call.request, named.model))
+            if heard is not None:
+                heard.end(named, answer, call.request)
         except CallFailed as problem:
             reach("ledger.after_loss")
             self.tell(task, epoch, named, key, problem)
@@ -421,7 +485,7 @@ class Buyer:
             return True
         refusal = await self._writer.write(Op(self._run, (event,), blobs))
         if isinstance(refusal, Unwritable) or (
-            refusal is not None and not self.others.sent_by_another(event.key, sys.maxsize)
+            refusal is not None and not await self.others.sent_by_another(event.key, sys.maxsize)
         ):
             raise refusal if isinstance(refusal, Unwritable) else Abandoned(str(refusal))
         return refusal is None
@@ -463,7 +527,8 @@ class Buyer:
         self._add(Spent.in_doubt(named.model.name, may.tokens, may.money))
 
     def _add(self, more: Spent) -> None:
-        self._spent[more.model] = self._spent.get(more.model, Spent(more.model)).plus(more)
+        before = self._spent.get(more.model) or Spent(more.model, account=self._account)
+        self._spent[more.model] = before.plus(more)
 
     def tell(
         self, task: str, epoch: int, named: NamedModel, key: str, outcome: Reply | CallFailed, batch: str = ""
@@ -496,12 +561,15 @@ class Buyer:
 
         Parked if another process has sent the call, or its answer: then it is looked up again.
         """
-        refusal = await self._writer.write(Op(self._run, (event,), blobs))
-        if isinstance(refusal, Unwritable):
+        await self._check(event, await self._writer.write(Op(self._run, (event,), blobs)))
+
+    async def _check(self, event: AnyEvent, refusal: Outcome) -> None:
+        """Raise what follows from a refused event."""
+        if isinstance(refusal, (Unwritable, NotGranted)):
             raise refusal
         if refusal is not None:
             send = getattr(event, "send", 0)
-            if self.others is not None and send and self.others.sent_by_another(event.key, send):  # type: ignore[union-attr]
+            if self.others is not None and send and await self.others.sent_by_another(event.key, send):  # type: ignore[union-attr]
                 raise Parked(LOOK, ELSEWHERE)
             raise Abandoned(str(refusal))
 

@@ -12,6 +12,7 @@ from peira.core.clock import Clock
 from peira.core.contracts import Store
 from peira.core.log.state import Call
 from peira.core.models import NamedModel
+from peira.engine.calls.background import find_calls
 from peira.engine.calls.open_calls import CallState
 from peira.errors import CallFailed, Parked
 from peira.stores.sharing import Sharing
@@ -46,30 +47,30 @@ class OtherSenders:
         if self._clock.now() + _longest(named) > until:
             raise CallFailed("not sent: recording it took too long", free=True)
 
-    def may_answer(self, row: Call) -> bool:
+    async def may_answer(self, row: Call) -> bool:
         """Whether another process has sent the call, and may still record its answer."""
         if row.state != "intended" or row.batch or row.owner in ("", self.owner):
             return False
-        return self._clock.now() < row.until and self._sharing.may_write(row.owner)
+        return self._clock.now() < row.until and await asyncio.to_thread(self._sharing.may_write, row.owner)
 
     async def wait(self, row: Call, state: CallState) -> Call:
         """The call, once nobody else may answer it, or somebody has; Parked if that takes long."""
         since = self._clock.monotonic()
         state.waits = True
         try:
-            while self.may_answer(row):
+            while await self.may_answer(row):
                 if self._clock.monotonic() - since > PATIENCE:
                     left = row.until - self._clock.now()
                     raise Parked(max(LOOK, min(left, LONGEST_REST)), ELSEWHERE)
                 await asyncio.sleep(LOOK)
-                row = self._store.find("call", [row.key])[row.key]
+                row = (await find_calls(self._store, [row.key]))[row.key]
             return row
         finally:
             state.waits = False
 
-    def sent_by_another(self, key: str, send: int) -> bool:
+    async def sent_by_another(self, key: str, send: int) -> bool:
         """Whether this send of a call, or a later one, is another process's, or the call was answered."""
-        row: Call | None = self._store.find("call", [key]).get(key)
+        row: Call | None = (await find_calls(self._store, [key])).get(key)
         if row is None:
             return False
         return row.state == "answered" or (row.sends >= send and row.owner != self.owner)

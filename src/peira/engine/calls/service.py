@@ -204,6 +204,7 @@ class CallService:
         if self.loop is None or self._thread is None:
             return
         self.finish(self._close_models())
+        self.finish(self.loop.shutdown_default_executor())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()

@@ -10,7 +10,7 @@ from peira.core.log.events import TERMINAL, Failure, Result, RunFinished, Spent,
 from peira.core.log.state import UNDER_WAY, Run
 from peira.engine.inbox import cancelling_op
 from peira.engine.kinds import BATCH, GENERATE
-from peira.engine.progress import LEFT, TaskCounts, shared
+from peira.engine.progress import LEFT, SPARED, TaskCounts, shared
 from peira.engine.run import RunEnd
 from peira.engine.run_start import spent_by_calls
 from peira.engine.shared.membership import StopNotice, read_notice
@@ -26,15 +26,18 @@ def close_run(store: SharedStore, run: Run, notice: StopNotice | None, now: floa
     """Record the end of a run of which nothing is left to do; changes nothing if another process has."""
     if notice is not None and notice.status is Status.cancelled:
         _cancel_waiting(store, run.id, notice.reason, now)
-    counts = run_counts(store, run)
+    counts = run_counts(store, run, stopped=notice is not None)
     status, reason = _status(counts, notice)
     spent = _spent(store, run.id)
     reach("shared.before_close")
     store.commit([Op(run.id, (RunFinished(status, counts, reason, spent),))]).result()
 
 
-def run_counts(store: SharedStore, run: Run) -> dict[str, int]:
-    """The tasks of a run by how they ended, each once; what other runs had made is reused."""
+def run_counts(store: SharedStore, run: Run, stopped: bool = False) -> dict[str, int]:
+    """The tasks of a run by how they ended, each once; what other runs had made is reused.
+
+    Trials that were not done are left, if the run was `stopped`; else its stopping rule had no need of them.
+    """
     tasks, ended = store.sharing.counts(run.id)
     counts = Counter({key: n for key, n in tasks.items() if key.partition(".")[2] in COUNTED})
     for key, n in ended.items():
@@ -43,7 +46,8 @@ def run_counts(store: SharedStore, run: Run) -> dict[str, int]:
             counts[f"{kind}.{shared(State(state))}"] += more
     done = sum(n for key, n in counts.items() if key.startswith(f"{GENERATE}."))
     if done < run.trials:
-        counts[f"{GENERATE}.{LEFT}"] = run.trials - done
+        spared = run.look is not None and bool(run.look.answer or run.look.given_up) and not stopped
+        counts[f"{GENERATE}.{SPARED if spared else LEFT}"] = run.trials - done
     return {"planned": run.trials, **{key: n for key, n in sorted(counts.items()) if n}}
 
 

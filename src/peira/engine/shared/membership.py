@@ -4,7 +4,8 @@ releases what members had that are gone."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -12,14 +13,41 @@ import msgspec
 from peira.core.codec import encode
 from peira.core.log.events import Spent, Status
 from peira.core.log.state import UNDER_WAY
+from peira.core.looks import Look
 from peira.engine.control import StopRequest
 from peira.engine.execution import Execution
 from peira.engine.recovery import release_gone
 from peira.engine.run_start import spent_by_owner
-from peira.stores.sharing import Beat, SharedStore
+from peira.errors import Fenced, StoreFault
+from peira.stores.sharing import Heartbeat, SharedStore, Sharing
 
 BEAT = 1.0
 """Seconds between two renewals of the lease; a request to stop or to pause is heard within this time."""
+
+
+def _interval(sharing: Sharing) -> float:
+    """Seconds between two renewals: several within a short lease."""
+    return min(BEAT, sharing.lease / 4)
+
+
+@contextmanager
+def renewed(sharing: Sharing) -> Iterator[None]:
+    """Renew the lease of this process within the block, in which it works on no run yet."""
+    ending = threading.Event()
+
+    def serve() -> None:
+        with suppress(Fenced, StoreFault):  # whatever the process does next will find that out, too
+            sharing.beat("")
+            while not ending.wait(_interval(sharing)):
+                sharing.beat("")
+
+    thread = threading.Thread(target=serve, name="peira-lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()
 
 
 def has_ended(process: int) -> bool:
@@ -85,9 +113,15 @@ class Membership:
     """The lease of this process while it works on a run, renewed by a thread of its own ("peira-lease")."""
 
     def __init__(
-        self, store: SharedStore, execution: Execution, on_lost: Callable[[BaseException], None]
+        self,
+        store: SharedStore,
+        execution: Execution,
+        on_lost: Callable[[BaseException], None],
+        on_look: Callable[[Look], None],
     ) -> None:
-        self._store, self._execution, self._on_lost = store, execution, on_lost
+        """`on_look` is told what the stopping rule of the run has said last."""
+        self._store, self._execution = store, execution
+        self._on_lost, self._on_look = on_lost, on_look
         self._ending, self._beating = threading.Event(), threading.Lock()
         self._published: StopNotice | None = None
         self._limits: tuple[int, dict[str, float]] = (0, {})
@@ -97,6 +131,7 @@ class Membership:
 
     def start(self) -> None:
         """Begin to renew the lease."""
+        self._adjust()
         self._thread.start()
 
     def close(self) -> None:
@@ -106,16 +141,16 @@ class Membership:
 
     def _serve(self) -> None:
         try:
-            while not self._ending.wait(BEAT):
+            while not self._ending.wait(_interval(self._store.sharing)):
                 self.beat()
         except BaseException as problem:
             self._on_lost(problem)
 
-    def _beat(self) -> Beat:
+    def _beat(self) -> Heartbeat:
         sharing, execution = self._store.sharing, self._execution
         return sharing.beat(execution.run, execution.tally.failures)
 
-    def beat(self) -> Beat:
+    def beat(self) -> Heartbeat:
         """Renew the lease, and do what is wanted; returns how the run stands."""
         with self._beating:
             before, beat = self.last, self._beat()
@@ -123,7 +158,7 @@ class Membership:
             self._obey(beat, before)
         return beat
 
-    def _obey(self, beat: Beat, before: Beat) -> None:
+    def _obey(self, beat: Heartbeat, before: Heartbeat) -> None:
         execution = self._execution
         if beat.stop and beat.stop != before.stop:
             read_notice(beat.stop).apply(execution)
@@ -143,8 +178,10 @@ class Membership:
             release_gone(self._store, gone)
 
     def _adjust(self) -> None:
-        """Take over limits of the run that were raised."""
+        """Take over limits of the run that were raised, and what its stopping rule has said."""
         run = self._store.find("run", [self._execution.run])[self._execution.run]
+        if run.look is not None:
+            self._on_look(run.look)
         limits = run.parallel, run.budget
         if limits != self._limits:
             parallel = run.parallel if run.parallel != self._limits[0] else 0

@@ -14,20 +14,26 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from peira.core.contracts import Ended, Offer
+from peira.core.contracts import Ended, Offer, Store
 from peira.core.failpoints import reach
+from peira.core.log.events import State
 from peira.core.log.state import UNDER_WAY
+from peira.core.looks import Look
+from peira.engine.control import StopRequest
 from peira.engine.execution import Execution
 from peira.engine.shared.membership import Membership
+from peira.engine.sources.adaptive import CANCELLED
 from peira.engine.sources.study import GENERATE, StudySource, trial_of
-from peira.stores.sharing import LeasedRange, Sharing
+from peira.plan.stopping import StopQuestion
+from peira.stores.sharing import STAGES, LeasedRange, Sharing
 
-FIRST_SIZE = 2
-"""Trials of the first range, for each that is executed at once."""
 MOST_SIZE = 2000
 """Trials of the largest range."""
-SHORT, LONG = 0.5, 2.0
-"""Seconds: ranges that take less to be used up grow, those that take more shrink."""
+WORK, AHEAD = 1.0, 0.25
+"""Seconds of work in a range, and how many of them are at hand when the next is taken."""
+MEASURED = 0.25
+"""Seconds over which ended trials are counted to know how many a second has."""
+WAITING = f"{GENERATE}.{State.waiting}"
 REST = 0.3
 """Seconds between two looks for a range where there was none."""
 
@@ -40,6 +46,8 @@ class HeldRange:
     left: int
     trials: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    needs: set[str] = field(default_factory=set)
+    """Classes of tasks that are left to other processes."""
 
 
 class RangeSource:
@@ -50,9 +58,22 @@ class RangeSource:
 
     unit = GENERATE
 
-    def __init__(self, study: StudySource, at: Callable[[int], int]) -> None:
-        """`at` gives the index of the trial at a position of the run order."""
-        self._study, self._at = study, at
+    def __init__(
+        self,
+        study: StudySource,
+        at: Callable[[int], int],
+        rule: StopQuestion | None = None,
+        recorded: Store | None = None,
+        classes: Sequence[str] = STAGES,
+    ) -> None:
+        """`at` gives the index of the trial at a position of the run order; `rule` may end or narrow the run.
+        Only trials that are `recorded` in this store are offered, if it is given. Tasks of other `classes`
+        are left to other processes."""
+        self.classes = classes
+        self._study, self._at, self._rule, self._recorded = study, at, rule, recorded
+        self._given_up: frozenset[int] = frozenset()
+        self.decided = False
+        """Whether the stopping rule has found its answer."""
         self._lock = threading.Lock()
         self._positions: deque[tuple[int, HeldRange]] = deque()
         self._range_of: dict[str, HeldRange] = {}
@@ -61,6 +82,8 @@ class RangeSource:
         self._grown: Callable[[], None] = lambda: None
         self.trials = 0
         """Trials of the ranges at hand that have not ended."""
+        self.ended = 0
+        """Trials that have ended here."""
         self.closed = False
         self.changed = threading.Event()
         """Set when a trial has ended, or a range is complete."""
@@ -71,8 +94,24 @@ class RangeSource:
         return self._study.size
 
     def performs(self, kind: str) -> bool:
-        """Whether tasks of this kind are done in this run."""
-        return self._study.performs(kind)
+        """Whether tasks of this kind are done by this process."""
+        return kind in self.classes and self._study.performs(kind)
+
+    @property
+    def does_all(self) -> bool:
+        """Whether this process does all classes of work."""
+        return len(self.classes) == len(STAGES)
+
+    def leave(self, offer: Offer) -> None:
+        """A task is left to who does its class, or to nobody if the run does not do it."""
+        with self._lock:
+            held = self._range_of[trial_of(offer)]
+            if self._study.performs(offer.spec.kind):
+                held.needs.add(offer.spec.kind)
+            if offer.spec.kind == GENERATE:
+                self.trials -= 1
+            held.left -= 1
+            self._check_complete(held)
 
     def watch(self, grown: Callable[[], None]) -> None:
         """Call `grown` whenever there is something again."""
@@ -95,36 +134,79 @@ class RangeSource:
     def more(self, n: int) -> list[Offer]:
         """The next trials of the ranges at hand."""
         with self._lock:
-            offers = []
-            for _ in range(min(n, len(self._positions))):
+            offers: list[Offer] = []
+            while self._positions and len(offers) < n:
                 position, held = self._positions.popleft()
                 offer = self._study.offer(self._at(position))
                 self._range_of[offer.spec.id] = held
                 held.trials.append(offer.spec.id)
-                offers.append(offer)
-            return offers
+                if self._unwanted(offer.spec.id):
+                    self._forgo(offer)
+                else:
+                    offers.append(offer)
+            return offers if self._recorded is None else self._known(offers, self._recorded)
+
+    def _known(self, offers: list[Offer], store: Store) -> list[Offer]:
+        """Those of these trials that are recorded; the others are not done."""
+        known = store.find("task", [offer.spec.id for offer in offers])
+        for offer in offers:
+            if offer.spec.id not in known:
+                self._forgo(offer)
+        return [offer for offer in offers if offer.spec.id in known]
+
+    def narrow(self, look: Look, execution: Execution) -> None:
+        """Take note of what the stopping rule needs no more: it is not offered, and not begun."""
+        if self._rule is not None and (look.answer or look.given_up):
+            self.decided, self._given_up = bool(look.answer), frozenset(look.given_up)
+            execution.forget_units(self._unwanted, self.forgo)
+
+    def _unwanted(self, trial: str) -> bool:
+        """Whether the stopping rule has no need of a trial at hand."""
+        if self.decided or not self._given_up or self._rule is None:
+            return self.decided
+        place = self._study.place(trial)
+        return place.number < self._rule.anchored and self._rule.places[id(place.condition)] in self._given_up
+
+    def forgo(self, offer: Offer) -> None:
+        """A trial that was offered is not done in this run."""
+        with self._lock:
+            self._forgo(offer)
+
+    def _forgo(self, offer: Offer) -> None:
+        self._study.follow(offer, CANCELLED)
+        self.trials -= 1
+        self.changed.set()
+        held = self._range_of[offer.spec.id]
+        held.left -= 1
+        self._check_complete(held)
+
+    def _check_complete(self, held: HeldRange) -> None:
+        """A range of which nothing is left is complete. With the lock held."""
+        if not held.left:
+            self._held.remove(held)
+            self._complete.append(held)
+            for trial in held.trials:
+                del self._range_of[trial]
+            self.changed.set()
 
     def follow(self, offer: Offer, ended: Ended) -> Sequence[Offer]:
         """What follows from an ended task; a range of which nothing is left is complete.
 
         Plain code of a range whose holder died is claimed before it begins: it may be what kills processes.
+        So is that of a process which does only some classes: what is not its own is looked up first.
         """
         following: Sequence[Offer] = self._study.follow(offer, ended)
         with self._lock:
             held = self._range_of[trial_of(offer)]
-            if held.leased.lost:
+            if held.leased.lost or not self.does_all:
                 following = [msgspec.structs.replace(one, direct=False) for one in following]
             held.counts[f"{offer.spec.kind}.{ended.state}"] += 1
             held.left += len(following) - 1
             if offer.spec.kind == GENERATE:
                 self.trials -= 1
+                self.ended += 1
                 self.changed.set()
-            if not held.left:
-                self._held.remove(held)
-                self._complete.append(held)
-                for trial in held.trials:
-                    del self._range_of[trial]
-                self.changed.set()
+            self._check_complete(held)
         return following
 
     def complete(self) -> list[HeldRange]:
@@ -132,6 +214,11 @@ class RangeSource:
         with self._lock:
             found, self._complete = self._complete, []
             return found
+
+    def known(self) -> list[int]:
+        """The first positions of the ranges that this process has, also of complete ones."""
+        with self._lock:
+            return [one.leased.first for one in (*self._held, *self._complete)]
 
     def held(self) -> list[HeldRange]:
         """The ranges that are not complete."""
@@ -158,8 +245,9 @@ class RangeLeases:
         self._sharing, self._execution, self._source = sharing, execution, source
         self._membership, self._run, self._parallel = membership, execution.run, parallel
         self._clock = execution.context.clock
-        self._size, self._taken_at = FIRST_SIZE * parallel, -LONG
-        self._ended = False
+        self._rate, self._measured_at, self._measured = 0.0, self._clock.monotonic(), 0
+        self._none_at = -REST
+        self._ended = self._parked = False
         self._thread = threading.Thread(target=self._serve, name="peira-ranges", daemon=True)
 
     def start(self) -> None:
@@ -172,6 +260,8 @@ class RangeLeases:
         self._source.changed.set()
         self._thread.join()
         self._mark_complete()
+        if self._parked and self._execution.state.stop is None:
+            return  # whoever closes the run leaves what waits to a later one
         for held in self._source.held():
             self._sharing.free(self._run, held.leased, held.counts)
 
@@ -179,6 +269,8 @@ class RangeLeases:
         try:
             while not self._ended:
                 self._mark_complete()
+                if self._parked and not self._execution.only_waits():
+                    self._resume()
                 if self._wants() and self._take():
                     continue
                 self._source.changed.wait(REST)
@@ -187,40 +279,75 @@ class RangeLeases:
             self._execution.fail(problem)
 
     def _wants(self) -> bool:
-        """Whether there is less at hand than a range, and more is to be done."""
+        """Whether there is little at hand, and there may be more to be done."""
         execution = self._execution
         stopped = execution.state.stop or execution.state.starved or execution.state.fault
         resting = stopped or execution.state.paused or self._source.closed
-        return not resting and self._source.trials <= self._size
+        if resting or self._clock.monotonic() - self._none_at < REST:
+            return False
+        self._measure()
+        return self._at_hand() <= self._parallel + self._rate * AHEAD
+
+    def _measure(self) -> None:
+        """Count how many trials end in a second here."""
+        now, ended = self._clock.monotonic(), self._source.ended
+        if (elapsed := now - self._measured_at) >= MEASURED:
+            self._rate = (ended - self._measured) / elapsed
+            self._measured_at, self._measured = now, ended
+
+    def _at_hand(self) -> int:
+        """Trials at hand, without those that wait for people: these need no worker."""
+        waiting = self._execution.waiting_counts().get(WAITING, 0) if self._execution.waiting else 0
+        return self._source.trials - waiting
 
     def _take(self) -> bool:
         """Take a range, or else look whether the run is over."""
-        leased = self._sharing.take(self._run, self._size, self._membership.last.members)
+        size = max(round(self._rate * WORK), self._parallel - self._at_hand(), 1)
+        members, classes = self._membership.last.members, self._source.classes
+        leased = self._sharing.take(self._run, min(size, MOST_SIZE), members, classes)
+        leased = leased or self._sharing.lost_range(self._run, self._source.known())
         if leased is None:
+            self._none_at = self._clock.monotonic()
             self._look()
             return False
         reach("shared.after_take")
-        now = self._clock.monotonic()
-        took, self._taken_at = now - self._taken_at, now
-        if took < SHORT and not self._source.trials:  # all that was at hand is used up already
-            self._size = min(2 * self._size, MOST_SIZE)
-        elif took > LONG:
-            self._size = max(self._size // 2, self._parallel)
+        if self._parked:
+            self._resume()
         self._source.add(leased)
         return True
 
     def _look(self) -> None:
         """There is no range to take: the run is over for this process once all of them are done.
 
-        If all that is left here waits for people, that does not keep the run open.
+        If all that is left here waits for people, that does not keep the run open, unless it is to stay. Who
+        does only some classes of work ends when no more of these can come.
         """
-        if self._source.exhausted and self._execution.only_waits():
+        if not (self._parked or self._execution.state.stays) and self._source.exhausted:
+            self._park()
+        beat = self._membership.beat()
+        if beat.status not in UNDER_WAY or not (beat.left or beat.open) or self._nothing_for_us():
+            self._source.close()
+
+    def _nothing_for_us(self) -> bool:
+        """Whether no more work of the classes that this process does can come."""
+        source = self._source
+        return not (source.does_all or source.held() or self._sharing.may_take(self._run, source.classes))
+
+    def _park(self) -> None:
+        """If all that is left here waits for people, it does not keep the run open."""
+        if self._execution.park():
+            self._parked = True
             self._execution.journal.drain()
             for held in self._source.held():
-                self._sharing.done(self._run, held.leased, held.counts)
-        beat = self._membership.beat()
-        if beat.status not in UNDER_WAY or not (beat.left or beat.open):
-            self._source.close()
+                self._sharing.park(self._run, held.leased, held.counts)
+
+    def _resume(self) -> None:
+        """Something waits no more: it is done, unless another process has closed the run meanwhile."""
+        if self._sharing.resume(self._run):
+            self._parked = False
+            self._execution.unpark()
+        elif self._membership.beat().status not in UNDER_WAY:
+            self._execution.request(StopRequest.interrupted())  # a later run goes on with it
 
     def _mark_complete(self) -> None:
         """Mark complete ranges as done, once all that ended in them is durable."""
@@ -230,4 +357,8 @@ class RangeLeases:
             self._execution.journal.drain()
             reach("shared.before_done")
             for held in complete:
-                self._sharing.done(self._run, held.leased, held.counts)
+                if held.needs:
+                    self._sharing.free(self._run, held.leased, held.counts, held.needs)
+                else:
+                    self._sharing.done(self._run, held.leased, held.counts)
+            self._none_at = -REST  # that may have been the last one

@@ -21,7 +21,7 @@ from peira.core.codec import decode
 from peira.core.contracts import Ended, Offer, Store, Watch
 from peira.core.log.events import AnyEvent, Result, RunDecided, RunLooked, RunNoted, State
 from peira.core.looks import Look, Span
-from peira.core.verdicts import no_verdict
+from peira.core.verdicts import no_verdict, part_of
 from peira.engine.sources.study import EVALUATE, StudySource, trial_of
 from peira.engine.stages import EvaluateWork
 from peira.errors import message_of
@@ -239,7 +239,7 @@ def read_score(
     if succeeded and kind == EVALUATE:
         found = _value(ended, store)
         value = None if no_verdict(found) else found
-        progress.value = value.get(part) if part and isinstance(value, dict) else value
+        progress.value = part_of(value, part)
     elif succeeded and kind == unit and not evaluator:
         progress.value = ended.result.metrics.get(part)
     elif succeeded:

@@ -24,13 +24,29 @@ TAG = "stream"
 """The tag of runs that are openings of a stream."""
 
 
+class DecidingScore(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The score by which the arms of a stream are compared, as its experiment declares it.
+
+    `late` says that it is an outcome that is reported later; `stops` that the stream goes on with the winner.
+    """
+
+    name: str
+    late: bool = False
+    minimize: bool = False
+    range: tuple[float, float] = (0.0, 1.0)
+    alpha: float = 0.05
+    margin: float | None = None
+    stops: bool = False
+
+
 class Declaration(msgspec.Struct, frozen=True, omit_defaults=True):
     """A stream as it was last opened: how jobs get their session and their condition, and its limits.
 
     `arms` are the conditions as they are shown, in the order of the arms of jobs; `hooks` are the names of
     webhooks, with the variables that hold their secrets; `places` is how many jobs of all streams together
     its host runs at a time, if that is limited; `least_share` is the smallest probability that an arm may
-    have, if they are drawn.
+    have, and `deciding` the score by which arms are compared, if they are drawn; `shadows` is what
+    shadows may use, if there are any.
     """
 
     name: str
@@ -44,12 +60,19 @@ class Declaration(msgspec.Struct, frozen=True, omit_defaults=True):
     places: int | None = None
     goals: tuple[dict[str, Any], ...] = ()
     least_share: float = 1.0
+    deciding: DecidingScore | None = None
+    shadows: dict[str, Any] | None = None
 
 
 _decode = msgspec.json.Decoder(Declaration).decode
 
 
-def declared(stream: Stream, conditions: tuple[Condition, ...], places: int | None = None) -> bytes:
+def declared(
+    stream: Stream,
+    conditions: tuple[Condition, ...],
+    places: int | None = None,
+    deciding: DecidingScore | None = None,
+) -> bytes:
     """The declaration of a stream, as it is recorded."""
     arms = tuple({"agent": one.agent, **dict(one.shown)} for one in conditions) or ({},)
     return msgspec.json.encode(
@@ -65,8 +88,25 @@ def declared(stream: Stream, conditions: tuple[Condition, ...], places: int | No
             places=places,
             goals=tuple(one.model_dump(mode="json", exclude_defaults=True) for one in stream.goals),
             least_share=stream.experiment.least_share(len(arms), stream.assign),
+            deciding=deciding,
+            shadows=_shadows(stream),
         )
     )
+
+
+def _shadows(stream: Stream) -> dict[str, Any] | None:
+    """What the shadows of a stream may use, as plain values; None if it has none."""
+    if stream.assign != "all":
+        return None
+    budget = stream.shadow_budget
+    limits = {name: getattr(budget, name) for name in ("money", "tokens", "calls")}
+    known = {name: most for name, most in limits.items() if most is not None}
+    return {"parallel": stream.shadows.parallel or stream.parallel, "budget": known}
+
+
+def compares(run: Run, declaration: Declaration) -> bool:
+    """Whether an opening of a stream is an experiment: jobs are drawn for arms, or done under all of them."""
+    return len(declaration.arms) > 1 and (run.traffic is not None or declaration.assign == "all")
 
 
 def declaration_of(store: OpenStore, opening: Run) -> Declaration:

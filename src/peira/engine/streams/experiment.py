@@ -23,7 +23,7 @@ from peira.core.looks import Look, Standing, Traffic
 from peira.core.text.words import counted
 from peira.engine.sources.adaptive import NUMBERS, ScoreProgress, read_score
 from peira.engine.sources.study import trial_of
-from peira.engine.streams.declaration import arm_labels
+from peira.engine.streams.declaration import DecidingScore, arm_labels
 from peira.engine.streams.jobs import JOB, Job
 from peira.plan.expansion import Plan
 from peira.spec.streams.experiment import (
@@ -75,6 +75,15 @@ class ExperimentPlan:
     def follows(self) -> bool:
         """Whether anything follows from the evidence while the stream is served."""
         return self.stops or self.assign != "random"
+
+    @property
+    def deciding(self) -> DecidingScore:
+        """The score that decides, as the opening of the stream records it."""
+        name = self.late or ".".join(filter(None, self.score))
+        options, late = self.options, bool(self.late)
+        return DecidingScore(
+            name, late, not self.maximize, options.range, options.alpha, options.margin, self.stops
+        )
 
     def begun(self, before: Traffic | None) -> Traffic:
         """The traffic at an opening: that of the opening before, if it was the same experiment."""
@@ -136,6 +145,8 @@ class LiveExperiment:
         from peira.stats.sequential.randomised import ArmPredictions, RandomisedContrast
 
         self.plan, self.traffic, self._store = plan, traffic, store
+        self.changing = threading.Lock()
+        """Held while a change of the traffic is recorded: who has seen it draws by it."""
         self._lock = threading.Lock()
         self._order: deque[DrawnUnit] = deque()
         self._units: dict[str, tuple[DrawnUnit, ScoreProgress]] = {}

@@ -24,6 +24,8 @@ from peira.plan.trials import PlannedCase
 
 JOB, SHADOW = "job", "shadow"
 """The kinds of tasks: a job, and the same input under another condition, whose output answers nobody."""
+SHADOWS = "shadows"
+"""The account of shadows: they have a budget of their own."""
 MOST_HOPS = 8
 """How many jobs may follow from one another by `after` triggers."""
 MOST_INPUT = 8 * 2**20
@@ -235,12 +237,13 @@ def case_of(task: str, job: Job) -> PlannedCase:
 
 def listed(task: Task | TaskSpec, state: State) -> dict[str, Json]:
     """A job as lists show it."""
+    labels = task.labels
     return {
         "job": task.id,
-        "key": task.labels.get("key", ""),
-        "state": state.value,
-        "session": task.labels.get("session", ""),
-        "group": task.labels.get("group", ""),
+        "key": labels.get("key", ""),
+        "state": str(state),
+        "session": labels.get("session", ""),
+        "group": labels.get("group", ""),
         "priority": task.priority,
     }
 

@@ -21,7 +21,7 @@ from peira.core.log.rows import Task
 from peira.engine.sources.study import StudySource
 from peira.engine.stages import GenerateWork
 from peira.engine.streams.experiment import LiveExperiment
-from peira.engine.streams.jobs import JOB, SHADOW, Job, case_of, job_of, session_key, task_of
+from peira.engine.streams.jobs import JOB, SHADOW, SHADOWS, Job, case_of, job_of, session_key, task_of
 from peira.errors import Invalid
 from peira.plan.expansion import Plan
 from peira.plan.trials import Place
@@ -59,6 +59,8 @@ class JobWork(GenerateWork):
 
 class ShadowWork(JobWork):
     """The work of a shadow: the same input under another condition, without people."""
+
+    account = SHADOWS
 
     def perform(self, channel: Channel, epoch: int) -> Any:
         """The agent's output, or an awaitable of it."""
@@ -166,6 +168,9 @@ class StreamSource(StudySource):
         """What follows from an output; and the session goes on."""
         job = self._jobs.pop(offer.spec.id, None)
         following = super().follow(offer, ended)
+        if getattr(offer.work, "account", ""):  # scores of shadows are paid as shadows are
+            for one in following:
+                one.work.account = SHADOWS  # type: ignore[attr-defined]
         if self._experiment is not None:
             self._experiment.follow(offer, ended, following)
         if job is None:

@@ -7,16 +7,19 @@ stream: whoever serves it next finds the job. A host that serves it is told, and
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Protocol
-from weakref import WeakKeyDictionary
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import NamedTuple, Protocol
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import msgspec
 
 from peira.core.contracts import OpenStore
-from peira.core.log.events import CommandTaken, OutcomeValue
+from peira.core.log.events import AnyEvent, CommandTaken, OutcomeValue
+from peira.engine.calls.live_text import LiveText
 from peira.engine.commands import GROUP_HANDLERS, HANDLERS, CommandService
-from peira.engine.control import Command
+from peira.engine.control import MOST_BYTES, Command, Control, ControlFolder
 from peira.engine.streams.declaration import last_opening
 from peira.engine.streams.jobs import Job, assigned, queued
 from peira.errors import Invalid
@@ -31,6 +34,8 @@ DRAIN = "drain"
 class ServingHost(Protocol):
     """A host, as submissions see it."""
 
+    live: LiveText
+
     def accept(self, jobs: Sequence[Job]) -> None:
         """Queue these jobs durably and offer them; those that are there already change nothing."""
         ...
@@ -41,6 +46,10 @@ class ServingHost(Protocol):
 
     def serves(self, stream: str) -> bool:
         """Whether the stream is being served."""
+        ...
+
+    def decide(self, stream: str, arm: int, by: str, why: str, note: AnyEvent) -> None:
+        """End the experiment of this stream by hand: all jobs get this arm. Durable when it returns."""
         ...
 
     def note_outcome(self, job: Job, name: str, value: OutcomeValue) -> None:
@@ -69,6 +78,78 @@ def host_of(service: CommandService) -> ServingHost | None:
 def submit_command(jobs: Sequence[Job], by: str) -> Command:
     """The command that submits jobs, all of them or none."""
     return Command(SUBMIT, "", by, body={"jobs": msgspec.to_builtins(jobs)})
+
+
+class Submission(NamedTuple):
+    """Jobs that are submitted together, by whom, and who waits until they are sent."""
+
+    jobs: Sequence[Job]
+    by: str
+    sent: Future[None]
+
+
+class Outbox:
+    """Sends submissions to the owner of a store; those of several threads go together.
+
+    What comes while a message is being written waits, and is sent with the next one: one message, written and
+    synced once, for all of them. Thread-safe.
+    """
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._adding, self._sending = threading.Lock(), threading.Lock()
+        self._waiting: list[Submission] = []
+
+    def send(self, jobs: Sequence[Job], by: str) -> None:
+        """Submit these jobs, all of them or none; they are durable when this returns."""
+        mine: Future[None] = Future()
+        with self._adding:
+            self._waiting.append(Submission(jobs, by, mine))
+        with self._sending:  # who gets here first sends for all who wait
+            if not mine.done():
+                with self._adding:
+                    taken, self._waiting = self._waiting, []
+                for some in _messages(taken):
+                    self._send(some)
+        mine.result()
+
+    def _send(self, some: Sequence[Submission]) -> None:
+        try:
+            self._control.send(submit_command([job for one in some for job in one.jobs], some[0].by))
+        except BaseException as problem:
+            for one in some:
+                one.sent.set_exception(problem)
+        else:
+            for one in some:
+                one.sent.set_result(None)
+
+
+def _messages(taken: Sequence[Submission]) -> Iterator[Sequence[Submission]]:
+    """These submissions in messages that are not too large, each of one sender."""
+    found, size = list[Submission](), 0
+    for one in taken:
+        more = len(msgspec.json.encode(one.jobs)) if len(taken) > 1 else 0
+        if found and (size + more > MOST_BYTES // 2 or one.by != found[0].by):
+            yield found
+            found, size = [], 0
+        found.append(one)
+        size += more
+    if found:
+        yield found
+
+
+_outboxes: WeakValueDictionary[Path, Outbox] = WeakValueDictionary()
+
+
+def outbox_of(control: Control) -> Outbox:
+    """What sends submissions this way: one for each folder, shared by all threads of the process."""
+    if not isinstance(control, ControlFolder):
+        return Outbox(control)
+    with _changing:
+        found = _outboxes.get(control.folder)
+        if found is None:
+            found = _outboxes[control.folder] = Outbox(control)
+        return found
 
 
 def submitted_jobs(command: Command) -> list[Job]:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from peira.core.code.signature import wants
 from peira.core.codec import decode
 from peira.core.contracts import Ended, Offer, Store
 from peira.core.ids import Json, canonical, compose, digest, normalise
 from peira.core.log.events import State, TaskSpec
-from peira.core.signature import wants
 from peira.engine.kinds import UNIT, UNIT_FUNCTION
 from peira.engine.stages import LocalWork, StoredOutput
 from peira.engine.work.attempt import UnitAttempt, WorkBase

@@ -12,7 +12,7 @@ from peira.core.transforms import NoAnswer
 from peira.core.verdicts import RAW, REASON, VALUE, NoVerdict
 from peira.errors import Invalid
 from peira.evaluators.comparison import Score, text_of
-from peira.evaluators.judges.prompts import Asking, asking, kept, label_of
+from peira.evaluators.judges.prompts import PromptedModel, asking, kept, label_of
 from peira.evaluators.judges.rubric import ONLY, Criterion, closed, criteria_of, grades_of, written
 
 VERSION = 1
@@ -55,7 +55,7 @@ class Judge:
     without a model call.
     """
 
-    asking: Asking
+    asking: PromptedModel
     criteria: tuple[Criterion, ...]
     """The criteria of all cases; empty if every case has its own."""
     reference: bool

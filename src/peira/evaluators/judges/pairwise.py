@@ -16,7 +16,7 @@ from peira.core.transforms import NoAnswer
 from peira.core.verdicts import REASON, VALUE, NoVerdict
 from peira.errors import Invalid
 from peira.evaluators.comparison import Score, text_of
-from peira.evaluators.judges.prompts import Asking, asking, kept, label_of
+from peira.evaluators.judges.prompts import PromptedModel, asking, kept, label_of
 from peira.evaluators.judges.rubric import closed
 
 VERSION = 1
@@ -56,7 +56,7 @@ class Choice:
 class Preference:
     """A model that compares two answers."""
 
-    asking: Asking
+    asking: PromptedModel
     criteria: str
     ties: bool
 

@@ -32,7 +32,7 @@ Reply with JSON only."""
 
 
 @dataclass(frozen=True)
-class Asking:
+class PromptedModel:
     """A model, and how it is prompted; `prompt` and `system` are templates, both with `mark`."""
 
     model: str
@@ -95,8 +95,8 @@ def asking(
     repairs: Any,
     parameters: Mapping[str, Any] | None,
     known: tuple[str, ...],
-) -> Asking:
-    """Create an `Asking`; raises `Invalid` with every problem.
+) -> PromptedModel:
+    """Create an `PromptedModel`; raises `Invalid` with every problem.
 
     `known` are the names that the prompt template may use.
     """
@@ -114,7 +114,7 @@ def asking(
         problems.append(f"{who}: parameters: {taken[0]!r} is no parameter of a model")
     if problems:
         raise Invalid(problems)
-    return Asking(model, made[0], made[1], repairs, said)
+    return PromptedModel(model, made[0], made[1], repairs, said)
 
 
 def kept(options: Mapping[str, Any]) -> dict[str, Json]:

@@ -13,10 +13,10 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from peira.errors import Invalid
 from peira.models.http.pool import LOOPBACK
-from peira.models.http.request import DEFAULT, Sent, Timeouts
+from peira.models.http.request import DEFAULT, RequestHeaders, Timeouts
 from peira.models.secrets import Key, remember
 
-LATELY = 1.0
+HEADER_SECONDS = 1.0
 """Seconds for which a key that was looked up is reused."""
 
 
@@ -46,7 +46,7 @@ class Endpoint:
         host = parts.netloc.rpartition("@")[2]
         return urlunsplit((parts.scheme, host, parts.path.rstrip("/") + path, query, ""))
 
-    def sent(self) -> Sent:
+    def sent(self) -> RequestHeaders:
         """The headers of a request, with the key as it is now, and the secrets in them."""
         headers, secrets, key = {"content-type": "application/json", **_own_name()}, [], self.key.find()
         for name, value in self.headers.items():
@@ -61,7 +61,7 @@ class Endpoint:
             secrets.append(key)
         elif userinfo := urlsplit(self.base).netloc.rpartition("@")[0]:
             headers["authorization"] = f"Basic {b64encode(unquote(userinfo).encode()).decode()}"
-        return Sent(headers, (*secrets, *_held(self.base)))
+        return RequestHeaders(headers, (*secrets, *_held(self.base)))
 
     @property
     def address(self) -> str:
@@ -78,18 +78,18 @@ class Endpoint:
         return f"{'localhost' if host in LOOPBACK else host}{port}{parts.path.rstrip('/')}"
 
 
-class Lately:
-    """A cache of an endpoint's headers; looked up again after LATELY, since a key may be renewed."""
+class HeaderCache:
+    """A cache of an endpoint's headers; looked up again after HEADER_SECONDS, since a key may be renewed."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint, self._until = endpoint, 0.0
-        self._sent: Sent | None = None
+        self._sent: RequestHeaders | None = None
 
-    def __call__(self) -> Sent:
-        """The headers and secrets, at most LATELY seconds old."""
+    def __call__(self) -> RequestHeaders:
+        """The headers and secrets, at most HEADER_SECONDS seconds old."""
         now = time.monotonic()
         if self._sent is None or now >= self._until:
-            self._sent, self._until = self._endpoint.sent(), now + LATELY
+            self._sent, self._until = self._endpoint.sent(), now + HEADER_SECONDS
         return self._sent
 
 

@@ -15,9 +15,9 @@ from peira.errors import CallFailed
 from peira.models.batches import AnthropicBatches, OpenAIBatches
 from peira.models.content_filter import STATUS, filtered_reply
 from peira.models.http.encoding import ENCODED
-from peira.models.http.endpoint import Endpoint, Lately
+from peira.models.http.endpoint import Endpoint, HeaderCache
 from peira.models.http.failures import provider_message, unreadable
-from peira.models.http.request import Gather, Post, Sent
+from peira.models.http.request import Gather, Post, RequestHeaders
 from peira.models.http.send import release, send
 
 OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
@@ -71,7 +71,7 @@ class ServedModel:
         """The limit on output tokens of requests that state none, where the format needs one."""
         self.dialect: str = getattr(form, "dialect", "")
         """The dialect (`core.dialects`) of requests that it takes as programs wrote them; "" if of none."""
-        self._sent = Lately(endpoint)
+        self._sent = HeaderCache(endpoint)
         self._defaults, self._url = dict(defaults or {}), endpoint.url(form.path(model))
         self.identity: Json = {"provider": provider, "model": model, **(identity or {})}
         if self._defaults:
@@ -150,10 +150,10 @@ class ServedModel:
         await release(self)
 
 
-def _with_headers(sent: Callable[[], Sent], more: Mapping[str, str]) -> Sent:
+def _with_headers(sent: Callable[[], RequestHeaders], more: Mapping[str, str]) -> RequestHeaders:
     """The headers of a request with those that it has of its own."""
     usual = sent()
-    return Sent({**usual.headers, **more}, usual.secrets)
+    return RequestHeaders({**usual.headers, **more}, usual.secrets)
 
 
 def read_body(form: Form, path: str, answer: Answer) -> Reply:

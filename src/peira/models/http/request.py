@@ -114,7 +114,7 @@ class Timeouts:
 DEFAULT = Timeouts()
 
 
-class Sent:
+class RequestHeaders:
     """The headers of one request, and the secrets in them and in the URL, which are never shown."""
 
     __slots__ = ("headers", "lines", "secrets")
@@ -139,7 +139,7 @@ class Post(msgspec.Struct, frozen=True):
 
     url: str
     body: bytes
-    sent: Callable[[], Sent]
+    sent: Callable[[], RequestHeaders]
     timeouts: Timeouts = DEFAULT
     gather: Gather | None = None
     most: int = MAX_BODY

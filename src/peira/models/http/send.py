@@ -15,7 +15,7 @@ from peira.models.content_filter import filtered_reply
 from peira.models.http.encoding import ENCODED, DecodedContent, beginning, encoding_of
 from peira.models.http.failures import lost, refused, retry_after, unreadable, unsent
 from peira.models.http.pool import ConnectionPool, ResponseHead
-from peira.models.http.request import Content, Post, Sent, gathered
+from peira.models.http.request import Content, Post, RequestHeaders, gathered
 from peira.models.secrets import exposed
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ async def send(post: Post, holder: object) -> Answer:
     return outcome
 
 
-async def _exchange(post: Post, sent: Sent, pool: ConnectionPool) -> Answer | CallFailed:
+async def _exchange(post: Post, sent: RequestHeaders, pool: ConnectionPool) -> Answer | CallFailed:
     """One request and its answer, which says where secrets stand in it."""
     began = time.perf_counter()
     head = await pool.begin(post, sent)

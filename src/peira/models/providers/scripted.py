@@ -11,7 +11,7 @@ import msgspec
 
 from peira.core.code.fingerprint import fingerprint
 from peira.core.ids import Json, digest
-from peira.core.models import Answer, Reply, Request, Usage
+from peira.core.models import Answer, Reply, Request, Usage, text_listener
 from peira.core.registry import nearest
 from peira.errors import CallFailed, Invalid
 
@@ -49,7 +49,7 @@ class ScriptedModel:
         self.sent.append(request)
         parts = _checked({"text": turn} if isinstance(turn, str) else turn)
         delay: Json = parts.pop("delay", self._delay)
-        await asyncio.sleep(delay)
+        await _spoken(str(parts.get("text", "")), float(delay), "fail" in parts)
         if "fail" in parts:
             raise _failure(**parts)
         body = msgspec.json.encode(
@@ -78,6 +78,17 @@ class ScriptedModel:
 
     async def close(self) -> None:
         """Does nothing: there is nothing to release."""
+
+
+async def _spoken(text: str, delay: float, silent: bool) -> None:
+    """Take the time of an answer; who listens hears it word by word meanwhile."""
+    listener, words = text_listener.get(), text.split(" ")
+    if listener is None or silent or not text:
+        await asyncio.sleep(delay)
+        return
+    for n, word in enumerate(words):
+        await asyncio.sleep(delay / len(words))
+        listener(word if n == len(words) - 1 else f"{word} ")
 
 
 def read_reply(answer: Answer, name: str) -> Reply:

@@ -13,6 +13,8 @@ from peira.spec.limits import Budget
 
 FEW = 5
 """With fewer observations, their own spread is not trusted."""
+UNKNOWN = "cost unknown"
+"""The text of an amount of money that is not known."""
 
 
 class Range(msgspec.Struct, frozen=True, gc=False):
@@ -186,7 +188,7 @@ def _asked(calls: Range | None, tokens: Range | None, cost: Range | None) -> str
         return "no model is asked"
     words = [_some(range_text(calls, whole), "call") if calls else "calls unknown"]
     words += [f"{range_text(tokens, whole)} tokens"] if tokens else []
-    return ", ".join([*words, range_text(cost, dollars) if cost else "cost unknown"])
+    return ", ".join([*words, range_text(cost, dollars) if cost else UNKNOWN])
 
 
 def _some(n: str, what: str) -> str:
@@ -195,6 +197,7 @@ def _some(n: str, what: str) -> str:
 
 def against(estimate: RunEstimate | None, spent: str) -> str:
     """What was estimated, if anything, and what was spent, as text."""
+    spent = "an unknown amount" if spent == UNKNOWN else spent
     if estimate is None:
         return f"spent {spent}"
     cost = ends(estimate.cost, dollars) if estimate.cost else "an unknown cost"

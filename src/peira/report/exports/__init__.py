@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from peira.core.registry import Registry
-
 MODULES = {
     "csv_files": ("csv", "csv-long"),
     "excel": ("excel",),
@@ -12,6 +10,7 @@ MODULES = {
     "sqlite": ("sqlite",),
     "artifact": ("artifact",),
     "codebook": ("codebook",),
+    "study_file": ("study",),
     "archive": ("archive",),
     "attachments": ("attachments",),
     "hub": ("hf",),
@@ -19,9 +18,3 @@ MODULES = {
     "transcripts": ("openai", "inspect"),
 }
 """The formats of each module, which is imported lazily when one of them is used."""
-
-
-def register(registry: Registry) -> None:
-    """Register all export formats lazily."""
-    for module, names in MODULES.items():
-        registry.promise("export", names, f"{__name__}.{module}")

@@ -24,12 +24,14 @@ from peira.core.registry import Registry
 from peira.errors import Invalid
 from peira.report.exports import artifact_rows as rows
 from peira.report.exports.artifact_study import SCHEMA, ArtifactStudy
+from peira.report.exports.study_file import study_text
 from peira.results.aims import Aims
 from peira.results.background import StoredRun
 from peira.results.rows import line, text
 
 FILES = (
     "study.yaml",
+    "study.md",
     "manifest.json",
     "conditions.csv",
     "runs.csv",
@@ -154,6 +156,7 @@ def _documents(results: Results, origin: StoredRun, counted: Counted, path: Path
     (path / "study.yaml").write_text(
         yaml.safe_dump(study.document(), sort_keys=False, allow_unicode=True), encoding="utf-8"
     )
+    (path / "study.md").write_text(study_text(origin), encoding="utf-8")
     _json(path / "manifest.json", manifest)
     _json(path / "hypotheses.json", study.hypotheses())
     _json(path / "analysis_plan.json", study.plans())

@@ -34,6 +34,7 @@ ALWAYS = {
     "started": "str",
     "ended": "str",
     "observations": "json",
+    "failure_cause": "str",
 }
 """The types of our own columns, independent of their values."""
 OWN = b"peira"

@@ -30,7 +30,7 @@ from peira.core.ids import Json, canonical
 from peira.core.registry import Registry
 from peira.report.exports.csv_files import parts
 from peira.results.rows import kind_of, text
-from peira.results.trials import TrialResult
+from peira.results.trials import TrialResult, failures
 
 APPLICATION = 0x70656972
 """The SQLite application id that marks such an export ("peir")."""
@@ -44,7 +44,8 @@ CREATE TABLE trials (
     failure TEXT, took REAL, queued REAL NOT NULL, attempts INTEGER NOT NULL, reused INTEGER NOT NULL,
     reused_from TEXT, anchor INTEGER NOT NULL,
     input TEXT, input_kind TEXT, expected TEXT, expected_kind TEXT, output TEXT,
-    output_kind TEXT, metadata TEXT NOT NULL, seed INTEGER, cost_usd REAL, started TEXT, ended TEXT
+    output_kind TEXT, metadata TEXT NOT NULL, seed INTEGER, cost_usd REAL, started TEXT, ended TEXT,
+    failure_cause TEXT
 );
 CREATE TABLE observations (
     trial TEXT NOT NULL REFERENCES trials(trial), number INTEGER NOT NULL, at TEXT NOT NULL,
@@ -138,9 +139,20 @@ def _trial(trial: TrialResult, condition: int) -> tuple[Any, ...]:
     place = (trial.id, condition, trial.agent, trial.case_id, trial.slice, trial.cluster, trial.repeat)
     seconds, before = (trial.took, trial.queued), (trial.reused, trial.reused_from or None)
     end = (str(trial.state), why, *seconds, trial.attempts, *before)
+    cause = next((row.cause for row in failures(trial)), None)
     texts = [part for value in (trial.input, trial.expected, trial.output) for part in _text_and_kind(value)]
     times = (None if at is None else stamp(at) for at in (trial.started, trial.ended))
-    return *place, *end, trial.anchor, *texts, text(dict(trial.metadata)), trial.seed, trial.cost, *times
+    return (
+        *place,
+        *end,
+        trial.anchor,
+        *texts,
+        text(dict(trial.metadata)),
+        trial.seed,
+        trial.cost,
+        *times,
+        cause,
+    )
 
 
 def _text_and_kind(value: Json) -> tuple[str | None, str | None]:

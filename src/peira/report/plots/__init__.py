@@ -7,6 +7,7 @@ from pathlib import Path
 
 from peira.report.plots.canvas import Plot, save
 from peira.report.plots.curves import calibration, cases, convergence, pareto, sensitivity
+from peira.report.plots.distributions import costs, distribution, seconds
 from peira.report.plots.effects import forest, half_normal, interaction
 from peira.report.value import Report
 
@@ -14,7 +15,10 @@ PLOTS: dict[str, Callable[[Report], Plot | None]] = {
     "forest": forest,
     "interaction": interaction,
     "half-normal": half_normal,
+    "distribution": distribution,
     "pareto": pareto,
+    "costs": costs,
+    "seconds": seconds,
     "sensitivity": sensitivity,
     "calibration": calibration,
     "convergence": convergence,

@@ -115,27 +115,53 @@ def _finding(one: Finding) -> str:
 
 
 def _effects(found: Effects) -> str:
-    """The answer by main effects, then interactions; with many factors, the largest clear effects."""
+    """The answer by effects: what is clear, the largest first, and then how much is not.
+
+    What is not clear has its estimate where it is all there is to say; many of them are only counted.
+    """
     alone = [one for one in found.effects if " x " not in one.term and " - " in one.label]
     if len(alone) > MOST_TOLD:
         return _many(found, alone)
     clear, unclear, unknown = (
         [one for one in alone if _verdict(one.p, found) == verdict] for verdict in (True, False, None)
     )
+    several = [test for test in found.tests if _is_several(test.term, found)]
+    together = [one for one in found.effects if " x " in one.term and " - " in one.label]
+    joint = [one for one in together if _verdict(one.p, found)]
     parts = []
     if clear:
-        parts.append(
-            f"changes {listed([f'by {change(e.estimate)} with {rather(e, found)}' for e in clear], ', and')}"
-        )
-    if unclear:
-        parts.append(f"does not clearly change with {listed([_aside(e, found) for e in unclear], 'or')}")
-    if unknown:
-        parts.append(
-            f"cannot be judged, as too little varies, for {listed([_aside(e, found) for e in unknown])}"
-        )
-    parts += [_several(test, found) for test in found.tests if _is_several(test.term, found)]
-    parts += _together(found)
-    return f"{found.score} {'; '.join(parts)}."
+        said = listed([f"by {change(e.estimate)} with {rather(e, found)}" for e in _largest(clear)], ", and")
+        parts.append(f"changes {said}")
+    parts += [_several(test, found) for test in several if _verdict(test.p, found)]
+    parts += [f"changes by {change(one.estimate)} with the interaction {one.term}" for one in _largest(joint)]
+    if len(joint) > MOST_TOLD:
+        parts.append(f"{counted(len(joint) - MOST_TOLD, 'more interaction')} are clear")
+    rest = [test for test in several if not _verdict(test.p, found)]
+    open_together = len(together) - len(joint)
+    if not parts and len(unclear) + len(unknown) + len(rest) == 1:
+        parts += [f"does not clearly change with {_aside(one, found)}" for one in unclear]
+        parts += [f"cannot be judged, as too little varies, for {_aside(one, found)}" for one in unknown]
+        parts += [_several(test, found) for test in rest]
+        unclear, unknown, rest = [], [], []
+    left = [one.term for one in unclear] + [test.term for test in rest if test.p is not None]
+    if open_together == 1:
+        left += [f"the interaction {one.term}" for one in together if not _verdict(one.p, found)]
+    elif open_together:
+        left.append(counted(open_together, "interaction"))
+    vague = [one.term for one in unknown] + [test.term for test in rest if test.p is None]
+    sentences = [f"{found.score} {'; '.join(parts)}."] if parts else []
+    if left and parts:
+        sentences.append(f"Not clear: {listed(left)}.")
+    elif left:
+        sentences.append(f"{found.score} does not clearly change with {listed(left, 'or')}.")
+    if vague:
+        sentences.append(f"{found.score} cannot be judged, as too little varies, for {listed(vague)}.")
+    return " ".join(sentences)
+
+
+def _largest(effects: Sequence[Effect]) -> list[Effect]:
+    """The largest effects, at most `MOST_TOLD`."""
+    return sorted(effects, key=lambda one: -abs(one.estimate.mean))[:MOST_TOLD]
 
 
 def _verdict(p: float | None, found: Effects) -> bool | None:
@@ -163,22 +189,6 @@ def _several(test: TermTest, found: Effects) -> str:
     """The test of a factor with more than two levels, as text."""
     clear = {True: "differs", False: "does not clearly differ", None: "cannot be judged"}
     return f"{clear[_verdict(test.p, found)]} between the levels of {test.term} ({p_value_text(test.p)})"
-
-
-def _together(found: Effects) -> list[str]:
-    """The interactions that are clear, the largest first; one sentence about all the others."""
-    alone = [one for one in found.effects if " x " in one.term and " - " in one.label]
-    clear = [one for one in alone if _verdict(one.p, found)]
-    largest = sorted(clear, key=lambda one: -abs(one.estimate.mean))[:MOST_TOLD]
-    parts = [f"the interaction {one.term} is {change(one.estimate)}" for one in largest]
-    unclear = len(alone) - len(clear)
-    if len(clear) > len(largest):
-        parts.append(f"{counted(len(clear) - len(largest), 'more interaction')} are clear")
-    if unclear:
-        none = "no interaction is clear" if unclear > 1 else f"the interaction {alone[0].term} is not clear"
-        rest = f"{counted(unclear, 'other interaction')} {'is' if unclear == 1 else 'are'} not clear"
-        parts.append(rest if clear else none)
-    return parts
 
 
 def _many(found: Effects, alone: Sequence[Effect]) -> str:

@@ -1,16 +1,26 @@
-"""The data of three plots: convergence, calibration, and the heat map of cases."""
+"""The data of plots: convergence, calibration, the heat map of cases, and distributions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from peira.analysis.compare.sides import Contexts
 from peira.analysis.results import Results
 from peira.analysis.table.measures import Measured
+from peira.core.log.events import State
 from peira.report.labels import ConditionLabels
-from peira.report.value import Bin, Convergence, ConvergenceStep, HeatMap, PlotPoint
+from peira.report.value import (
+    Bin,
+    ConditionSpread,
+    Convergence,
+    ConvergenceStep,
+    Distribution,
+    HeatMap,
+    PlotPoint,
+)
 from peira.results.trials import TrialResult
 from peira.stats.inputs import Floats
 from peira.stats.intervals.bounded import scale_of
@@ -154,3 +164,60 @@ def _mean(cells: Mapping[bytes, Sequence[float]]) -> float:
 def _cell(values: Sequence[float] | None) -> float | None:
     """The mean of a cell; None if it is empty."""
     return None if values is None else float(np.mean(values))
+
+
+# Distributions
+
+MOST_SPREADS, MOST_QUANTILES = 8, 101
+MEASURED: dict[str, Callable[[TrialResult], float | None]] = {
+    "cost": lambda trial: trial.cost,
+    "took": lambda trial: trial.took,
+}
+"""Measures of trials whose distributions are shown beside that of the main score."""
+
+
+def distributions(
+    trials: Sequence[TrialResult], measured: Measured | None, labels: ConditionLabels
+) -> tuple[Distribution, ...]:
+    """The distributions of the main score over cases, and of costs and seconds over trials.
+
+    What has fewer than three different values is left out: a mean says as much.
+    """
+    found = [_case_spreads(measured, labels)] if measured else []
+    done = [trial for trial in trials if trial.state is State.succeeded]
+    for name, value in MEASURED.items():
+        pairs = ((labels.short(trial), value(trial)) for trial in done)
+        found.append(_distribution(name, "trials", pairs))
+    return tuple(one for one in found if one is not None)
+
+
+def _case_spreads(measured: Measured, labels: ConditionLabels) -> Distribution | None:
+    """The distribution of a score over cases, each by the mean of its repeats."""
+    cells: dict[tuple[str, str], list[float]] = {}
+    for one in measured.observations:
+        if one.value is not None:
+            cells.setdefault((labels.short(one.trial), one.trial.case_id), []).append(one.value)
+    pairs = ((label, float(np.mean(values))) for (label, _), values in cells.items())
+    return _distribution(measured.name, "cases", pairs)
+
+
+def _distribution(measure: str, of: str, pairs: Iterable[tuple[str, float | None]]) -> Distribution | None:
+    """The distribution of the known values by condition; None if it has fewer than three values."""
+    groups: dict[str, list[float]] = {}
+    for label, value in pairs:
+        if value is not None and math.isfinite(value):
+            groups.setdefault(label, []).append(value)
+    if len({value for values in groups.values() for value in values}) < FEWEST:
+        return None
+    spreads = [
+        ConditionSpread(label, len(values), _quantiles(values))
+        for label, values in list(groups.items())[:MOST_SPREADS]
+    ]
+    return Distribution(measure, of, tuple(spreads), max(0, len(groups) - MOST_SPREADS))
+
+
+def _quantiles(values: Sequence[float]) -> tuple[float, ...]:
+    """All values in order, or evenly chosen ones of many, with the smallest and the largest."""
+    ordered: Floats = np.sort(np.array(values, dtype=np.float64))
+    places = np.linspace(0, len(ordered) - 1, min(len(ordered), MOST_QUANTILES)).round().astype(int)
+    return tuple(map(float, ordered[places]))

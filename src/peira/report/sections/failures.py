@@ -89,12 +89,12 @@ def _sentence(trials: Sequence[TrialResult], rows: Sequence[FailureRow]) -> str:
 
 def _kinds(rows: Sequence[FailureRow], labels: ConditionLabels) -> list[FailureKind]:
     """Failures grouped by stage and kind, most frequent first."""
-    groups: dict[tuple[str, str], list[FailureRow]] = {}
+    groups: dict[tuple[str, str, str], list[FailureRow]] = {}
     for row in rows:
         kind = row.failure.type if row.failure else row.state.value
-        groups.setdefault((row.score or row.stage, kind), []).append(row)
+        groups.setdefault((row.score or row.stage, row.cause, kind), []).append(row)
     often = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-    shown = [_kind(stage, kind, found, labels) for (stage, kind), found in often[:MOST_KINDS]]
+    shown = [_kind(stage, kind, found, labels) for (stage, _, kind), found in often[:MOST_KINDS]]
     if rest := sum(len(found) for _, found in often[MOST_KINDS:]):
         shown.append(FailureKind("", f"{len(often) - MOST_KINDS} other kinds", rest, "", ""))
     return shown
@@ -106,4 +106,4 @@ def _kind(stage: str, kind: str, found: Sequence[FailureRow], labels: ConditionL
     where = [f"{label} ({n:,})" for label, n in places.most_common(MOST_WHERE)] if labels.by else []
     where += [f"{len(places) - MOST_WHERE} more"] if labels.by and len(places) > MOST_WHERE else []
     message = next((row.failure.message for row in found if row.failure), "")
-    return FailureKind(stage, kind, len(found), message[:MOST_MESSAGE], "; ".join(where))
+    return FailureKind(stage, kind, len(found), message[:MOST_MESSAGE], "; ".join(where), found[0].cause)

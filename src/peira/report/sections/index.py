@@ -31,6 +31,7 @@ from peira.report.blocks import (
 )
 from peira.report.labels import spread
 from peira.report.plots.curves import calibration, cases, convergence, pareto, sensitivity
+from peira.report.plots.distributions import costs, distribution, seconds
 from peira.report.plots.effects import forest, half_normal, interaction
 from peira.report.value import Report, ReportedCondition, Scored
 from peira.report.writers import cells
@@ -58,20 +59,20 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenSection:
     """A section with its blocks for one format."""
 
     id: str
     blocks: tuple[ReportBlock, ...]
 
 
-def sections_of(report: Report, form: Form, sections: Sequence[Section]) -> list[Written]:
+def sections_of(report: Report, form: Form, sections: Sequence[Section]) -> list[WrittenSection]:
     """The non-empty sections of a report in this format, in order.
 
     Blocks for other formats are removed, so that writers render all they get.
     """
     mine = (section for section in sections if form in section.forms)
-    written = [Written(one.id, tuple(chosen_for(form, one.blocks(report)))) for one in mine]
+    written = [WrittenSection(one.id, tuple(chosen_for(form, one.blocks(report)))) for one in mine]
     return [one for one in written if one.blocks]
 
 
@@ -87,6 +88,7 @@ def result(report: Report) -> Blocks:
     caption = caption if any(point.zero for point in main.points) else ""
     yield FigureBlock("forest", forest(report), caption, forest(report, narrow=True), _points(main))
     yield from _means(main)
+    yield FigureBlock("distribution", distribution(report))
     yield Only(TEXT, tuple(_together(main)))
     yield Notes(main.notes)
 
@@ -169,6 +171,8 @@ def cost(report: Report) -> Blocks:
     if report.spending.rows:
         yield GridBlock(TextGrid(report.spending.header, report.spending.rows), numeric=(1, 2, 3, 4))
     yield FigureBlock("pareto", pareto(report))
+    yield FigureBlock("costs", costs(report))
+    yield FigureBlock("seconds", seconds(report))
 
 
 def failures(report: Report) -> Blocks:
@@ -177,8 +181,8 @@ def failures(report: Report) -> Blocks:
     yield Heading("Failures and what is missing")
     yield Paragraph(lost.sentence)
     if lost.kinds:
-        header = ["stage", "kind", "how many", "for example", "where"]
-        yield GridBlock(TextGrid(header, cells.failure_cells(lost.kinds)), numeric=(2,))
+        header = ["stage", "cause", "kind", "how many", "for example", "where"]
+        yield GridBlock(TextGrid(header, cells.failure_cells(lost.kinds)), numeric=(3,))
     if lost.bounds:
         introduction = "What that could have changed, had everything that is missing gone badly or well:"
         yield Only(PAGE, (Paragraph(introduction),))

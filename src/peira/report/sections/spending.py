@@ -27,7 +27,8 @@ def _row(one: Spent) -> tuple[str, ...]:
     unknown = f" and {one.unpriced:,} of unknown price" if one.unpriced else ""
     price = "unknown" if one.unpriced and one.unpriced >= one.answers else f"{dollars(one.money)}{unknown}"
     doubt = f" and {in_doubt(one.doubtful, one.doubtful_money)}" if one.doubtful else ""
-    return (one.model, f"{one.sends:,}", f"{one.input:,}", f"{one.output:,}", f"{price}{doubt}")
+    model = f"{one.model} ({one.account})" if one.account else one.model
+    return (model, f"{one.sends:,}", f"{one.input:,}", f"{one.output:,}", f"{price}{doubt}")
 
 
 def _lines(results: Results, trials: Sequence[TrialResult], cost: Bill) -> Iterator[str]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from peira.core.registry import Told, registry
+from peira.core.registry import OutcomeCallback, registry
 from peira.report.telemetry.spans import provider_in_use, published_provider, step_span
 
 FLUSH_MILLISECONDS = 2000
@@ -45,7 +45,7 @@ class StepSpans:
         """Never called in a child; a listener must have a hook."""
 
     @contextmanager
-    def surround(self, kind: str, name: str, run: str, task: str, epoch: int) -> Iterator[Told]:
+    def surround(self, kind: str, name: str, run: str, task: str, epoch: int) -> Iterator[OutcomeCallback]:
         """Make a span for a step the current one."""
         if kind == "step":
             with step_span(provider_in_use().get_tracer("peira"), name):

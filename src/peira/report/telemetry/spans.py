@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from peira.core.contracts import Attempt
 from peira.core.log.events import State, Status
 from peira.core.models import Reply, Request
-from peira.core.registry import Told, nearest, registry
+from peira.core.registry import OutcomeCallback, nearest, registry
 from peira.errors import Invalid
 from peira.report.telemetry.conventions import of_attempt, of_call, of_reply, of_score, of_tool
 from peira.report.telemetry.metrics import CallMetrics
@@ -160,7 +160,7 @@ class OpenTelemetry:
             self._begun.notify_all()
 
     @contextmanager
-    def surround(self, kind: str, name: str, run: str, task: str, epoch: int) -> Iterator[Told]:
+    def surround(self, kind: str, name: str, run: str, task: str, epoch: int) -> Iterator[OutcomeCallback]:
         """Make the span of an attempt, or a span for a step, the current one of the user's code.
 
         Called on the thread (or in the asyncio task) of that code, so that its own spans belong to it.

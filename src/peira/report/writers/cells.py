@@ -59,7 +59,7 @@ def point_cells(points: Sequence[PlotPoint]) -> list[list[str]]:
 
 def failure_cells(kinds: Sequence[FailureKind]) -> list[list[str]]:
     """The table of failures by kind."""
-    return [[one.stage, one.kind, f"{one.count:,}", one.message, one.where] for one in kinds]
+    return [[one.stage, one.cause, one.kind, f"{one.count:,}", one.message, one.where] for one in kinds]
 
 
 def finding(one: Finding) -> str:

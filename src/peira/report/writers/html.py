@@ -22,7 +22,7 @@ from peira.core.text.words import counted
 from peira.core.transcript import as_text
 from peira.report.blocks import FigureBlock, opening
 from peira.report.plots.canvas import WIDTH, Plot, available, inline
-from peira.report.sections.index import SECTIONS, Section, Written, sections_of
+from peira.report.sections.index import SECTIONS, Section, WrittenSection, sections_of
 from peira.report.value import Report
 
 BRIEF, LONGEST = 800, 20_000
@@ -47,7 +47,7 @@ def html(report: Report, sections: Sequence[Section] = SECTIONS) -> bytes:
     return page.encode("utf-8", "replace")
 
 
-def _first_figure(sections: Sequence[Written]) -> str:
+def _first_figure(sections: Sequence[WrittenSection]) -> str:
     """The first figure, where the page says that plots are missing."""
     figures = (one for section in sections for one in section.blocks if isinstance(one, FigureBlock))
     return next((one.name for one in figures if one.plot is not None), "")

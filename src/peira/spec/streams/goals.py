@@ -24,6 +24,8 @@ SENTENCE = re.compile(
 FAILED, TOOK, COST = OF_JOBS = "failed", "took", "cost"
 """What every job has beside its scores: whether it failed (0 or 1), its seconds, its cost."""
 UNBOUNDED = (TOOK, COST)
+REPORTED = "outcome."
+"""What stands before the name of an outcome that is reported later."""
 SHORTEST = 60.0
 """Seconds: the shortest window of a goal."""
 
@@ -45,7 +47,8 @@ def _sentence(text: str) -> str:
 class Goal(Value):
     """The mean of a score should be at least, or at most, a number, over a window of time that moves on.
 
-    The score is one of the stream's, or "failed", "took" (seconds) or "cost" of its jobs. `limits` are the
+    The score is one of the stream's, "failed", "took" (seconds) or "cost" of its jobs, or an outcome that is
+    reported later ("outcome.bought"), which counts from its first report on. `limits` are the
     least and the greatest possible value: 0 and 1 where nothing else is said, none for "took" and "cost".
     Looking at it does no harm: the chance that it ever says something wrong is at most `alpha`. With
     `streams` the jobs of all these streams count towards it; otherwise those of its own.
@@ -66,6 +69,11 @@ class Goal(Value):
     def score(self) -> str:
         """The score that it is about."""
         return str(self._part("score"))
+
+    @property
+    def outcome(self) -> str:
+        """The name of the outcome that it is about; "" if it is about a score."""
+        return self.score.removeprefix(REPORTED) if self.score.startswith(REPORTED) else ""
 
     @property
     def relation(self) -> Literal[">=", "<="]:

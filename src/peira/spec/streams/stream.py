@@ -15,9 +15,8 @@ from peira.core.ids import Json
 from peira.core.registry import nearest
 from peira.errors import ExpressionError, Invalid
 from peira.spec.fields import keys_of
-from peira.spec.limits import byte_count
+from peira.spec.limits import Allowance, Budget, byte_count
 from peira.spec.modules import Decorated, caller
-from peira.spec.rules import broken_rules
 from peira.spec.streams.experiment import DRAWN, WHEN_DECIDED, Assign, Experiment
 from peira.spec.streams.goals import Goal, read_goal
 from peira.spec.streams.triggers import After, Trigger, label_of, looked_up, read_trigger
@@ -28,6 +27,12 @@ PARALLEL = 8
 """Jobs at a time, where nothing else is said."""
 REFUSED = ("cases", "repeats", "order", "anchors", "design", "blocks", "hypotheses", "analysis_plans")
 """Fields of a study that mean nothing where cases arrive one by one."""
+
+
+def _shadow_allowance(raw: Any) -> Allowance | None:
+    """The allowance that a table stands for."""
+    found: Allowance | None = None if raw is None else read_value(Allowance, raw)
+    return found
 
 
 class JobKeep(Value):
@@ -44,6 +49,20 @@ class JobKeep(Value):
         return not (self.age is None and self.count is None and self.size is None)
 
 
+class Shadows(Value):
+    """What the shadows of a stream may use beside its jobs: workers of their own, and a budget of their own.
+
+    They take nothing from the budget of the stream. Without a `budget` theirs has the same limits, counted
+    apart; without `parallel` there are as many workers as for jobs. Shadows that find it used up end as
+    exhausted, and jobs go on.
+    """
+
+    parallel: int | None = Field(default=None, ge=1, le=MAX_PARALLEL)
+    budget: Annotated[
+        Allowance | None, BeforeValidator(_shadow_allowance, json_schema_input_type=Allowance | None)
+    ] = None
+
+
 class Stream(Value, Decorated):
     """A study whose cases arrive, with how its jobs are made, ordered, assigned and kept.
 
@@ -54,7 +73,8 @@ class Stream(Value, Decorated):
     job gets: the first ("one"), one drawn from the job's seed ("random"), or all of them, of which the first
     answers and the others are shadows ("all"); with "thompson" and "successive rejects" it is drawn with
     probabilities that follow the evidence. With `stop` "when decided" the drawing ends once an arm has won,
-    which gets all jobs from then on; `experiment` says by what score and how surely.
+    which gets all jobs from then on; `experiment` says by what score and how surely. `shadows` says what
+    shadows may use.
     """
 
     study: SkipValidation[Study]
@@ -66,6 +86,9 @@ class Stream(Value, Decorated):
     goals: SkipValidation[tuple[Goal, ...]] = ()
     keep: SkipValidation[JobKeep] = JobKeep()
     assign: Assign = "one"
+    shadows: Annotated[Shadows, BeforeValidator(partial(read_value, Shadows))] = Field(
+        default_factory=Shadows
+    )
     stop: Literal["when decided"] | None = None
     experiment: Annotated[Experiment, BeforeValidator(partial(read_value, Experiment))] = Field(
         default_factory=Experiment
@@ -86,6 +109,14 @@ class Stream(Value, Decorated):
 
     def __hash__(self) -> int:
         return hash((self.name, self.parallel))
+
+    @property
+    def shadow_budget(self) -> Budget:
+        """What its shadows may spend: as much as its jobs, unless it says otherwise; counted apart."""
+        own, budget = self.shadows.budget, self.study.budget
+        if own is None:
+            return budget
+        return Budget(money=own.money, tokens=own.tokens, calls=own.calls, per_trial=budget.per_trial)
 
     def session_of(self, input: Json) -> str:
         """The session that a job with this input belongs to; "" if it belongs to none."""
@@ -109,8 +140,7 @@ def assemble(raw: Mapping[str, Any], folders: Sequence[Path], module: str = "") 
     rest = {key: value for key, value in rest.items() if key not in REFUSED and key in keys_of(Study)}
     study: Study | None = None
     try:
-        study = Study.assemble({**rest, "cases": []}, folders, module, lenient=True)
-        problems += broken_rules(study, ["cases"])
+        study = Study.assemble({**rest, "cases": []}, folders, module, without=["cases"])
     except Invalid as error:
         problems += error.problems
     fields["triggers"] = tuple(_each("triggers", fields.get("triggers", ()), read_trigger, problems))
@@ -170,6 +200,8 @@ def _broken(stream: Stream) -> Iterator[str]:
     if stream.assign != "one" and conditions < 2:
         yield f'assign: "{stream.assign}" needs a factor with at least two levels, or several agents'
         return
+    if stream.shadows.model_fields_set and stream.assign != "all":
+        yield f'shadows: has no meaning with assign = "{stream.assign}"; there are shadows with "all"'
     if stream.stop and stream.assign not in DRAWN:
         yield f'stop: "{WHEN_DECIDED}" needs arms that are drawn, as assign = "random"'
     yield from stream.experiment.problems(stream.assign, bool(stream.stop), conditions)

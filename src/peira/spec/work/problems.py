@@ -142,7 +142,7 @@ def _cycle(needs: Mapping[str, Sequence[str]], stuck: set[str]) -> list[str]:
     return cycle
 
 
-class Reach(dict[str, set[str]]):
+class Dependencies(dict[str, set[str]]):
     """What each name needs, directly or through others; found when it is asked for."""
 
     def __init__(self, needs: Mapping[str, Iterable[str]]) -> None:
@@ -188,7 +188,7 @@ def _overlaps(units: Sequence[WorkUnit], needs: Mapping[str, list[str]]) -> Iter
     index, by_name = AreaIndex(), {unit.name: unit for unit in units}
     for unit in units:
         index.add(unit.name, (*unit.may_write, *unit.grows_into))
-    before = Reach(needs)
+    before = Dependencies(needs)
     for one, other, area in index.pairs():
         if one not in before[other] and other not in before[one]:
             yield (

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from peira.stats.inputs import Codes, Floats, coded, flat, is_binary, is_rounding, sizes, totals, upper
-from peira.stats.intervals.bounded import bounded_mean
+from peira.stats.intervals.bounded import BoundedSample, bounded_mean
 from peira.stats.intervals.proportions import Clusters, exact, wilson
 from peira.stats.student import Spread, around
-from peira.stats.values import Estimate, remark_of
+from peira.stats.values import FEW, Estimate, remark_of
 
 # Cluster-robust standard errors
 
@@ -97,7 +97,11 @@ CAUTION = 5.0
 """Skewness is multiplied by 1 + this / n: samples of long-tailed values show too little of it."""
 
 
-def skewness_of(one: Shape, two: Shape | None = None, *, noticed: float) -> float:
+CAUTION_WITHIN = 20.0
+"""The same for means of clusters, in which the errors of the single values hide the tail of the clusters."""
+
+
+def skewness_of(one: Shape, two: Shape | None = None, *, noticed: float, caution: float = CAUTION) -> float:
     """The skewness of a mean, or of the difference of two independent ones.
 
     0 if it does not exceed `noticed` times its standard error in normal samples, which may be infinite.
@@ -110,11 +114,11 @@ def skewness_of(one: Shape, two: Shape | None = None, *, noticed: float) -> floa
     scale, fewest = max(side.scale for side, _ in sides), min(side.clusters for side, _ in sides)
     if scale == 0 or fewest < 3 or math.isinf(noticed):
         return 0.0
-    least = NOTICED if fewest < FEW else noticed
+    least = min(noticed, NOTICED) if fewest < FEW else noticed
     third = chance = variance = 0.0
     for side, sign in sides:
         n, share = side.clusters, side.variance * (side.scale / scale) ** 2
-        part = (1 + CAUTION / n) * math.sqrt(n * (n - 1)) / (n - 2) * share**1.5 / math.sqrt(side.effective)
+        part = (1 + caution / n) * math.sqrt(n * (n - 1)) / (n - 2) * share**1.5 / math.sqrt(side.effective)
         third += sign * part * side.skewness
         chance += part**2 * 6 * n * (n - 1) / ((n - 2) * (n + 1) * (n + 3))
         variance += share
@@ -150,6 +154,12 @@ def _correlation(data: Floats, codes: Codes, each: Floats) -> float:
     typical = (n - float(each @ each) / n) / (groups - 1)
     variance = max(0.0, (between - within) / typical)
     return variance / (variance + within) if variance > 0 else 0.0
+
+
+def design_effect(data: Floats, codes: Codes) -> float:
+    """The variance of the mean over that of independent values, by the correlation of values within units."""
+    each = sizes(codes)
+    return float((1 + (each - 1) * _correlation(data, codes, each)) @ each) / data.size
 
 
 def two_way(
@@ -191,8 +201,6 @@ def _variance(data: Floats, codes: Codes, groups: int) -> float:
 SKEWED, VERY_SKEWED = 50, 10
 """Values are marked as skewed if they are fewer than this many times their squared skewness: Student's t is
 too narrow then, the second also if it is adjusted."""
-FEW = 19
-"""With fewer units than this that differ from the most common value, skewness cannot be assessed."""
 
 __all__ = ["Estimate", "clustered", "estimate", "mean_t", "wilson"]
 
@@ -270,16 +278,57 @@ def t_suffices(data: Floats, codes: Codes, groups: int, limits: Limits) -> bool:
 
     It cannot if the values are few or skewed (its own remark), or if the interval that makes no assumption
     about their shape is much wider: then values that were not seen, as far from the others as the limits
-    permit, could move the mean by more than t allows for. Judged at the level 0.95 whatever the level asked
-    for, so that intervals are nested.
+    permit, could move the mean by more than t allows for. Few units are enough if each has several values
+    that differ, and so show what values there are (`_is_seen_in_units`). Judged at the level 0.95 whatever
+    the level asked for, so that intervals are nested.
     """
     student = graded(data, codes, groups, 0.95)
-    if student.low is None or student.high is None or remark_of(student.method):
+    if student.low is None or student.high is None:
         return False
-    free = bounded_mean(data, codes.tolist() if groups < data.size else None, limits, 0.95)
-    if free.low is None or free.high is None:
+    if (remark := remark_of(student.method)) or groups < data.size:
+        if "skewed" not in remark and _is_seen_in_units(data, codes, groups, limits):
+            return True
+        if remark:
+            return False
+    return not _is_much_wider(data, codes if groups < data.size else None, limits, student)
+
+
+LEAST_UNITS = 5
+"""With fewer units their values say too little about other units."""
+LEAST_EFFECTIVE, FEW_VALUES = 1.5, 12
+"""Units have several values that differ if each is worth more independent values than the first, and values
+that differ from the most common one are worth at least the second. Found by simulation ("Studies of several
+conditions" in docs/calibration.md)."""
+
+
+def _is_seen_in_units(data: Floats, codes: Codes, groups: int, limits: Limits) -> bool:
+    """Whether the values within units, counted by what they are worth, show that t can be trusted.
+
+    Answers to a case under several other conditions are worth more than one answer, and fewer than they are:
+    each unit of m values counts as m / (1 + (m - 1) r) of them, where r is their correlation within units.
+    """
+    if groups < LEAST_UNITS or groups == data.size:
         return False
-    return free.high - free.low <= MUCH_WIDER * (student.high - student.low)
+    worth = 1 / design_effect(data, codes)
+    few = _remark(data, np.ones(data.size), SKEWED, worth, FEW_VALUES)
+    if few or worth * data.size < LEAST_EFFECTIVE * groups:
+        return False
+    return not _is_much_wider(data, None, limits, mean_t(data))
+
+
+def _is_much_wider(data: Floats, codes: Codes | None, limits: Limits, student: Estimate) -> bool:
+    """Whether the interval without assumptions is much wider than Student's, both at the level 0.95.
+
+    Mostly two probabilities say so: the ends need not be found.
+    """
+    if student.low is None or student.high is None:
+        return True
+    sample, tail = BoundedSample.of(data, None if codes is None else codes.tolist(), limits), 0.025
+    half = MUCH_WIDER * (student.high - student.low) / 2
+    beyond = [sample.p_greater(sample.mean - half) > tail, sample.p_less(sample.mean + half) > tail]
+    if all(beyond) or not any(beyond):
+        return all(beyond)
+    return sample.high(tail) - sample.low(tail) > 2 * half
 
 
 def graded(data: Floats, codes: Codes, groups: int, level: float) -> Estimate:
@@ -313,7 +362,10 @@ def unbounded(data: Floats, codes: Codes, groups: int, level: float, noticed: fl
     plain = graded(data, codes, groups, level)
     if plain.low is None or plain.method.startswith("t on clusters"):
         return plain
-    skewness = skewness_of(shape_of(data, codes), noticed=noticed)
+    if noticed == NOTICED and groups < data.size:  # a mean: see `CAUTION_WITHIN`
+        skewness = skewness_of(shape_of(data, codes), noticed=0.0, caution=CAUTION_WITHIN)
+    else:
+        skewness = skewness_of(shape_of(data, codes), noticed=noticed)
     if not skewness:
         return plain
     found, each = replace(spread(data, codes), skewness=skewness), sizes(codes)
@@ -351,22 +403,23 @@ def _with_skewness_remark(found: Estimate, units: Floats, weights: Floats, rule:
     effective number of units under unequal weights; skewness within two of its standard errors is ignored.
     With fewer than `FEW` units that differ from the most common value, skewness cannot be assessed.
     """
-    n = units.size
     if found.low is None or is_rounding(float(np.abs(units - units.mean()).max()), units):
         return found
+    remark = _remark(units, weights, rule)
+    return replace(found, method=f"{found.method} ({remark})") if remark else found
+
+
+def _remark(units: Floats, weights: Floats, rule: int, worth: float = 1.0, few: int = FEW) -> str:
+    """ "skewed", "few" or neither; each unit counts as this `worth` of an independent one."""
+    n = units.size
     if n < 3:
-        return _with_remark(found, "few")
+        return "few"
     skewness = abs(_skewness(units))
     chance = math.sqrt(6 * n * (n - 1) / ((n - 2) * (n + 1) * (n + 3)))
-    if _effective(weights) < rule * skewness**2 and skewness > 2 * chance:
-        return _with_remark(found, "skewed")
+    if worth * _effective(weights) < rule * skewness**2 and skewness > 2 * chance:
+        return "skewed"
     differing = n - int(np.unique(units, return_counts=True)[1].max())
-    return _with_remark(found, "few") if differing < FEW else found
-
-
-def _with_remark(found: Estimate, what: str) -> Estimate:
-    """The same estimate with a remark in parentheses after its method."""
-    return Estimate(found.mean, found.low, found.high, found.n, f"{found.method} ({what})")
+    return "few" if worth * differing < few else ""
 
 
 def _unknown(data: Floats) -> Estimate:

@@ -2,8 +2,9 @@
 
 A bootstrap statistic is a vectorised function of column means, which covers means, ratios, differences and
 functions of these; a resample then takes two array operations, and leave-one-out values need no pass over the
-data. BCa (Efron) corrects for bias and skewness. As with any bootstrap, intervals from few cases are too
-narrow, and constant data give unknown bounds.
+data. BCa (Efron) corrects for bias and skewness, the studentised bootstrap of a mean also for an error that
+varies with it. As with any bootstrap, intervals from few cases are too narrow, and constant data give unknown
+bounds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peira.stats import normal
-from peira.stats.inputs import Codes, Floats, coded, finite, flat, sizes, totals, upper
+from peira.stats.inputs import Codes, Floats, coded, finite, flat, is_rounding, sizes, totals, upper
 from peira.stats.student import Spread
 from peira.stats.values import Interval
 
@@ -74,6 +75,45 @@ def bootstrap_mean(
     codes, _ = coded(clusters, data.size)
     table = np.stack([totals(codes, data), sizes(codes)], axis=1)
     return bootstrap(table, lambda means: means[:, 0] / means[:, 1], level, seed, resamples)
+
+
+def studentised_mean(
+    values: ArrayLike,
+    clusters: Iterable[Hashable] | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> Interval:
+    """Bootstrap-t interval of a mean, in which each resample is measured in its own standard error.
+
+    Skewed values move the mean and its error together, which BCa misses in samples of a few dozen (Hall,
+    1988). With `clusters`, whole clusters are resampled. Where resamples have no error (nearly constant
+    values), it is `bootstrap_mean`.
+    """
+    data = flat(values)
+    codes, n = coded(range(data.size) if clusters is None else clusters, data.size)
+    mean = float(data.mean())
+    sums, counts = totals(codes, data - mean), sizes(codes)
+    table = np.stack([sums, counts, sums**2, sums * counts, counts**2], axis=1)
+    error = float(_studentised(table.mean(axis=0)[None], n)[1][0])
+    if n > 1 and not is_rounding(float(np.abs(sums).max()), data):
+        drawn = [_studentised(means, n) for means in _resampled(table, seed, resamples)]
+        means, errors = (np.concatenate(part) for part in zip(*drawn, strict=True))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            statistics = np.where(errors > 1e-6 * error, means / errors, np.sign(means) * np.inf)
+        limit = upper(level)
+        low, high = np.quantile(np.nan_to_num(statistics, nan=0.0), (1 - limit, limit), method="nearest")
+        if np.isfinite(low) and np.isfinite(high):
+            return Interval(mean, mean - float(high) * error, mean - float(low) * error, n, "bootstrap t")
+    return bootstrap_mean(data, None if clusters is None else codes.tolist(), level, seed, resamples)
+
+
+def _studentised(means: Floats, n: int) -> tuple[Floats, Floats]:
+    """Ratio means and their standard errors, from the column means of `studentised_mean`."""
+    found = means[:, 0] / means[:, 1]
+    squares = means[:, 2] - 2 * found * means[:, 3] + found**2 * means[:, 4]
+    errors = np.sqrt(np.maximum(squares, 0.0) / (n - 1)) / means[:, 1] if n > 1 else np.zeros_like(found)
+    return found, errors
 
 
 def _resampled(table: Floats, seed: int, resamples: int) -> Iterator[Floats]:

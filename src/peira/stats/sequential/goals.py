@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from peira.stats.sequential.randomised import ArmPredictions
-from peira.stats.sequential.running_mean import BracketedMean
+from peira.stats.sequential.running_mean import BracketedMean, SequencePath, SequencePoint
 
 GoalVerdict = Literal["met", "missed", "undecided"]
 Relation = Literal[">=", "<="]
@@ -28,7 +28,8 @@ class GoalStatus:
     """The verdict on a goal, with the mean of the window, its confidence sequence and the number of values.
 
     `since` is when the window begins; `lost` of the `n` values are unknown, and count as the worst for the
-    lower end and as the best for the upper end. Ends are infinite where nothing is known.
+    lower end and as the best for the upper end. Ends are infinite where nothing is known. `path` is the
+    sequence as values came, if it was asked for.
     """
 
     verdict: GoalVerdict
@@ -38,6 +39,7 @@ class GoalStatus:
     n: int
     lost: int
     since: float
+    path: tuple[SequencePoint, ...] = ()
 
 
 def window(begin: float, now: float, over: float | None) -> tuple[int, float]:
@@ -58,6 +60,7 @@ def goal_status(
     over: float | None = None,
     limits: tuple[float, float] | None = (0.0, 1.0),
     alpha: float = 0.05,
+    with_path: bool = False,
 ) -> GoalStatus:
     """The verdict on "the mean is at least (or at most) `limit`, over the last `over` seconds".
 
@@ -70,9 +73,9 @@ def goal_status(
     level = 1 - alpha / ((k + 1) * (k + 2))
     width = None if limits is None else limits[1] - limits[0]
     mean, predictions, lost = BracketedMean(width, level, reach=limits), ArmPredictions(1, limits), 0
-    for at, value in values:
-        if not since <= at <= now:
-            continue
+    within = [value for at, value in values if since <= at <= now]
+    path = SequencePath(len(within))
+    for value in within:
         if value is None:
             lost += 1
         elif limits is not None and not limits[0] <= value <= limits[1]:
@@ -82,10 +85,21 @@ def goal_status(
         mean.add(*ends, predictions.of(0))
         if value is not None:
             predictions.add(0, value)
+        if with_path:
+            path.look(mean)
     known, found = predictions.counts[0], mean.now()
     seen = predictions.sums[0] / known if known else None
     verdict = _verdict(relation, limit, found.low, found.high)
-    return GoalStatus(verdict, seen, found.low, found.high, known + lost, lost, since)
+    return GoalStatus(
+        verdict,
+        seen,
+        found.low,
+        found.high,
+        known + lost,
+        lost,
+        since,
+        path.points(mean) if with_path else (),
+    )
 
 
 def _verdict(relation: Relation, limit: float, low: float, high: float) -> GoalVerdict:

@@ -16,13 +16,15 @@ drift and whatever they depend on: no identical distribution and no independence
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from peira.stats.inputs import upper
 from peira.stats.sequential.confidence_sequence import SequenceInterval
 
+MOST_POINTS = 48
+"""Moments of a sequence that are kept to be drawn."""
 TYPICAL = 25.0
 """The sum of squared deviations, in units of the squared scale, at which the interval is to be narrowest."""
 LEAST = 100
@@ -192,3 +194,37 @@ class BracketedMean:
     def p(self) -> float:
         """The p-value of a mean of 0, two-sided and valid at every look."""
         return min(1.0, 2 * min(self.low.above(0.0), self.high.below(0.0)))
+
+
+class SequencePoint(NamedTuple):
+    """A confidence sequence after `n` values; ends that are unknown are None."""
+
+    n: int
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+class SequencePath:
+    """A confidence sequence at growing numbers of values, at most `MOST_POINTS` of them, to be drawn."""
+
+    def __init__(self, expected: int) -> None:
+        """`expected` is about how many values will come."""
+        self._every = max(1, expected // MOST_POINTS)
+        self._found: list[SequencePoint] = []
+
+    def look(self, mean: BracketedMean) -> None:
+        """Called after each value."""
+        if mean.n % self._every == 0:
+            self._add(mean)
+
+    def _add(self, mean: BracketedMean) -> None:
+        now = mean.now()
+        low, high = (end if math.isfinite(end) else None for end in (now.low, now.high))
+        self._found.append(SequencePoint(now.n, now.mean, low, high))
+
+    def points(self, mean: BracketedMean) -> tuple[SequencePoint, ...]:
+        """All of them, the last of which is the present."""
+        if mean.n and (not self._found or self._found[-1].n != mean.n):
+            self._add(mean)
+        return tuple(self._found)

@@ -5,7 +5,7 @@ with alpha. A None (a test that could not be computed) stays None; it counts as 
 it is left out beforehand.
 
 Dunnett (every group against a control) and Tukey (every pair) take independent groups of roughly normal
-values with a common variance. `max_t` takes columns measured on the same cases and any list of contrasts
+values with a common variance. `largest_t` takes columns measured on the same cases and any list of contrasts
 among them; the correlation of the contrasts is estimated from the data.
 
 `rank_intervals` and `letters` take the pairs that a simultaneous comparison found to differ, as (better,
@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 
 from peira.stats.inputs import Floats, coded, finite, flat, totals, upper
 from peira.stats.intervals.means import spread
+from peira.stats.student import quantile
 
 # Adjusted p-values
 
@@ -148,58 +149,73 @@ def tukey(groups: Sequence[ArrayLike], level: float = 0.95) -> list[FamilyDiffer
     ]
 
 
-def max_t(
+@dataclass(frozen=True, eq=False)
+class LargestT:
+    """The joint distribution of the t statistics of a family of contrasts.
+
+    Each contrast keeps its own test: its p-value is adjusted to the chance that the smallest of the family is
+    as small, where p-values depend on each other as t statistics of this correlation do. `draws` are sorted
+    ones of the largest absolute t with `df` degrees of freedom; `others` counts contrasts that are not among
+    them, because they do not vary, and are allowed for by Bonferroni's inequality.
+    """
+
+    draws: Floats
+    df: float
+    others: int = 0
+
+    def adjusted(self, p: float) -> float:
+        """The p-value adjusted for the family; never below that of the contrast itself."""
+        beyond = 0.0
+        if self.draws.size:
+            least = quantile(self.df, 1 - p / 2) if p > 0 else math.inf
+            exceeding = self.draws.size - int(np.searchsorted(self.draws, least, side="left"))
+            beyond = (exceeding + 1) / (self.draws.size + 1)
+        return min(1.0, max(p, beyond + self.others * p))
+
+    def own_level(self, level: float) -> float:
+        """The level of each contrast's own interval, so that all hold together at `level`."""
+        alpha = 2 * (1 - upper(level))
+        low, high = 0.0, alpha
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.adjusted(middle) <= alpha else (low, middle)
+        return 1 - low if low > 0 else 1 - alpha / 2**20
+
+
+def largest_t(
     table: ArrayLike,
     contrasts: Sequence[tuple[int, int]],
     clusters: Iterable[Hashable] | None = None,
-    level: float = 0.95,
     seed: int = 0,
-) -> list[FamilyDifference]:
-    """Differences between columns measured on the same cases (rows), adjusted by the max-t method.
+) -> LargestT:
+    """The joint distribution of differences between columns that are measured on the same cases (rows).
 
-    The distribution of the maximum absolute t is simulated with a seeded generator, from normal differences
-    with the observed correlation and the smallest degrees of freedom among the contrasts. A difference
-    without variation is unknown and does not count in the adjustment of the others.
+    Simulated with a seeded generator, from normal differences with the observed correlation and the smallest
+    degrees of freedom among the contrasts.
     """
     data = finite(np.asarray(table, dtype=np.float64))
     if data.ndim != 2 or data.size == 0:
         raise ValueError("need a table of cases by sides")
     codes, groups = coded(clusters, len(data))
     gaps = np.stack([data[:, i] - data[:, j] for i, j in contrasts], axis=1)
-    means, limit = gaps.mean(axis=0), upper(level)
     spreads = [spread(column, codes) for column in gaps.T] if groups > 1 else []
     scale = float(np.abs(data).max()) * 2.0**-48
     known = [k for k, found in enumerate(spreads) if found.error > scale]
-    sums = [totals(codes, gaps[:, k] - means[k]) for k in known]
-    largest = _max_t_draws(sums, min((spreads[k].df for k in known), default=1.0), seed)
-    critical = float(np.quantile(largest, 2 * limit - 1)) if known else math.inf
-    return [
-        _comparison(contrast, float(means[k]), spreads[k].error if k in known else None, critical, largest)
-        for k, contrast in enumerate(contrasts)
-    ]
+    sums = [totals(codes, gaps[:, k] - gaps[:, k].mean()) for k in known]
+    return _largest_t(sums, [spreads[k].df for k in known], len(contrasts) - len(known), seed)
 
 
-def _comparison(
-    pair: tuple[int, int], mean: float, error: float | None, critical: float, largest: Floats
-) -> FamilyDifference:
-    """One contrast with its simultaneous interval and adjusted p-value."""
-    if error is None:
-        return FamilyDifference(*pair, mean, None, None, None)
-    p = (int((largest >= abs(mean) / error).sum()) + 1) / (largest.size + 1)
-    return FamilyDifference(*pair, mean, mean - critical * error, mean + critical * error, p)
+def joint_t(influence: Floats, df: Sequence[float], others: int = 0, seed: int = 0) -> LargestT:
+    """The joint distribution of estimates with a common robust covariance, the cross product of `influence`.
 
-
-def joint_t(
-    influence: Floats, statistics: Sequence[float], df: float, level: float = 0.95, seed: int = 0
-) -> tuple[float, list[float]]:
-    """The max-t adjustment of estimates with a common robust covariance, the cross product of `influence`.
-
-    `influence` has a row for each unit and a column for each estimate, `statistics` are their t statistics.
-    Returns the number of standard errors of simultaneous intervals, and the adjusted p-values.
+    `influence` has a row for each unit and a column for each estimate, `df` their degrees of freedom.
     """
-    largest = _max_t_draws(list(influence.T), df, seed)
-    chances = [(int((largest >= abs(one)).sum()) + 1) / (largest.size + 1) for one in statistics]
-    return float(np.quantile(largest, 2 * upper(level) - 1)), chances
+    return _largest_t(list(influence.T), df, others, seed)
+
+
+def _largest_t(contributions: Sequence[Floats], df: Sequence[float], others: int, seed: int) -> LargestT:
+    least = min(df, default=1.0)
+    return LargestT(np.sort(_max_t_draws(contributions, least, seed)), least, others)
 
 
 def _max_t_draws(contributions: Sequence[Floats], df: float, seed: int) -> Floats:

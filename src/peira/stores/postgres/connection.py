@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from peira.errors import Invalid, StoreDamaged, StoreFault
 from peira.stores.postgres.address import Address
@@ -18,31 +19,40 @@ Row = tuple[Any, ...]
 
 PATIENCE = 10
 """Seconds in which the server has to accept a connection."""
-KEEPALIVE = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 3}
-"""The server notices within half a minute that a client's machine is gone, and frees its locks."""
+KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+"""Either side notices within half a minute that the other's machine is gone; the server frees its locks."""
+UNHEARD = {"tcp_user_timeout": 25_000}
+"""Milliseconds until what was sent and not received is given up."""
 LOOK_UP = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off"}
 """For sessions that read and write rows by their keys: the planner scans tables that are still small, and
 goes on doing so when they have grown."""
 PAUSE = 0.2
 """Seconds between two tries to connect."""
-STALE, FENCED = "PE001", "PE002"
+STOOD = psycopg.errors.IdleInTransactionSessionTimeout
+"""The server has ended a session that did nothing within a transaction."""
+LOSSES = (psycopg.OperationalError, psycopg.InterfaceError, STOOD)
+"""What is raised when a connection is lost, and otherwise, too: see `is_broken`."""
+STALE, FENCED, DRY = "PE001", "PE002", "PE003"
 """SQLSTATEs that the function `put` raises: rows have changed; this process no longer owns the store."""
 
 
-def connect(address: Address, *, look_up: bool = False, readonly: bool = False) -> Connection:
+def connect(
+    address: Address, *, look_up: bool = False, readonly: bool = False, idle: float | None = None
+) -> Connection:
     """A connection whose names are those of the store's schema; every statement is a transaction.
 
-    `look_up` is for sessions that find rows by their keys.
+    `look_up` is for sessions that find rows by their keys. A session that does nothing for `idle` seconds
+    within a transaction is ended: a process that stands would keep all others waiting for its locks.
     """
     try:
-        options = {"password": address.password} if address.password is not None else {}
+        options: dict[str, Any] = {"connect_timeout": PATIENCE, **KEEPALIVE, **UNHEARD}
+        options = {
+            key: value for key, value in options.items() if key not in conninfo_to_dict(address.server)
+        }
+        if address.password is not None:
+            options["password"] = address.password
         db = psycopg.connect(
-            address.server,
-            autocommit=True,
-            connect_timeout=PATIENCE,
-            application_name="peira",
-            prepare_threshold=1,
-            **options,  # type: ignore[arg-type]
+            address.server, autocommit=True, application_name="peira", prepare_threshold=1, **options
         )
     except (psycopg.Error, UnicodeError) as problem:
         raise unreachable(address, problem) from None
@@ -50,10 +60,11 @@ def connect(address: Address, *, look_up: bool = False, readonly: bool = False) 
         settings: dict[str, Any] = dict(LOOK_UP if look_up else {})
         if readonly:
             settings["default_transaction_read_only"] = "on"
+        if idle is not None:
+            settings["idle_in_transaction_session_timeout"] = round(1000 * idle)
+        settings |= {f"tcp_{name}": value for name, value in KEEPALIVE.items()}
         db.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(address.schema)))
-        db.execute(
-            "; ".join(f"SET {name} = {value}" for name, value in (*settings.items(), *KEEPALIVE.items()))
-        )
+        db.execute("; ".join(f"SET {name} = {value}" for name, value in settings.items()))
         # What was acknowledged must be durable also where the server's default says otherwise.
         db.execute(
             "SELECT set_config('synchronous_commit', 'on', false) "
@@ -96,10 +107,10 @@ def _line(problem: Exception) -> str:
 
 def is_broken(db: Connection, problem: BaseException) -> bool:
     """Whether the connection is lost, so that nothing is known about the last statement."""
-    return isinstance(problem, (psycopg.OperationalError, psycopg.InterfaceError)) and (
+    return isinstance(problem, LOSSES) and (
         db.closed
         or db.broken
-        or isinstance(problem, (psycopg.errors.AdminShutdown, psycopg.errors.CrashShutdown))
+        or isinstance(problem, (psycopg.errors.AdminShutdown, psycopg.errors.CrashShutdown, STOOD))
     )
 
 

@@ -45,6 +45,11 @@ def lock(db: Connection, address: Address, wait: float | None, shared: bool, hol
     deadline = None if wait is None else time.monotonic() + wait
     while not try_lock(db, address, shared):
         if deadline is not None and time.monotonic() >= deadline:
+            if not shared and try_lock(db, address, shared=True):
+                raise StoreInUse(
+                    f"workers share the store {address}: give them the run (--workers), wait until they have "
+                    "ended (--wait), or use another --store"
+                )
             raise StoreInUse(in_use(address, holder()))
         time.sleep(POLL)
 
@@ -76,7 +81,8 @@ def join(db: Connection, lease: float | None) -> int:
         alone = "" if lease is None else " AND until IS NULL"
         db.execute(f"UPDATE member SET state = 'dead' WHERE state = 'alive'{alone}")
         if lease is None:
-            db.execute("UPDATE member SET released = true WHERE NOT released")
+            # What those had who shared it is released by the next one who does.
+            db.execute("UPDATE member SET released = true WHERE NOT released AND until IS NULL")
         row = db.execute(
             "INSERT INTO member (n, host, pid, backend, state, joined, until, lease) "
             "SELECT coalesce(max(n), 0) + 1, %s, %s, pg_backend_pid(), 'alive', "

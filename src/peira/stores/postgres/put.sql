@@ -32,6 +32,8 @@ CREATE OR REPLACE FUNCTION put(
 #variable_conflict use_column
 DECLARE
     v_changed bigint;
+    v_updated bigint;
+    v_extend boolean;
     v_first bigint;
     v_number bigint;
 BEGIN
@@ -57,62 +59,87 @@ BEGIN
         END LOOP;
     END IF;
 
+    -- New rows are inserted and known ones updated: an upsert would look each key up twice, and lock the row first.
     IF p_t_id IS NOT NULL THEN
         v_number := nextval('commit_number') << 24;
-        INSERT INTO task AS t (id, n, kind, class, state, epoch, owner, attempts, interruptions, priority,
-                               not_before, run, reused_from, rest, result, version, events)
-        SELECT u.id, v_number | u.place, u.kind, u.class, u.state, u.epoch, u.owner, u.attempts, u.interruptions,
-               u.priority, u.not_before, u.run, u.reused, u.rest, u.result, u.version,
-               ARRAY[p_h_run[u.head], o_first[u.head] + u.first, o_first[u.head] + u.last]
-        FROM unnest(p_t_id, p_t_kind, p_t_class, p_t_state, p_t_epoch, p_t_owner, p_t_attempts, p_t_interruptions,
-                    p_t_priority, p_t_not_before, p_t_run, p_t_reused, p_t_rest, p_t_result, p_t_version, p_t_place,
-                    p_t_head, p_t_first, p_t_last)
-            AS u(id, kind, class, state, epoch, owner, attempts, interruptions, priority, not_before, run, reused,
-                 rest, result, version, place, head, first, last)
-        ON CONFLICT (id) DO UPDATE SET
-            kind = excluded.kind, class = excluded.class, state = excluded.state, epoch = excluded.epoch,
-            owner = excluded.owner, attempts = excluded.attempts, interruptions = excluded.interruptions,
-            priority = excluded.priority, not_before = excluded.not_before, run = excluded.run,
-            reused_from = excluded.reused_from, rest = excluded.rest, result = excluded.result,
-            version = excluded.version, events = extended(t.events, excluded.events)
-        WHERE t.version = excluded.version - 1;
-        GET DIAGNOSTICS v_changed = ROW_COUNT;
-        IF v_changed <> cardinality(p_t_id) THEN
-            RAISE EXCEPTION 'tasks have changed' USING ERRCODE = 'PE001';
+        v_changed := 0;
+        IF 1 = ANY(p_t_version) THEN
+            INSERT INTO task (id, n, kind, class, state, epoch, owner, attempts, interruptions, priority,
+                              not_before, run, reused_from, rest, result, version, events)
+            SELECT u.id, v_number | u.place, u.kind, u.class, u.state, u.epoch, u.owner, u.attempts, u.interruptions,
+                   u.priority, u.not_before, u.run, u.reused, u.rest, u.result, u.version,
+                   ARRAY[p_h_run[u.head], o_first[u.head] + u.first, o_first[u.head] + u.last]
+            FROM unnest(p_t_id, p_t_kind, p_t_class, p_t_state, p_t_epoch, p_t_owner, p_t_attempts,
+                        p_t_interruptions, p_t_priority, p_t_not_before, p_t_run, p_t_reused, p_t_rest, p_t_result,
+                        p_t_version, p_t_place, p_t_head, p_t_first, p_t_last)
+                AS u(id, kind, class, state, epoch, owner, attempts, interruptions, priority, not_before, run, reused,
+                     rest, result, version, place, head, first, last)
+            WHERE u.version = 1;
+            GET DIAGNOSTICS v_changed = ROW_COUNT;
+        END IF;
+        IF v_changed < cardinality(p_t_id) THEN
+            UPDATE task AS t SET
+                kind = u.kind, class = u.class, state = u.state, epoch = u.epoch, owner = u.owner,
+                attempts = u.attempts, interruptions = u.interruptions, priority = u.priority,
+                not_before = u.not_before, run = u.run, reused_from = u.reused, rest = u.rest, result = u.result,
+                version = u.version, events = extended(t.events,
+                    ARRAY[p_h_run[u.head], o_first[u.head] + u.first, o_first[u.head] + u.last])
+            FROM unnest(p_t_id, p_t_kind, p_t_class, p_t_state, p_t_epoch, p_t_owner, p_t_attempts,
+                        p_t_interruptions, p_t_priority, p_t_not_before, p_t_run, p_t_reused, p_t_rest, p_t_result,
+                        p_t_version, p_t_head, p_t_first, p_t_last)
+                AS u(id, kind, class, state, epoch, owner, attempts, interruptions, priority, not_before, run, reused,
+                     rest, result, version, head, first, last)
+            WHERE t.id = u.id AND t.version = u.version - 1 AND u.version > 1;
+            GET DIAGNOSTICS v_updated = ROW_COUNT;
+            IF v_changed + v_updated <> cardinality(p_t_id) THEN
+                RAISE EXCEPTION 'tasks have changed' USING ERRCODE = 'PE001';
+            END IF;
         END IF;
     END IF;
 
     IF p_r_id IS NOT NULL THEN
-        SELECT count(*) INTO v_changed FROM (
-            SELECT 1 FROM unnest(p_r_id, p_r_version) AS r(id, version)
+        SELECT count(*), bool_or(outside) INTO v_changed, v_extend FROM (
+            SELECT task.events[1] <> p_h_run[r.head] OR task.events[3] + 1000 < o_first[r.head] + r.last AS outside
+            FROM unnest(p_r_id, p_r_version, p_r_head, p_r_last) AS r(id, version, head, last)
             JOIN task USING (id) WHERE task.version = r.version FOR SHARE OF task
         ) AS unchanged;
         IF v_changed <> cardinality(p_r_id) THEN
             RAISE EXCEPTION 'tasks have changed' USING ERRCODE = 'PE001';
         END IF;
-        UPDATE task SET events = extended(events, more) FROM (
-            SELECT id, ARRAY[p_h_run[head], o_first[head] + first, o_first[head] + last] AS more
-            FROM unnest(p_r_id, p_r_head, p_r_first, p_r_last) AS r(id, head, first, last)
-        ) AS r WHERE task.id = r.id AND (task.events[1] <> more[1] OR task.events[3] + 1000 < more[3]);
+        IF v_extend THEN
+            UPDATE task SET events = extended(events, more) FROM (
+                SELECT id, ARRAY[p_h_run[head], o_first[head] + first, o_first[head] + last] AS more
+                FROM unnest(p_r_id, p_r_head, p_r_first, p_r_last) AS r(id, head, first, last)
+            ) AS r WHERE task.id = r.id AND (task.events[1] <> more[1] OR task.events[3] + 1000 < more[3]);
+        END IF;
     END IF;
 
     IF p_c_key IS NOT NULL THEN
-        INSERT INTO call AS c (key, task, name, state, value, blob, rest, asked, model, input, output, cost, version)
-        SELECT u.key, u.task, u.name, u.state, u.value, u.blob, u.rest,
-               p_h_run[u.head]::bigint << 40 | (o_first[u.head] + u.place),
-               u.model, u.input, u.output, u.cost, u.version
-        FROM unnest(p_c_key, p_c_task, p_c_name, p_c_state, p_c_value, p_c_blob, p_c_rest, p_c_head, p_c_offset,
-                    p_c_model, p_c_input, p_c_output, p_c_cost, p_c_version)
-            AS u(key, task, name, state, value, blob, rest, head, place, model, input, output, cost, version)
-        ON CONFLICT (key) DO UPDATE SET
-            task = excluded.task, name = excluded.name, state = excluded.state, value = excluded.value,
-            blob = excluded.blob, rest = excluded.rest, asked = coalesce(excluded.asked, c.asked),
-            model = excluded.model, input = excluded.input, output = excluded.output, cost = excluded.cost,
-            version = excluded.version
-        WHERE c.version = excluded.version - 1;
-        GET DIAGNOSTICS v_changed = ROW_COUNT;
-        IF v_changed <> cardinality(p_c_key) THEN
-            RAISE EXCEPTION 'calls have changed' USING ERRCODE = 'PE001';
+        v_changed := 0;
+        IF 1 = ANY(p_c_version) THEN
+            INSERT INTO call (key, task, name, state, value, blob, rest, asked, model, input, output, cost, version)
+            SELECT u.key, u.task, u.name, u.state, u.value, u.blob, u.rest,
+                   p_h_run[u.head]::bigint << 40 | (o_first[u.head] + u.place),
+                   u.model, u.input, u.output, u.cost, u.version
+            FROM unnest(p_c_key, p_c_task, p_c_name, p_c_state, p_c_value, p_c_blob, p_c_rest, p_c_head, p_c_offset,
+                        p_c_model, p_c_input, p_c_output, p_c_cost, p_c_version)
+                AS u(key, task, name, state, value, blob, rest, head, place, model, input, output, cost, version)
+            WHERE u.version = 1;
+            GET DIAGNOSTICS v_changed = ROW_COUNT;
+        END IF;
+        IF v_changed < cardinality(p_c_key) THEN
+            UPDATE call AS c SET
+                task = u.task, name = u.name, state = u.state, value = u.value, blob = u.blob, rest = u.rest,
+                asked = coalesce(p_h_run[u.head]::bigint << 40 | (o_first[u.head] + u.place), c.asked),
+                model = u.model, input = u.input, output = u.output, cost = u.cost, version = u.version
+            FROM unnest(p_c_key, p_c_task, p_c_name, p_c_state, p_c_value, p_c_blob, p_c_rest, p_c_head, p_c_offset,
+                        p_c_model, p_c_input, p_c_output, p_c_cost, p_c_version)
+                AS u(key, task, name, state, value, blob, rest, head, place, model, input, output, cost, version)
+            WHERE c.key = u.key AND c.version = u.version - 1 AND u.version > 1;
+            GET DIAGNOSTICS v_updated = ROW_COUNT;
+            IF v_changed + v_updated <> cardinality(p_c_key) THEN
+                RAISE EXCEPTION 'calls have changed' USING ERRCODE = 'PE001';
+            END IF;
         END IF;
     END IF;
 

@@ -26,12 +26,15 @@ from peira.stores.event_ranges import GAP, EventRange, merged
 from peira.stores.postgres import arrays
 from peira.stores.postgres.address import Address
 from peira.stores.postgres.connection import PAUSE, Connection, Row, connect, is_broken, translated
+from peira.stores.postgres.schema import SUBMITTED
 from peira.stores.postgres.sharing import shared_runs
 from peira.stores.rows import (
+    BRIEF,
     CALL,
     CODES,
     RUN,
     STATES,
+    brief_task_value,
     call_value,
     place,
     run_value,
@@ -376,11 +379,14 @@ class StoreReader:
 
     def jobs(self, query: JobQuery) -> list[Task]:
         state = "" if query.state is None else f"AND state = {CODES[query.state]} "
+        since = f"AND {SUBMITTED} >= {query.since!r} " if query.since else ""
+        columns, value = (BRIEF, brief_task_value) if query.brief else (TASK, task_value)
         rows = self._rows(
-            f"SELECT {TASK} FROM task WHERE kind = 'job' AND class = %s {state}ORDER BY n DESC LIMIT %s",
-            (query.cls, query.limit),
+            f"SELECT {columns} FROM task WHERE kind = 'job' AND class = %s {state}{since}"
+            f"ORDER BY n {'ASC' if query.oldest else 'DESC'} LIMIT %s OFFSET %s",
+            (query.cls, query.limit, query.skip),
         )
-        return [task_value(row, self._run_id) for row in rows]
+        return [value(row, self._run_id) for row in rows]
 
     def job_counts(self, cls: str) -> dict[State, int]:
         rows = self._rows(

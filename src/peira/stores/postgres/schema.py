@@ -217,12 +217,51 @@ def shared_limits(db: Connection) -> None:
     sharing_functions(db)
 
 
+def separate_writes(db: Connection) -> None:
+    """Version 4: a commit inserts new rows and updates known ones, each by a statement of its own."""
+    put_function(db)
+
+
+def parts_of_ranges(db: Connection) -> None:
+    """Version 5: ranges of which all that is left waits, or is for members that do other classes of work."""
+    db.execute(
+        """
+        ALTER TABLE leased_range                     -- its state may be waiting, too: for people
+            ADD COLUMN needs text[] NOT NULL DEFAULT '{}';  -- classes of what is left; empty: not known
+        DROP FUNCTION IF EXISTS take_range(bigint, text, integer, integer);
+        """
+    )
+    sharing_functions(db)
+
+
+def shares_with_commits(db: Connection) -> None:
+    """Version 6: shares of pools are taken in the transaction of the commit that needs them."""
+    sharing_functions(db)
+
+
+SUBMITTED = """(substring(encode(rest, 'escape') from '"at":"([0-9.]+)"')::double precision)"""
+"""SQL for when a job was submitted, as its labels say; quotes within other labels are escaped."""
+
+
+def jobs_by_time(db: Connection) -> None:
+    """Version 7: the jobs of a window of time are found without the others."""
+    db.execute(f"CREATE INDEX task_submitted ON task (class, {SUBMITTED}) WHERE kind = 'job'")
+
+
 def sharing_functions(db: Connection) -> None:
     """Create the functions of members; a migration that changes `sharing.sql` calls this again."""
     db.execute(Path(__file__).with_name("sharing.sql").read_text(encoding="utf-8"))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (first_tables, shared_runs, shared_limits)
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    first_tables,
+    shared_runs,
+    shared_limits,
+    separate_writes,
+    parts_of_ranges,
+    shares_with_commits,
+    jobs_by_time,
+)
 
 
 def version(db: Connection, schema: str) -> int | None:

@@ -23,7 +23,7 @@ from peira.stores.postgres.connection import (
 )
 from peira.stores.postgres.members import this_host
 from peira.stores.rows import STATES
-from peira.stores.sharing import Beat, Drawn, LeasedRange, PoolShare, SharedRun
+from peira.stores.sharing import STAGES, Heartbeat, LeasedRange, PoolDraw, PoolShare, SharedRun
 
 LEASE = 30.0
 """Seconds after which a process that did not renew its lease is dead."""
@@ -43,10 +43,10 @@ class PostgresSharing:
         self._lock = threading.Lock()
         self._db: Connection | None = None
 
-    def beat(self, run: str, failures: int = 0) -> Beat:
+    def beat(self, run: str, failures: int = 0) -> Heartbeat:
         [row] = self._rows("SELECT * FROM beat(%s, %s, %s, %s)", (self._me, run, failures, self._host))
         status, version, stop, failed, left, opened, taken, members, gone, numbers, processes = row
-        return Beat(
+        return Heartbeat(
             Status(status or Status.deleted),
             version or 0,
             bytes(stop or b""),
@@ -91,32 +91,74 @@ class PostgresSharing:
     def runs(self) -> list[SharedRun]:
         return shared_runs(lambda query, values: self._rows(query, values))
 
-    def take(self, run: str, size: int, members: int) -> LeasedRange | None:
-        [row] = self._rows("SELECT * FROM take_range(%s, %s, %s, %s)", (self._me, run, size, members))
+    def take(self, run: str, size: int, members: int, classes: Sequence[str] = STAGES) -> LeasedRange | None:
+        [row] = self._rows(
+            "SELECT * FROM take_range(%s, %s, %s, %s, %s)",
+            (self._me, run, size, members, list(classes)),
+            sync=True,  # a server that crashes must not hand it out again
+        )
         return None if row[0] is None else LeasedRange(*row)
+
+    def lost_range(self, run: str, known: Collection[int]) -> LeasedRange | None:
+        rows = self._rows(
+            "SELECT r.first, r.size, r.lost FROM leased_range AS r JOIN shared_run AS s ON s.n = r.shared "
+            "WHERE s.id = %s AND r.state = 'taken' AND r.member = %s AND NOT r.first = ANY(%s::bigint[]) "
+            "ORDER BY r.first LIMIT 1",
+            (run, self._me, sorted(known)),
+        )
+        return LeasedRange(*rows[0]) if rows else None
+
+    def may_take(self, run: str, classes: Sequence[str]) -> bool:
+        [(found,)] = self._rows(
+            "SELECT s.next < s.trials OR EXISTS (SELECT 1 FROM leased_range WHERE shared = s.n AND "
+            "(state = 'taken' OR state = 'free' AND (needs = '{}' OR needs && %s))) "
+            "FROM shared_run AS s WHERE s.id = %s",
+            (list(classes), run),
+        )
+        return bool(found)
 
     def done(self, run: str, leased: LeasedRange, counts: Mapping[str, int]) -> None:
         self._mark(run, leased, counts, "done")
 
-    def free(self, run: str, leased: LeasedRange, counts: Mapping[str, int]) -> None:
-        self._mark(run, leased, counts, "free")
+    def free(
+        self, run: str, leased: LeasedRange, counts: Mapping[str, int], needs: Collection[str] = ()
+    ) -> None:
+        self._mark(run, leased, counts, "free", needs)
 
-    def _mark(self, run: str, leased: LeasedRange, counts: Mapping[str, int], state: str) -> None:
+    def park(self, run: str, leased: LeasedRange, counts: Mapping[str, int]) -> None:
+        self._mark(run, leased, counts, "waiting")
+
+    def _mark(
+        self,
+        run: str,
+        leased: LeasedRange,
+        counts: Mapping[str, int],
+        state: str,
+        needs: Collection[str] = (),
+    ) -> None:
         self._rows(
-            "UPDATE leased_range SET state = %s, counts = %s "
+            "UPDATE leased_range SET state = %s, counts = %s, needs = %s "
             "WHERE shared = (SELECT n FROM shared_run WHERE id = %s) AND first = %s AND member = %s "
-            "AND state = 'taken' RETURNING first",
-            (state, Jsonb(dict(counts)), run, leased.first, self._me),
+            "AND state IN ('taken', 'waiting') RETURNING first",
+            (state, Jsonb(dict(counts)), sorted(needs), run, leased.first, self._me),
         )
 
-    def draw(self, run: str, scope: str, most: float, before: float, need: float) -> Drawn:
+    def resume(self, run: str) -> bool:
+        [(resumed,)] = self._rows("SELECT resume_ranges(%s, %s)", (self._me, run))
+        return bool(resumed)
+
+    def close_ranges(self, run: str, stopped: bool) -> bool:
+        [(closed,)] = self._rows("SELECT close_ranges(%s, %s)", (run, stopped))
+        return bool(closed)
+
+    def draw(self, run: str, scope: str, most: float, before: float, need: float) -> PoolDraw:
         [row] = self._rows(
             "SELECT * FROM draw_share(%s, %s, %s, %s::double precision, %s::double precision, "
             "%s::double precision)",
             (self._me, run, scope, most, before, need),
             sync=True,
         )
-        return Drawn(*row)
+        return PoolDraw(*row)
 
     def settle(
         self, run: str, scope: str, share: float, used: float, settled: float, everything: bool = False
@@ -172,6 +214,9 @@ class PostgresSharing:
             "UPDATE shared_run SET stop = %s WHERE id = %s AND stop = '' RETURNING n", (why, run), sync=True
         )
 
+    def close_plan(self, run: str) -> None:
+        self._rows("UPDATE shared_run SET next = trials WHERE id = %s AND next < trials RETURNING n", (run,))
+
     def hold(self, duty: str, seconds: float) -> bool:
         [(ours,)] = self._rows("SELECT hold_duty(%s, %s, %s::double precision)", (self._me, duty, seconds))
         return bool(ours)
@@ -214,7 +259,7 @@ class PostgresSharing:
 
     def _execute(self, query: str, parameters: Sequence[Any], sync: bool) -> list[tuple[Any, ...]]:
         if self._db is None or self._db.closed:
-            self._db = connect(self._address)
+            self._db = connect(self._address, idle=self.lease)
             self._db.execute("SET synchronous_commit = off")
         if not sync:
             return self._db.execute(query, parameters).fetchall()

@@ -24,7 +24,7 @@ BEGIN
     SELECT s.n, s.trials - s.next, s.stop INTO v_shared, o_left, o_stop FROM shared_run AS s WHERE s.id = p_run;
     SELECT r.status, h.version INTO o_status, o_version FROM run AS r JOIN head AS h ON h.run = r.n WHERE r.id = p_run;
     SELECT count(*), count(*) FILTER (WHERE state = 'taken') INTO o_open, o_taken
-    FROM leased_range WHERE shared = v_shared AND state <> 'done';
+    FROM leased_range WHERE shared = v_shared AND state IN ('taken', 'free');
     SELECT coalesce(sum(failures) FILTER (WHERE n <> p_me), 0), count(*) FILTER (WHERE state = 'alive')
     INTO o_failures, o_members FROM member WHERE shared_run = p_run;
     SELECT coalesce(array_agg(n ORDER BY n), '{}'), coalesce(array_agg(pid ORDER BY n), '{}')
@@ -34,9 +34,10 @@ BEGIN
 END
 $$;
 
--- Lease a range to a living member: one that became free, else the next positions.
+-- Lease a range to a living member: one that became free and has work of these classes, else, to who begins trials, the
+-- next positions.
 CREATE OR REPLACE FUNCTION take_range(
-    p_me bigint, p_run text, p_size integer, p_members integer,
+    p_me bigint, p_run text, p_size integer, p_members integer, p_classes text[],
     OUT o_first bigint, OUT o_size integer, OUT o_lost integer
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -52,10 +53,11 @@ BEGIN
     UPDATE leased_range SET state = 'taken', member = p_me
     WHERE shared = v_shared AND first = (
         SELECT first FROM leased_range WHERE shared = v_shared AND state = 'free'
+        AND (needs = '{}' OR needs && p_classes)
         ORDER BY first LIMIT 1 FOR UPDATE SKIP LOCKED
     )
     RETURNING first, size, lost INTO o_first, o_size, o_lost;
-    IF FOUND THEN
+    IF FOUND OR NOT 'generate' = ANY(p_classes) THEN
         RETURN;
     END IF;
     SELECT next, trials INTO v_next, v_trials FROM shared_run WHERE n = v_shared AND next < trials FOR UPDATE;
@@ -70,12 +72,41 @@ BEGIN
 END
 $$;
 
+-- Hold the ranges again of which all that was left had waited for people; false if the run is being closed.
+CREATE OR REPLACE FUNCTION resume_ranges(p_me bigint, p_run text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_shared integer;
+BEGIN
+    SELECT n INTO v_shared FROM shared_run WHERE id = p_run FOR UPDATE;
+    UPDATE leased_range SET state = 'taken' WHERE shared = v_shared AND member = p_me AND state = 'waiting';
+    RETURN FOUND;
+END
+$$;
+
+-- A run is about to be closed: what waits is left to a later run. False if something is to be done; of a run that was
+-- stopped, only what is being done counts.
+CREATE OR REPLACE FUNCTION close_ranges(p_run text, p_stopped boolean) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_shared integer;
+    v_left boolean;
+BEGIN
+    SELECT n, next < trials INTO v_shared, v_left FROM shared_run WHERE id = p_run FOR UPDATE;
+    PERFORM 1 FROM leased_range
+    WHERE shared = v_shared AND (state = 'taken' OR state = 'free' AND NOT p_stopped) LIMIT 1;
+    IF FOUND OR v_left AND NOT p_stopped THEN
+        RETURN false;
+    END IF;
+    UPDATE leased_range SET state = 'done' WHERE shared = v_shared AND state = 'waiting';
+    RETURN true;
+END
+$$;
+
 -- The tasks of members that are gone are queued again: their ranges are free, and the server's processes that still
 -- serve the dead are ended, so that they hold no lock.
 CREATE OR REPLACE FUNCTION release_members(p_members bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE leased_range SET state = 'free', lost = lost + (SELECT count(*) FROM member WHERE n = leased_range.member AND state IN ('dead', 'gone'))
-    WHERE state = 'taken' AND member IN (SELECT n FROM member WHERE n = ANY(p_members) AND state <> 'alive');
+    WHERE state IN ('taken', 'waiting') AND member IN (SELECT n FROM member WHERE n = ANY(p_members) AND state <> 'alive');
     UPDATE member SET released = true WHERE n = ANY(p_members) AND state <> 'alive';
     BEGIN
         PERFORM pg_terminate_backend(backend) FROM member
@@ -139,6 +170,26 @@ BEGIN
 END
 $$;
 
+-- Take shares of several pools, all or none (PE003); in the transaction of a commit, after `put` (p_at is its time).
+CREATE OR REPLACE FUNCTION draw_shares(
+    p_me bigint, p_at double precision, p_run text[], p_scope text[], p_most double precision[],
+    p_before double precision[], p_need double precision[]
+) RETURNS double precision[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_given double precision;
+    v_all double precision[] := '{}';
+BEGIN
+    FOR i IN 1 .. cardinality(p_run) LOOP
+        SELECT o_given INTO v_given FROM draw_share(p_me, p_run[i], p_scope[i], p_most[i], p_before[i], p_need[i]);
+        IF v_given = 0 THEN
+            RAISE EXCEPTION 'there is not enough left of %', p_scope[i] USING ERRCODE = 'PE003';
+        END IF;
+        v_all := v_all || v_given;
+    END LOOP;
+    RETURN v_all;
+END
+$$;
+
 -- Say what is used and settled of a share, and give back the rest if somebody wants it; the share from now on.
 CREATE OR REPLACE FUNCTION settle_share(
     p_me bigint, p_run text, p_scope text, p_share double precision, p_used double precision,
@@ -155,7 +206,7 @@ BEGIN
     END IF;
     IF (v_wanted > 0 OR p_everything) AND p_share > p_used THEN
         UPDATE pool SET granted = granted - (p_share - p_used) WHERE shared = v_shared AND scope = p_scope;
-        UPDATE pool_share SET granted = p_used, settled = p_settled
+        UPDATE pool_share SET granted = granted - (p_share - p_used), settled = p_settled
         WHERE shared = v_shared AND scope = p_scope AND member = p_me;
         RETURN p_used;
     END IF;

@@ -12,7 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from struct import Struct
@@ -103,7 +103,7 @@ def left_behind(folder: Path) -> Iterator[tuple[Path, list[SpooledAnswer]]]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if path.exists():
-                yield path, list(_records(path.read_bytes()))
+                yield path, list(answers_in(path.read_bytes()))
         except BlockingIOError:
             continue
         finally:
@@ -124,8 +124,8 @@ def _framed(record: SpooledAnswer | None) -> bytes:
     return _frame.pack(len(body), zlib.crc32(body)) + body
 
 
-def _records(data: bytes) -> Iterable[SpooledAnswer]:
-    """The whole records of a file; the last one may be torn."""
+def answers_in(data: bytes) -> Iterator[SpooledAnswer]:
+    """The answers in the bytes of a file; the last one may be torn, and is left out."""
     at = 0
     while at + _frame.size <= len(data):
         length, check = _frame.unpack_from(data, at)

@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
 import psycopg
-from psycopg import sql
 
 from peira.core.clock import Clock
 from peira.core.codec import CODECS
-from peira.core.contracts import CallQuery, CallTotals, JobQuery, Op, Outcome, Retained, RunQuery
+from peira.core.contracts import (
+    CallQuery,
+    CallTotals,
+    Forgets,
+    JobQuery,
+    Merged,
+    Op,
+    OpenStore,
+    Outcome,
+    Retained,
+    RunQuery,
+)
 from peira.core.ids import digest_bytes
 from peira.core.log.events import Record, State
 from peira.core.log.state import Call, Run, Task
+from peira.core.text.words import counted
 from peira.errors import Invalid, StoreDamaged, StoreFault, Unknown
 from peira.stores.blobs import LARGE, BlobFolder, LargeBlobs, StoredBlob
 from peira.stores.bucket import SCHEME as BUCKET
 from peira.stores.bucket import BlobBucket
 from peira.stores.commit_thread import WriteRequest, claimed
+from peira.stores.merge import MergePlan, merge_records, plan_merge
 from peira.stores.postgres import members, schema
 from peira.stores.postgres.address import Address
 from peira.stores.postgres.connection import Connection, connect, translated
 from peira.stores.postgres.reads import StoreReader
-from peira.stores.postgres.roles import copy_grants
+from peira.stores.postgres.replacement import copy_blobs, drop_schema, replace_tables
 from peira.stores.postgres.sharing import LEASE, PostgresSharing
 from peira.stores.postgres.spool import AnswerSpool, left_behind
 from peira.stores.postgres.writer import PostgresWriter
@@ -37,6 +50,8 @@ from peira.stores.sharing import SharedRun
 from peira.stores.sqlite import SqliteStore
 from peira.stores.verify import blobs_of, verify
 
+EVERYTHING = Retained({}, (), ())
+"""Nothing is deleted."""
 MOST_BYTES = 1_000_000_000
 """The largest value that Postgres keeps, about; larger blobs need a folder."""
 
@@ -79,7 +94,8 @@ class PostgresStore:
         if readonly:
             self._open_tables()
             return
-        db = connect(self._where, look_up=True)
+        idle = lease if shared else LEASE
+        db = connect(self._where, look_up=True, idle=idle)
         try:
             with translated(self._where):
                 if self._where.blobs and not schema.version(db, self._where.schema):
@@ -103,6 +119,7 @@ class PostgresStore:
             self._where,
             self.incarnation,
             shared,
+            idle,
             clock,
             compression,
             on_commit,
@@ -335,64 +352,90 @@ class PostgresStore:
         return self._control
 
     def backup(self, target: Path) -> None:
-        """Copy the store, as it is at one moment, to a new SQLite store."""
+        """Copy the store, as it is at one moment, to a new SQLite store, which has its name last."""
         if target.exists():
-            raise Invalid(f"backup: {target} exists already")
-        clock = RecordedClock()
-        with self.snapshot() as frozen:
-            copy = SqliteStore(target, compression=self._compression, clock=clock)
-            try:
-                copy_retained(frozen.history(), copy, clock, Retained({}, (), ()))
+            raise Invalid(f"{target} exists already; a backup replaces nothing")
+        folder, clock = target.with_name(f"{target.name}.copy"), RecordedClock()
+        shutil.rmtree(folder, ignore_errors=True)  # of a copy that was cut off
+        try:
+            with (
+                self.snapshot() as frozen,
+                closing(SqliteStore(folder / "store.db", compression=self._compression, clock=clock)) as copy,
+            ):
+                copy_retained(frozen.history(), copy, clock, EVERYTHING)
                 for digest in blobs_of(frozen, frozen.get):
                     copy.put(frozen.get(digest))
                 if problems := verify(copy):
                     raise StoreDamaged("the copy is not sound: " + "; ".join(problems[:3]))
-            finally:
-                copy.close()
+                copy.backup(target)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def retain(self, retained: Retained) -> None:
-        """What is kept is copied to a second schema, which takes the place of this one in one transaction."""
+        def fill(draft: PostgresStore, clock: RecordedClock) -> set[str]:
+            copy_retained(self.history(), draft, clock, retained)
+            return blobs_of(draft, self.get)
+
+        self._rewrite(fill)
+
+    def merge(self, other: OpenStore, ours: bool = False, dry_run: bool = False) -> Merged:
+        try:
+            plan = plan_merge(self, other, ours)
+            if plan.new and not dry_run:
+                self._rewrite(lambda draft, clock: self._add(draft, clock, other, plan))
+            return plan.brought
+        finally:
+            self.close()
+
+    def _add(self, draft: PostgresStore, clock: RecordedClock, other: OpenStore, plan: MergePlan) -> set[str]:
+        """Fill a draft with all there is, and with what another store brings; returns its blobs."""
+
+        def get(digest: str) -> bytes:
+            try:
+                return self.get(digest)
+            except Unknown:
+                return other.get(digest)
+
+        copy_retained(self.history(), draft, clock, EVERYTHING)
+        merge_records(draft, clock, other, plan)
+        needed = blobs_of(draft, get)
+        missing = sorted(needed - {digest for digest, _, _ in self.blobs()})
+        if isinstance(other, Forgets) and (gone := set(missing).intersection(other.forgotten())):
+            raise Invalid(
+                f"merge: {counted(len(gone), 'payload')} of the other store were removed, which a store in a "
+                "database cannot say"
+            )
+        for digest in missing:
+            draft.put(other.get(digest))
+        return needed
+
+    def _rewrite(self, fill: Callable[[PostgresStore, RecordedClock], set[str]]) -> None:
+        """Replace the tables by those of a second schema, in one transaction; closes the store.
+
+        `fill` fills it, and returns the blobs that it refers to: those of the store are copied.
+        """
         draft = Address(self._where.server, f"{self._where.schema[:50]}.draft")
         self._writer.close()
         db, clock = self._writer.db, RecordedClock()
-        name, other = sql.Identifier(self._where.schema), sql.Identifier(draft.schema)
-        drop = sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(other)
         try:
             with translated(self._where):
-                db.execute(drop)
+                drop_schema(db, draft.schema)
                 target = PostgresStore(draft, compression=self._compression, clock=clock, large=self._files)
                 try:
-                    copy_retained(self.history(), target, clock, retained)
-                    kept = blobs_of(target, self.get)
-                    self._copy_blobs(db, other, kept)
+                    kept = fill(target, clock)
+                    copy_blobs(db, draft.schema, kept)
                     if problems := verify(target):
-                        raise StoreDamaged("nothing was deleted: " + "; ".join(problems[:3]))
+                        raise StoreDamaged("nothing was changed: " + "; ".join(problems[:3]))
                 finally:
                     target.close()
-                with db.transaction():
-                    for table in ("store", "member", "command"):
-                        kept_rows = sql.SQL(
-                            "DELETE FROM {0}.{2}; "
-                            "INSERT INTO {0}.{2} OVERRIDING SYSTEM VALUE SELECT * FROM {1}.{2}"
-                        )
-                        db.execute(kept_rows.format(other, name, sql.Identifier(table)))
-                    copy_grants(db, self._where.schema, draft.schema)
-                    db.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(name))
-                    db.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(other, name))
+                replace_tables(db, self._where.schema, draft.schema)
             if self._files is not None:
                 for digest in [digest for digest in self._files.digests() if digest not in kept]:
                     self._files.remove(digest)
         finally:
             if not db.closed:
-                db.execute(drop)
+                drop_schema(db, draft.schema)
             self.close()
-
-    def _copy_blobs(self, db: Connection, target: sql.Identifier, digests: set[str]) -> None:
-        """Copy blobs to the tables of another schema."""
-        copy = sql.SQL(
-            "INSERT INTO {}.blob SELECT * FROM blob WHERE digest = ANY(%s) ON CONFLICT DO NOTHING"
-        ).format(target)
-        db.execute(copy, ([bytes.fromhex(digest) for digest in digests],))
 
     def close(self) -> None:
         if self._closed:

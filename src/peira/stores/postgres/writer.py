@@ -21,20 +21,29 @@ import psycopg
 
 from peira.core.clock import Clock
 from peira.core.codec import pack
-from peira.core.contracts import Op, Outcome
+from peira.core.contracts import Op, Outcome, PoolRequest
 from peira.core.failpoints import reach
 from peira.core.ids import digest_bytes
 from peira.core.log import events as ev
 from peira.core.log.events import Record, State
 from peira.core.log.state import Run, replace
-from peira.errors import Fenced, Invalid, LeaseLost, StaleRows, StoreFault, StoreInUse
+from peira.errors import (
+    DryPool,
+    Fenced,
+    Invalid,
+    LeaseLost,
+    NotGranted,
+    StaleRows,
+    StoreFault,
+    StoreInUse,
+)
 from peira.stores.blobs import StoredBlob
 from peira.stores.commit_thread import CommitThread, WriteRequest, acknowledge, claims
 from peira.stores.fold import RowView, fold, touching
 from peira.stores.postgres import arrays, members, reads
 from peira.stores.postgres.address import Address
 from peira.stores.postgres.columns import Blob, blob_columns, call_columns, spans_of, task_columns
-from peira.stores.postgres.connection import FENCED, PAUSE, STALE, Connection, connect, is_broken
+from peira.stores.postgres.connection import DRY, FENCED, LOSSES, PAUSE, STALE, Connection, connect, is_broken
 from peira.stores.postgres.sharing import LOST_LEASE
 from peira.stores.postgres.spool import AnswerSpool
 from peira.stores.rows import call_value, run_row, run_value, task_value
@@ -71,8 +80,16 @@ ANSWERS = frozenset({ev.CallAnswered, ev.CallRead, ev.CallBilled})
 """Events that a process may record whose lease has run out: what was paid for is kept, however late."""
 LAST_WORDS = 30.0
 """Seconds for which such a process may do so."""
+JOB = "job"
+"""The kind of tasks that are queued before their first attempt."""
 TAKEN_OVER = "another process has taken the store over"
 PUT = f"SELECT * FROM put({', '.join(['%s'] * 52)})"
+PUT_DRAWING = (
+    f"SELECT p.*, d.* FROM put({', '.join(['%s'] * 52)}) AS p, "
+    "LATERAL draw_shares(%s, p.o_at, %s, %s, %s::double precision[], %s::double precision[], "
+    "%s::double precision[]) AS d"
+)
+"""As `PUT`, with shares of pools that are taken in the same transaction."""
 
 
 class PostgresWriter(CommitThread):
@@ -84,17 +101,19 @@ class PostgresWriter(CommitThread):
         address: Address,
         me: int,
         shared: bool,
+        idle: float,
         clock: Clock | None,
         codec: str,
         on_commit: Callable[[list[Record]], None] | None,
         spool: AnswerSpool,
     ) -> None:
-        """`clock` replaces the database's clock; `db` holds the lock of the store."""
+        """`db` holds the lock of the store; who does nothing for `idle` seconds within a transaction loses
+        its connection. `clock` replaces the database's clock."""
         self._spool, self._away, self._spooling = spool, False, threading.Lock()
         self._batch: list[WriteRequest] = []
         self._on_commit, self._committed = on_commit, list[Record]()
         self._db, self._address, self.me, self._shared = db, address, me, shared
-        self._clock, self._codec = clock, codec
+        self._clock, self._codec, self._idle = clock, codec, idle
         self._token, self._lost = 0, False
         self._rows = RowView()
         self._task_version: dict[str, int] = {}
@@ -136,14 +155,21 @@ class PostgresWriter(CommitThread):
         else:
             groups = [request.ops for request in batch]
             ops = [op for group in groups for op in group]
-            outcomes = [
-                outcome for part in _parts(ops) for outcome in self._surely(partial(self._folded, part))
-            ]
+            outcomes = [outcome for part in _parts(ops) for outcome in self._granted(part)]
         reach("store.after_commit")
         if self._on_commit:
             self._on_commit(self._committed)
             self._committed = []
         acknowledge(batch, groups, outcomes)
+
+    def _granted(self, ops: Sequence[Op]) -> list[Outcome]:
+        """Commit ops; those that draw on pools are refused, and may ask again, if one of these is dry."""
+        try:
+            return self._surely(partial(self._folded, ops))
+        except DryPool as problem:
+            rest = [op for op in ops if not op.draws]
+            others = iter(self._surely(partial(self._folded, rest)) if rest else ())
+            return [NotGranted(str(problem)) if op.draws else next(others) for op in ops]
 
     def _surely(self, commit: Callable[[], list[Outcome]]) -> list[Outcome]:
         """Commit; if the connection is lost, open it again, and commit again unless that was done."""
@@ -155,7 +181,7 @@ class PostgresWriter(CommitThread):
             except LeaseLost:
                 self._drop_all()
                 self._outlive_lease()
-            except (psycopg.OperationalError, psycopg.InterfaceError) as problem:
+            except LOSSES as problem:
                 if not is_broken(self._db, problem):
                     raise
                 self._drop_all()
@@ -189,7 +215,7 @@ class PostgresWriter(CommitThread):
 
     def _rejoined(self, deadline: float) -> int:
         """Connect, and take the lock again as the same member; the number of its last commit."""
-        self._db = db = connect(self._address, look_up=True)
+        self._db = db = connect(self._address, look_up=True, idle=self._idle)
         self._run_id = reads.RunNumbers(db)
         # The server may need a moment to notice that the old connection is gone, and free its lock.
         while not members.try_lock(db, self._address, self._shared):
@@ -246,7 +272,8 @@ class PostgresWriter(CommitThread):
     def _unlocked(self, ops: Sequence[Op]) -> list[Outcome] | None:
         """Commit ops that are all accepted and change no run's own row; None if they are not such."""
         tasks, calls = touching(ops)
-        self._load(ops, tasks, calls)
+        new = _first_mentions(ops)
+        self._load(ops, [id for id in tasks if id not in new], [key for key in calls if key not in new])
         before = self._remember(ops, tasks, calls)
         reach("store.before_fold")
         try:
@@ -259,7 +286,9 @@ class PostgresWriter(CommitThread):
                 self._drop(ops, tasks, calls)
                 return None
             self._outcomes = outcomes
-            self._put(before, before.runs, records, bodies, list(tasks), self._blobs(ops), calls)
+            self._put(
+                before, before.runs, records, bodies, list(tasks), self._blobs(ops), calls, draws=_draws(ops)
+            )
         except BaseException:
             self._drop(ops, tasks, calls)
             raise
@@ -300,7 +329,8 @@ class PostgresWriter(CommitThread):
             records, bodies, outcomes = fold(self._rows, ops, at)
             known = self._write_runs(before, records)
             self._outcomes = outcomes
-            self._put(before, known, records, bodies, list(tasks), [], calls, at)
+            accepted = [op for op, refusal in zip(ops, outcomes, strict=True) if refusal is None]
+            self._put(before, known, records, bodies, list(tasks), [], calls, at, _draws(accepted))
             return outcomes
         finally:
             self._drop(ops, tasks, calls)
@@ -443,10 +473,12 @@ class PostgresWriter(CommitThread):
         blobs: Sequence[Blob],
         calls: Iterable[str],
         at: float | None = None,
+        draws: Sequence[tuple[str, PoolRequest]] = (),
     ) -> None:
         """Write what the fold has changed; StaleRows if rows have changed meanwhile.
 
-        `runs` are the runs of the records as they are in the tables.
+        `runs` are the runs of the records as they are in the tables; `draws` are what pools of runs are to
+        give for this: DryPool if one of them has less.
         """
         heads = sorted(dict.fromkeys(record.run for record in records), key=self._number)
         index = {run: i for i, run in enumerate(heads, 1)}
@@ -492,7 +524,7 @@ class PostgresWriter(CommitThread):
             else [None] * 3
         )
         reach("store.before_commit")
-        at, firsts = self._execute(values)
+        at, firsts = self._execute(values, draws)
         if self._on_commit:
             begins = dict(zip(heads, firsts or (), strict=True))
             self._committed += [
@@ -507,20 +539,75 @@ class PostgresWriter(CommitThread):
             if key in self._rows.calls and self._rows.calls[key] is not before.calls.get(key):
                 self._call_version[key] = self._call_version.get(key, 0) + 1
 
-    def _execute(self, values: Sequence[Any]) -> tuple[float, list[int] | None]:
-        """Call `put`; the time of the commit, and the first number of each run."""
+    def _execute(
+        self, values: Sequence[Any], draws: Sequence[tuple[str, PoolRequest]]
+    ) -> tuple[float, list[int] | None]:
+        """Call `put`, and draw on pools; the time of the commit, and the first number of each run."""
         try:
+            if draws:
+                return self._put_and_draw(values, draws)
             row = self._db.execute(PUT, values, prepare=True).fetchone()
             assert row is not None
             return row[0], row[1]
         except psycopg.Error as problem:
-            if problem.sqlstate == STALE:
+            if problem.sqlstate == DRY:
+                raise DryPool(problem.diag.message_primary) from None
+            if problem.sqlstate == STALE or _is_known(problem):
                 raise StaleRows(str(problem)) from None
             if problem.sqlstate == FENCED and self._shared:
                 raise LeaseLost(LOST_LEASE) from None
             if problem.sqlstate == FENCED:
                 raise Fenced(TAKEN_OVER) from None
             raise
+
+    def _put_and_draw(
+        self, values: Sequence[Any], draws: Sequence[tuple[str, PoolRequest]]
+    ) -> tuple[float, list[int] | None]:
+        """As `put` in one round trip, with one draw for each pool, in an order that all keep."""
+        pools: dict[tuple[str, str], list[PoolRequest]] = {}
+        for run, request in draws:
+            request.given = request.need  # if the answer is lost, and the commit was made
+            pools.setdefault((run, request.scope), []).append(request)
+        places = sorted(pools)
+        columns = [
+            [run for run, _ in places],
+            [scope for _, scope in places],
+            [pools[place][-1].most for place in places],
+            [pools[place][-1].before for place in places],
+            [sum(request.need for request in pools[place]) for place in places],
+        ]
+        row = self._db.execute(PUT_DRAWING, [*values, self.me, *columns]).fetchone()
+        assert row is not None
+        for place, given in zip(places, row[2], strict=True):
+            first, *others = pools[place]
+            first.given = given - sum(request.need for request in others)
+        return row[0], row[1]
+
+
+def _first_mentions(ops: Sequence[Op]) -> set[str]:
+    """The tasks, calls and steps that these ops create, by what the events say: they need not be looked up.
+
+    Where another process has created one of them, `put` cannot insert it, and the ops are folded again.
+    """
+    new: set[str] = set()
+    for op in ops:
+        for event in op.events:
+            if type(event) is ev.TasksClaimed and event.task_kind != JOB:
+                epochs = event.epochs or (1,) * len(event.tasks)
+                new.update(id for id, epoch in zip(event.tasks, epochs, strict=True) if epoch == 1)
+            elif type(event) is ev.StepRecorded or (type(event) is ev.CallIntended and event.send == 1):
+                new.add(event.key)
+    return new
+
+
+def _is_known(problem: psycopg.Error) -> bool:
+    """Whether a row that was to be new exists already."""
+    return isinstance(problem, psycopg.errors.UniqueViolation) and problem.diag.table_name in ("task", "call")
+
+
+def _draws(ops: Sequence[Op]) -> list[tuple[str, PoolRequest]]:
+    """What ops need of pools, each with its run."""
+    return [(op.run, request) for op in ops for request in op.draws]
 
 
 def _parts(ops: Sequence[Op]) -> Iterator[Sequence[Op]]:

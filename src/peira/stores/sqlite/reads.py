@@ -19,6 +19,7 @@ from peira.core.log.state import Call, Run, Task, touched
 from peira.errors import StoreDamaged
 from peira.stores.event_ranges import EventRange, covers, merged, parse
 from peira.stores.rows import (
+    BRIEF,
     CALL,
     CODES,
     RUN,
@@ -26,6 +27,7 @@ from peira.stores.rows import (
     STATES,
     TASK,
     UNREADABLE,
+    brief_task_value,
     call_value,
     damaged,
     place,
@@ -221,30 +223,33 @@ def waiting(db: apsw.Connection, states: tuple[int, ...] = (2,)) -> list[Task]:
 
 
 def jobs(db: apsw.Connection, query: JobQuery) -> list[Task]:
-    """Jobs, newest first; the newest of each state are found by the index."""
-    run_id = _run_ids(db)
-    states = range(len(STATES)) if query.state is None else [CODES[query.state]]
+    """Jobs, newest or oldest first; the first of each state, or those of a window, are found by an index."""
+    run_id, order = _run_ids(db), "ASC" if query.oldest else "DESC"
+    states = list(range(len(STATES))) if query.state is None else [CODES[query.state]]
     numbers: list[int] = []
+    if query.since:
+        later = db.execute(
+            "SELECT n, state FROM task INDEXED BY task_submitted WHERE kind = 'job' AND class = ? "
+            "AND submitted >= ?",
+            (query.cls, query.since),
+        )
+        numbers, states = [n for n, state in later if state in states], []
     for state in states:
         found = db.execute(
             "SELECT n FROM task INDEXED BY task_job WHERE kind = 'job' AND class = ? AND state = ? "
-            "ORDER BY n DESC LIMIT ?",
-            (query.cls, state, query.limit),
+            f"ORDER BY n {order} LIMIT ?",
+            (query.cls, state, query.skip + query.limit),
         )
         numbers += [n for (n,) in found]
-    newest = sorted(numbers, reverse=True)[: query.limit]
-    rows = {
-        n: row
-        for start in range(0, len(newest), AT_ONCE)
-        for n, row in _rows_of(db, newest[start:][:AT_ONCE])
-    }
-    return [task_value(rows[n], run_id) for n in newest]
-
-
-def _rows_of(db: apsw.Connection, numbers: Sequence[int]) -> Iterator[tuple[int, Any]]:
-    marks = ", ".join(["?"] * len(numbers))
-    for row in db.execute(f"SELECT {TASK} FROM task WHERE n IN ({marks})", numbers):
-        yield row[0], row
+    wanted = sorted(numbers, reverse=not query.oldest)[query.skip :][: query.limit]
+    columns, value = (BRIEF, brief_task_value) if query.brief else (TASK, task_value)
+    rows = list[Any]()
+    for start in range(0, len(wanted), AT_ONCE):
+        some = wanted[start : start + AT_ONCE]
+        marks = ", ".join(["?"] * len(some))
+        rows += db.execute(f"SELECT {columns} FROM task WHERE n IN ({marks})", some).fetchall()
+    rows.sort(key=itemgetter(0), reverse=not query.oldest)
+    return [value(row, run_id) for row in rows]
 
 
 def job_counts(db: apsw.Connection, cls: str) -> dict[State, int]:

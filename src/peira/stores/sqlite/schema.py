@@ -15,90 +15,86 @@ from peira.stores.event_ranges import EventRange, extended, text
 from peira.stores.rows import SEQ_BITS, place
 from peira.stores.sqlite import views
 
+FIRST_TABLES = """
+CREATE TABLE meta (
+    key   TEXT PRIMARY KEY,
+    value                         -- incarnation: raised by every owner
+) WITHOUT ROWID;
 
-def first_tables(db: apsw.Connection) -> None:
-    """Create the tables of version 1."""
-    db.execute(
-        """
-        CREATE TABLE meta (
-            key   TEXT PRIMARY KEY,
-            value                         -- incarnation: raised by every owner
-        ) WITHOUT ROWID;
+CREATE TABLE run (
+    n           INTEGER PRIMARY KEY,
+    id          TEXT NOT NULL UNIQUE,
+    manifest    TEXT NOT NULL,    -- the blob that holds the plan
+    study       TEXT NOT NULL,
+    trials      INTEGER NOT NULL,
+    status      TEXT NOT NULL,
+    planned     REAL NOT NULL,
+    next_seq    INTEGER NOT NULL, -- event numbers come from here, in commit order
+    owner       TEXT NOT NULL,
+    incarnation INTEGER NOT NULL,
+    rest        BLOB NOT NULL     -- tags, provenance, times, counts, reason
+);
+CREATE INDEX run_planned ON run(planned);
+CREATE INDEX run_study ON run(study, planned);
+CREATE INDEX run_status ON run(status, planned);
+CREATE INDEX run_study_status ON run(study, status, planned);
+CREATE TABLE run_tag (
+    tag TEXT NOT NULL,
+    at  REAL NOT NULL,            -- when the run was planned: listings are in this order
+    run INTEGER NOT NULL,
+    PRIMARY KEY (tag, at, run)
+) WITHOUT ROWID;
 
-        CREATE TABLE run (
-            n           INTEGER PRIMARY KEY,
-            id          TEXT NOT NULL UNIQUE,
-            manifest    TEXT NOT NULL,    -- the blob that holds the plan
-            study       TEXT NOT NULL,
-            trials      INTEGER NOT NULL,
-            status      TEXT NOT NULL,
-            planned     REAL NOT NULL,
-            next_seq    INTEGER NOT NULL, -- event numbers come from here, in commit order
-            owner       TEXT NOT NULL,
-            incarnation INTEGER NOT NULL,
-            rest        BLOB NOT NULL     -- tags, provenance, times, counts, reason
-        );
-        CREATE INDEX run_planned ON run(planned);
-        CREATE INDEX run_study ON run(study, planned);
-        CREATE INDEX run_status ON run(status, planned);
-        CREATE INDEX run_study_status ON run(study, status, planned);
-        CREATE TABLE run_tag (
-            tag TEXT NOT NULL,
-            at  REAL NOT NULL,            -- when the run was planned: listings are in this order
-            run INTEGER NOT NULL,
-            PRIMARY KEY (tag, at, run)
-        ) WITHOUT ROWID;
+CREATE TABLE task (
+    n             INTEGER PRIMARY KEY,
+    id            BLOB NOT NULL,        -- a SHA-256; found by its first 8 bytes, see below
+    kind          TEXT NOT NULL,
+    class         TEXT NOT NULL,
+    state         INTEGER NOT NULL,     -- index into STATES
+    epoch         INTEGER NOT NULL,     -- the fencing token
+    owner         TEXT,
+    attempts      INTEGER NOT NULL,
+    interruptions INTEGER,
+    priority      INTEGER,
+    not_before    REAL,
+    run           INTEGER NOT NULL,     -- the run that changed it last
+    reused_from   BLOB,
+    rest          BLOB,                 -- reuse_key, scope, parent, needs, payload, lent
+    result        BLOB
+);
+-- A third of the size of an index on the whole id, and so a third of the pages that each commit of
+-- random ids has to write. Readers compare the whole id.
+CREATE INDEX task_id ON task(substr(id, 1, 8));
+CREATE INDEX task_queued ON task(class, priority DESC, n) WHERE state = 0;
+CREATE INDEX task_active ON task(n) WHERE state BETWEEN 1 AND 4;
+CREATE INDEX task_reused ON task(reused_from) WHERE reused_from IS NOT NULL;
 
-        CREATE TABLE task (
-            n             INTEGER PRIMARY KEY,
-            id            BLOB NOT NULL,        -- a SHA-256; found by its first 8 bytes, see below
-            kind          TEXT NOT NULL,
-            class         TEXT NOT NULL,
-            state         INTEGER NOT NULL,     -- index into STATES
-            epoch         INTEGER NOT NULL,     -- the fencing token
-            owner         TEXT,
-            attempts      INTEGER NOT NULL,
-            interruptions INTEGER,
-            priority      INTEGER,
-            not_before    REAL,
-            run           INTEGER NOT NULL,     -- the run that changed it last
-            reused_from   BLOB,
-            rest          BLOB,                 -- reuse_key, scope, parent, needs, payload, lent
-            result        BLOB
-        );
-        -- A third of the size of an index on the whole id, and so a third of the pages that each commit of
-        -- random ids has to write. Readers compare the whole id.
-        CREATE INDEX task_id ON task(substr(id, 1, 8));
-        CREATE INDEX task_queued ON task(class, priority DESC, n) WHERE state = 0;
-        CREATE INDEX task_active ON task(n) WHERE state BETWEEN 1 AND 4;
-        CREATE INDEX task_reused ON task(reused_from) WHERE reused_from IS NOT NULL;
+CREATE TABLE call (
+    key   BLOB PRIMARY KEY,
+    task  BLOB NOT NULL,
+    name  TEXT NOT NULL,
+    state TEXT NOT NULL,
+    value BLOB,
+    blob  TEXT,
+    rest  BLOB                    -- of a call: model, request, sends, why
+) WITHOUT ROWID;
 
-        CREATE TABLE call (
-            key   BLOB PRIMARY KEY,
-            task  BLOB NOT NULL,
-            name  TEXT NOT NULL,
-            state TEXT NOT NULL,
-            value BLOB,
-            blob  TEXT,
-            rest  BLOB                    -- of a call: model, request, sends, why
-        ) WITHOUT ROWID;
+CREATE TABLE event (
+    place INTEGER PRIMARY KEY,    -- run.n << 40 | seq: one tree serves for both
+    n     INTEGER NOT NULL,       -- the order of commits, over all runs
+    at    REAL NOT NULL,
+    body  BLOB NOT NULL
+);
 
-        CREATE TABLE event (
-            place INTEGER PRIMARY KEY,    -- run.n << 40 | seq: one tree serves for both
-            n     INTEGER NOT NULL,       -- the order of commits, over all runs
-            at    REAL NOT NULL,
-            body  BLOB NOT NULL
-        );
+CREATE TABLE blob (
+    digest BLOB PRIMARY KEY,
+    codec  TEXT NOT NULL,
+    data   BLOB                   -- NULL: in a file of the blob folder
+) WITHOUT ROWID;
 
-        CREATE TABLE blob (
-            digest BLOB PRIMARY KEY,
-            codec  TEXT NOT NULL,
-            data   BLOB                   -- NULL: in a file of the blob folder
-        ) WITHOUT ROWID;
-
-        INSERT INTO meta VALUES ('incarnation', 0);
-        """
-    )
+INSERT INTO meta VALUES ('incarnation', 0);
+"""
+"""Create the tables of version 1."""
 
 
 def calls_can_be_listed(db: apsw.Connection) -> None:
@@ -112,8 +108,8 @@ def calls_can_be_listed(db: apsw.Connection) -> None:
         ALTER TABLE call ADD COLUMN cost REAL;
         """
     )
-    asked = _asked(db)
     rows: list[Any] = db.execute("SELECT key, rest FROM call WHERE rest IS NOT NULL").fetchall()
+    asked = _asked(db) if rows else {}
     for key, rest in rows:
         model, request, sends, why, *_ = json.loads(rest)
         db.execute(
@@ -137,57 +133,49 @@ def _asked(db: apsw.Connection) -> dict[bytes, int]:
     return {bytes.fromhex(event["key"]): at for at, event in events if event["kind"] == "call.intended"}
 
 
-def calls_in_order(db: apsw.Connection) -> None:
-    """Store calls in the order of requests: with random keys, every change wrote a page of its own."""
-    columns = "key, task, name, state, value, blob, rest, asked, model, input, output, cost"
-    db.execute(
-        f"""
-        DROP INDEX call_asked;
-        ALTER TABLE call RENAME TO call_by_key;
-        CREATE TABLE call (
-            n      INTEGER PRIMARY KEY,   -- in the order they were asked: the next answers are near
-            key    BLOB NOT NULL,         -- a SHA-256; found by its first 8 bytes, like a task's id
-            task   BLOB NOT NULL,
-            name   TEXT NOT NULL,
-            state  TEXT NOT NULL,
-            value  BLOB,
-            blob   TEXT,
-            rest   BLOB,                  -- of a call: request, sends, why, served, batch
-            asked  INTEGER,               -- of a call: the place of the event that asked it last
-            model  TEXT,
-            input  INTEGER,
-            output INTEGER,
-            cost   REAL
-        );
-        INSERT INTO call({columns}) SELECT {columns} FROM call_by_key ORDER BY asked;
-        DROP TABLE call_by_key;
-        CREATE INDEX call_key ON call(substr(key, 1, 8));
-        CREATE INDEX call_asked ON call(asked, state, model, task, input, output, cost)
-        WHERE asked IS NOT NULL;
-        """
-    )
+CALLS_IN_ORDER = """
+DROP INDEX call_asked;
+ALTER TABLE call RENAME TO call_by_key;
+CREATE TABLE call (
+    n      INTEGER PRIMARY KEY,   -- in the order they were asked: the next answers are near
+    key    BLOB NOT NULL,         -- a SHA-256; found by its first 8 bytes, like a task's id
+    task   BLOB NOT NULL,
+    name   TEXT NOT NULL,
+    state  TEXT NOT NULL,
+    value  BLOB,
+    blob   TEXT,
+    rest   BLOB,                  -- of a call: request, sends, why, served, batch
+    asked  INTEGER,               -- of a call: the place of the event that asked it last
+    model  TEXT,
+    input  INTEGER,
+    output INTEGER,
+    cost   REAL
+);
+INSERT INTO call(key, task, name, state, value, blob, rest, asked, model, input, output, cost)
+SELECT key, task, name, state, value, blob, rest, asked, model, input, output, cost
+FROM call_by_key ORDER BY asked;
+DROP TABLE call_by_key;
+CREATE INDEX call_key ON call(substr(key, 1, 8));
+CREATE INDEX call_asked ON call(asked, state, model, task, input, output, cost)
+WHERE asked IS NOT NULL;
+"""
+"""Store calls in the order of requests: with random keys, every change wrote a page of its own."""
 
 
-def runs_in_order(db: apsw.Connection) -> None:
-    """Index runs in the order of their start, which does not depend on a clock that is set back."""
-    db.execute(
-        """
-        CREATE INDEX run_of_study ON run(study);        -- each ends with n, as every index does
-        CREATE INDEX run_of_status ON run(status);
-        CREATE INDEX run_of_study_status ON run(study, status);
-        CREATE INDEX run_tag_run ON run_tag(tag, run);
-        """
-    )
+RUNS_IN_ORDER = """
+CREATE INDEX run_of_study ON run(study);        -- each ends with n, as every index does
+CREATE INDEX run_of_status ON run(status);
+CREATE INDEX run_of_study_status ON run(study, status);
+CREATE INDEX run_tag_run ON run_tag(tag, run);
+"""
+"""Index runs in the order of their start, which does not depend on a clock that is set back."""
 
 
-def runs_have_names(db: apsw.Connection) -> None:
-    """Add the names that people give to runs, each at most once."""
-    db.execute(
-        """
-        ALTER TABLE run ADD COLUMN name TEXT;
-        CREATE UNIQUE INDEX run_name ON run(name) WHERE name IS NOT NULL;
-        """
-    )
+RUNS_HAVE_NAMES = """
+ALTER TABLE run ADD COLUMN name TEXT;
+CREATE UNIQUE INDEX run_name ON run(name) WHERE name IS NOT NULL;
+"""
+"""Add the names that people give to runs, each at most once."""
 
 
 def tasks_know_their_events(db: apsw.Connection) -> None:
@@ -204,34 +192,55 @@ def tasks_know_their_events(db: apsw.Connection) -> None:
     db.execute("CREATE INDEX task_ranges ON task(n) WHERE instr(events, ' ')")
 
 
-def jobs_can_be_listed(db: apsw.Connection) -> None:
-    """Index the jobs of streams by stream and state; other tasks are not in this index."""
-    db.execute("CREATE INDEX task_job ON task(class, state, n) WHERE kind = 'job'")
+JOBS_CAN_BE_LISTED = "CREATE INDEX task_job ON task(class, state, n) WHERE kind = 'job'"
+"""Index the jobs of streams by stream and state; other tasks are not in this index."""
 
 
-def payloads_can_be_forgotten(db: apsw.Connection) -> None:
-    """Add the digests of payloads that were removed on purpose."""
-    db.execute("CREATE TABLE forgotten (digest BLOB PRIMARY KEY) WITHOUT ROWID")
+PAYLOADS_CAN_BE_FORGOTTEN = "CREATE TABLE forgotten (digest BLOB PRIMARY KEY) WITHOUT ROWID"
+"""Add the digests of payloads that were removed on purpose."""
 
 
-MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
-    first_tables,
+def jobs_have_times(db: apsw.Connection) -> None:
+    """Note when each job was submitted, with an index: the jobs of a window are found without the others."""
+    db.execute("ALTER TABLE task ADD COLUMN submitted REAL")
+    rows = db.execute(
+        "SELECT n, json_extract(CAST(rest AS TEXT), '$[8].at') FROM task WHERE kind = 'job'"
+    ).fetchall()
+    times = [(float(at), n) for n, at in rows if at is not None]
+    db.executemany("UPDATE task SET submitted = ? WHERE n = ?", times)
+    db.execute("CREATE INDEX task_submitted ON task(class, submitted) WHERE kind = 'job'")
+
+
+MigrationStep = Callable[[apsw.Connection], object] | str
+"""SQL, or a function where rows have to be read to be changed."""
+
+MIGRATIONS: tuple[MigrationStep, ...] = (
+    FIRST_TABLES,
     calls_can_be_listed,
-    calls_in_order,
-    runs_in_order,
-    runs_have_names,
+    CALLS_IN_ORDER,
+    RUNS_IN_ORDER,
+    RUNS_HAVE_NAMES,
     tasks_know_their_events,
-    jobs_can_be_listed,
-    views.create,
-    payloads_can_be_forgotten,
+    JOBS_CAN_BE_LISTED,
+    views.CREATE,
+    PAYLOADS_CAN_BE_FORGOTTEN,
+    jobs_have_times,
 )
+
+
+def apply(db: apsw.Connection, migration: MigrationStep) -> None:
+    """Take one step; in a transaction of the caller's."""
+    if isinstance(migration, str):
+        db.execute(migration)
+    else:
+        migration(db)
 
 
 def migrate(db: apsw.Connection) -> None:
     """Bring the tables up to date, each migration in a transaction of its own."""
     for number in range(check(db), len(MIGRATIONS)):
         with db:
-            MIGRATIONS[number](db)
+            apply(db, MIGRATIONS[number])
             db.execute(f"PRAGMA user_version = {number + 1}")
 
 

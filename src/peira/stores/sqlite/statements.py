@@ -67,9 +67,9 @@ PLAIN_TASKS = UpsertTarget(
     "attempts=excluded.attempts, interruptions=NULL, not_before=NULL, run=excluded.run, "
     "reused_from=NULL, rest=NULL, result=excluded.result, events=excluded.events",
 )
-TASKS = UpsertTarget(
+TASKS = UpsertTarget(  # when a job was submitted never changes
     "task",
-    TASK,
+    f"{TASK}, submitted",
     f"ON CONFLICT(n) DO UPDATE SET state={_same('id', 'state')}, epoch=excluded.epoch, owner=excluded.owner, "
     "attempts=excluded.attempts, interruptions=excluded.interruptions, not_before=excluded.not_before, "
     "run=excluded.run, reused_from=excluded.reused_from, rest=excluded.rest, result=excluded.result, "
@@ -125,10 +125,15 @@ def write(
     db.execute("BEGIN IMMEDIATE")
     db.execute(_insert_mixed(SIZES[0]), _bind_mixed(incarnation, {}))
     for target, given in rows.items():
-        for start in range(0, len(given), SIZES[-1]):
-            _insert(db, target, given[start : start + SIZES[-1]])
+        insert(db, target, given)
     reach()
     db.execute("COMMIT")
+
+
+def insert(db: apsw.Connection, target: UpsertTarget, rows: Sequence[Row]) -> None:
+    """Insert rows into one table, many with each statement. Called within a transaction."""
+    for start in range(0, len(rows), SIZES[-1]):
+        _insert(db, target, rows[start : start + SIZES[-1]])
 
 
 def _bind_mixed(incarnation: int, rows: Mapping[UpsertTarget, Sequence[Row]]) -> list[Any]:
@@ -147,7 +152,7 @@ def _bind_mixed(incarnation: int, rows: Mapping[UpsertTarget, Sequence[Row]]) ->
 
 
 def _insert(db: apsw.Connection, target: UpsertTarget, rows: Sequence[Row]) -> None:
-    """Insert rows into one table."""
+    """Insert rows into one table, at most as many as the largest statement has."""
     size = _size(len(rows))
     bound = list(chain.from_iterable(rows))
     bound += [None] * (size * target.width - len(bound))

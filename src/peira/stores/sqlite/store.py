@@ -77,7 +77,7 @@ SCAN_SHARE = 4
 """Random ids touch pages all over: the default cache of 2 MB would be read through again and again."""
 
 
-_owned: set[tuple[int, int]] = set()
+_owned: set[tuple[int, int] | None] = set()
 """The files that this process owns now, by device and inode: a file names the process, not the object."""
 
 
@@ -92,13 +92,10 @@ def _size(path: Path) -> int:
 def _file_identity(path: Path) -> tuple[int, int] | None:
     """What tells a file from others, whatever its name; None if there is none."""
     try:
-        return _identity(os.stat(path))
+        found = os.stat(path)
     except FileNotFoundError:
         return None
-
-
-def _identity(file: os.stat_result) -> tuple[int, int]:
-    return file.st_dev, file.st_ino
+    return found.st_dev, found.st_ino
 
 
 def _groups(digests: list[str]) -> Iterator[list[str]]:
@@ -169,7 +166,7 @@ class SqliteStore:
             # to it before all of it was written to the file, and synced there.
             db.execute("PRAGMA wal_checkpoint")
             schema.migrate(db)
-            self._identity = _identity(os.stat(self.path))
+            self._identity: tuple[int, int] | None = _file_identity(self.path)
             self.incarnation = self._enter(db, wait)
             self._lock.note(self.incarnation)
             self._log_identity = _file_identity(self._log_path)  # SQLite keeps it as long as it is open
@@ -257,10 +254,9 @@ class SqliteStore:
 
     def _check_file(self) -> None:
         """The file that was opened is still the one that has the store's name."""
-        try:
-            now = _identity(os.stat(self.path))
-        except FileNotFoundError:
-            raise StoreFault(f"{self.path} was removed") from None
+        now = _file_identity(self.path)
+        if now is None:
+            raise StoreFault(f"{self.path} was removed")
         if now != self._identity:
             raise StoreFault(f"{self.path} was replaced by another file")
         if self._log_identity not in (None, _file_identity(self._log_path)):
@@ -352,6 +348,8 @@ class SqliteStore:
 
     def find(self, kind: Literal["task", "call", "run"], keys: Sequence[str]) -> dict[str, Any]:
         with self._reading():
+            if kind != "run" and self._lock and not (keys := self._writer.recorded[kind].possible(keys)):
+                return {}
             if kind == "task":
                 return reads.tasks_by_id(self._reader, keys)
             if kind == "run":
@@ -477,10 +475,12 @@ class SqliteStore:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """The reader's turn; a damaged file is an error of ours, not of SQLite's."""
+        """The reader's turn; a damaged file, or a closed one, is an error of ours, not of SQLite's."""
         with self._reader_lock:
             try:
                 yield
+            except apsw.ConnectionClosedError:
+                raise StoreFault(f"the store {self.path} is closed") from None
             except (apsw.CorruptError, UnicodeDecodeError) as problem:
                 raise StoreDamaged(f"{self.path} is damaged: {problem}") from problem
 
@@ -534,12 +534,18 @@ class SqliteStore:
         """Change tables that nothing rests on, in a transaction of the writer, if the store is still ours."""
 
         def write() -> tuple[Op, ...]:
-            with self._db:
+            # Not `with db`, which would hold the interpreter lock during the sync.
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
                 if (
                     self._db.execute("SELECT value FROM meta WHERE key = 'incarnation'").get
                     == self.incarnation
                 ):
                     change(self._db)
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
             return ()
 
         return self._writer.submit(WriteRequest((), write))
@@ -583,10 +589,9 @@ class SqliteStore:
     def merge(self, other: OpenStore, ours: bool = False, dry_run: bool = False) -> Merged:
         try:
             plan = plan_merge(self, other, ours)
-            found = Merged(tuple(plan.runs.values()), plan.new, plan.shared)
             if plan.new and not dry_run:
                 self._rewrite(lambda draft, clock: self._add(draft, clock, other, plan))
-            return found
+            return plan.brought
         finally:
             self.close()
 
@@ -668,9 +673,10 @@ class SqliteStore:
         """
         if self._lock and self._lock.is_free:
             return
-        if self.readonly and _size(self._log_path) > 0:
-            self._reader.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        self._reader.close()
+        with self._reader_lock:  # a read that is under way comes to its end
+            if self.readonly and _size(self._log_path) > 0:
+                self._reader.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            self._reader.close()
         if self._copy:
             self._copy.cleanup()
         if self._lock:

@@ -18,6 +18,7 @@ import apsw
 
 from peira.core.contracts import CallWords, PlanEntry
 from peira.stores.rows import SEQ_BITS, STATES
+from peira.stores.sqlite.statements import Row, UpsertTarget, insert
 
 CHUNK = 20_000
 
@@ -129,13 +130,22 @@ VIEWS = {
 """The views, by name. A run's own trials and scores, with reused ones, are those with its id in `run`."""
 
 
-def create(db: apsw.Connection) -> None:
-    """Create the tables and the views."""
-    db.execute(TABLES)
-    for name, sql in VIEWS.items():
-        db.execute(f"CREATE VIEW {name} AS {sql}")
+CREATE = ";".join([TABLES, *(f"CREATE VIEW {name} AS {sql}" for name, sql in VIEWS.items())])
+"""Creates the tables and the views."""
 
-
+_CONDITIONS = UpsertTarget("listed_condition", "n, agent, factors", "ON CONFLICT DO NOTHING")
+_CASES = UpsertTarget(
+    "listed_case", "n, id, slice, cluster, input, expected, metadata", "ON CONFLICT DO NOTHING"
+)
+_TRIALS = UpsertTarget(
+    "listed_trial",
+    "plan, place, task, condition, case_n, repeat, output",
+    "ON CONFLICT DO UPDATE SET task=excluded.task, condition=excluded.condition, case_n=excluded.case_n, "
+    "repeat=excluded.repeat, output=excluded.output",
+)
+_SCORES = UpsertTarget(
+    "listed_score", "plan, place, name, task", "ON CONFLICT DO UPDATE SET task=excluded.task"
+)
 _INSERT_CALL = """
 INSERT OR REPLACE INTO listed_call
 SELECT n, ?2, ?3 FROM call WHERE substr(key, 1, 8) = substr(?1, 1, 8) AND key = ?1
@@ -154,27 +164,26 @@ def list_plan(db: apsw.Connection, plan: str, entries: Iterable[PlanEntry], comp
     while chunk := sorted(
         islice(waiting, CHUNK), key=itemgetter(0)
     ):  # by place: near ones are written together
-        groups = {one.group[0]: one.group for one in chunk}
-        subjects = {one.subject[0]: one.subject for one in chunk}
-        trials = [
-            (
-                number,
-                one.place,
-                bytes.fromhex(one.task[:16]),
-                one.group[0],
-                one.subject[0],
-                one.repeat,
-                one.output or None,
-            )
-            for one in chunk
-        ]
-        scores = [
-            (number, one.place, name, bytes.fromhex(task[:16])) for one in chunk for name, task in one.scores
-        ]
-        db.executemany("INSERT OR IGNORE INTO listed_condition VALUES (?, ?, ?)", groups.values())
-        db.executemany("INSERT OR IGNORE INTO listed_case VALUES (?, ?, ?, ?, ?, ?, ?)", subjects.values())
-        db.executemany("INSERT OR REPLACE INTO listed_trial VALUES (?, ?, ?, ?, ?, ?, ?)", trials)
-        db.executemany("INSERT OR REPLACE INTO listed_score VALUES (?, ?, ?, ?)", scores)
+        conditions = {one.group[0]: one.group for one in chunk}
+        cases = {one.subject[0]: one.subject for one in chunk}
+        # A statement for each row would hand the interpreter lock over with each.
+        insert(db, _CONDITIONS, list(conditions.values()))
+        insert(db, _CASES, sorted(cases.values(), key=itemgetter(0)))
+        insert(db, _TRIALS, [_trial_row(number, one) for one in chunk])
+        insert(
+            db,
+            _SCORES,
+            [
+                (number, one.place, name, bytes.fromhex(task[:16]))
+                for one in chunk
+                for name, task in one.scores
+            ],
+        )
+
+
+def _trial_row(plan: int, one: PlanEntry) -> Row:
+    task = bytes.fromhex(one.task[:16])
+    return plan, one.place, task, one.group[0], one.subject[0], one.repeat, one.output or None
 
 
 def list_calls(db: apsw.Connection, calls: Iterable[CallWords]) -> None:

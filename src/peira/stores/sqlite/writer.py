@@ -17,13 +17,14 @@ from peira.core.codec import pack
 from peira.core.contracts import Op
 from peira.core.failpoints import reach
 from peira.core.ids import digest_bytes
-from peira.core.log.events import Record, RunPlanned, State
+from peira.core.log.events import Record, RunPlanned, State, TaskFinished
 from peira.core.log.state import touched
 from peira.stores.commit_thread import CommitThread, WriteRequest, acknowledge, claims
 from peira.stores.event_ranges import EventRange, extended, text
 from peira.stores.fold import RowView, fold, touching
-from peira.stores.rows import call_rows, is_plain, place, plain_row, run_row, task_row
+from peira.stores.rows import call_rows, is_plain, place, plain_row, run_row, submitted, task_row
 from peira.stores.sqlite import reads, statements
+from peira.stores.sqlite.digest_filter import DigestFilter
 from peira.stores.sqlite.statements import (
     BLOBS,
     CALLS,
@@ -68,6 +69,8 @@ class Writer(CommitThread):
             for table in ("task", "call", "run")
         }
         self._next["event"] = reads.newest_event(db) + 1
+        self.recorded = {"task": DigestFilter(db, "task", "id"), "call": DigestFilter(db, "call", "key")}
+        """Which tasks, and which calls and steps, have rows; any thread may look."""
         super().__init__()
 
     def compress(self, codec: str) -> None:
@@ -97,13 +100,15 @@ class Writer(CommitThread):
 
     def _load(self, ops: Sequence[Op], tasks: Iterable[str], calls: Iterable[str]) -> None:
         """Bring the rows these ops touch to hand."""
-        rows = self._rows
-        for n, task, ranges in reads.tasks(self._db, [id for id in tasks if id not in rows.tasks]):
+        rows, recorded = self._rows, self.recorded
+        new = recorded["task"].possible([id for id in tasks if id not in rows.tasks])
+        for n, task, ranges in reads.tasks(self._db, new):
             rows.tasks[task.id], self._task_n[task.id], self._ranges[task.id] = task, n, ranges
-        for n, call in reads.calls(self._db, [key for key in calls if key not in rows.calls]):
+        new = recorded["call"].possible([key for key in calls if key not in rows.calls]) if calls else []
+        for n, call in reads.calls(self._db, new):
             rows.calls[call.key], self._call_n[call.key] = call, n
-        for n, run in reads.runs(self._db, sorted({op.run for op in ops} - self._rows.runs.keys())):
-            self._rows.runs[run.id], self._run_n[run.id] = run, n
+        for n, run in reads.runs(self._db, sorted({op.run for op in ops} - rows.runs.keys())):
+            rows.runs[run.id], self._run_n[run.id] = run, n
 
     def _changed(
         self,
@@ -115,15 +120,14 @@ class Writer(CommitThread):
     ) -> dict[UpsertTarget, Sequence[Row]]:
         """The rows that these records leave, by where they belong; `calls`: there are calls among them."""
         rows = self._rows
-        runs = [(run, self._number(run)) for run in dict.fromkeys([record.run for record in records])]
+        names = dict.fromkeys([record.run for record in records])
+        runs = {run: self._numbered(self._run_n, "run", run) for run in names}
         self._extend_ranges(records)
         planned = [(record.run, record.event) for record in records if type(record.event) is RunPlanned]
-        tags = {
-            (tag, rows.runs[run].planned, self._number(run)) for run, event in planned for tag in event.tags
-        }
+        tags = {(tag, rows.runs[run].planned, runs[run]) for run, event in planned for tag in event.tags}
         return {
             BLOBS: [self._blob(data) for op in ops if op.blobs for data in op.blobs],
-            RUNS: [run_row(rows.runs[run], n) for run, n in runs],
+            RUNS: [run_row(rows.runs[run], n) for run, n in runs.items()],
             TAGS: sorted(tags),
             **self._tasks(touches),
             CALLS: call_rows(records, rows.calls, self._run_n, self._call_number, self._run_number)
@@ -136,25 +140,28 @@ class Writer(CommitThread):
         codec = self._codec if len(data) > SMALL else "none"
         return bytes.fromhex(digest_bytes(data)), codec, pack(data, codec)
 
-    def _number(self, run: str) -> int:
-        return self._numbered(self._run_n, "run", run)
-
     def _call_number(self, key: str) -> int:
         return self._numbered(self._call_n, "call", key)
 
     def _numbered(self, known: dict[str, int], table: str, key: str) -> int:
-        if key not in known:
-            known[key] = self._next[table]
+        if (number := known.get(key)) is None:
+            number = known[key] = self._next[table]
             self._next[table] += 1
-        return known[key]
+            if table in self.recorded:
+                self.recorded[table].mark(key)
+        return number
 
     def _extend_ranges(self, records: list[Record]) -> None:
         """Note where the events about each task are."""
         ranges, runs = self._ranges, self._run_n
         for record in records:
-            run, seq = runs[record.run], record.seq
+            run, seq, event = runs[record.run], record.seq, record.event
+            if type(event) is TaskFinished:  # as most are
+                known = ranges.get(event.task)
+                ranges[event.task] = extended(known, run, seq) if known else ((run, seq, seq),)
+                continue
             first = ((run, seq, seq),)  # one value for all that are new: most events of many tasks are claims
-            for task in touched(record.event):
+            for task in touched(event):
                 known = ranges.get(task)
                 ranges[task] = extended(known, run, seq) if known else first
 
@@ -163,16 +170,19 @@ class Writer(CommitThread):
         tasks, numbers, runs = self._rows.tasks, self._task_n, self._run_n
         narrow: list[Row] = []
         wide: list[Row] = []
+        ranges: tuple[EventRange, ...] = ()
+        events = ""
         for id in touches:
             if (task := tasks.get(id)) is None:  # what was refused may be about none
                 continue
             n = numbers.get(id) or self._numbered(numbers, "task", id)
             run = runs.get(task.run) or self._run_number(task.run)
-            events = text(self._ranges[id])
+            if (known := self._ranges[id]) is not ranges:  # tasks that were claimed together share theirs
+                ranges, events = known, text(known)
             if is_plain(task):
                 narrow.append(plain_row(task, n, run, events))
             else:
-                wide.append(task_row(task, n, run, events))
+                wide.append((*task_row(task, n, run, events), submitted(task)))
         return {PLAIN_TASKS: narrow, TASKS: wide}
 
     def _run_number(self, run: str) -> int:

@@ -19,7 +19,7 @@ from peira.core.ids import Json
 from peira.core.models import Reply, Request
 from peira.errors import CallFailed, InDoubt, ProcessDied
 from peira.models.providers.scripted import last_text
-from peira.testing.fakes import HeldReplies, Left, ScriptedDesk
+from peira.testing.fakes import AttemptEnd, HeldReplies, ScriptedQueue
 from peira.testing.script import scripted_attempt
 
 
@@ -51,9 +51,9 @@ class RunnerChecks:
         return [self.attempt(f"returns {i}", ["return", i]) for i in range(count)]
 
     @contextmanager
-    def at_work(self, runner: Runner, desk: ScriptedDesk, workers: int = 1) -> Iterator[None]:
+    def at_work(self, runner: Runner, queue: ScriptedQueue, workers: int = 1) -> Iterator[None]:
         """Start the runner, let it grow as the engine does, and stop it with what is left abandoned."""
-        runner.start(desk, workers)
+        runner.start(queue, workers)
         over = threading.Event()
         pulse = threading.Thread(target=_grow, args=(runner, over), daemon=True)
         pulse.start()
@@ -62,8 +62,8 @@ class RunnerChecks:
         finally:
             over.set()
             pulse.join()
-            desk.close()
-            desk.abandon_all(runner)
+            queue.close()
+            queue.abandon_all(runner)
             runner.stop()
 
 
@@ -84,38 +84,38 @@ class RunnerCallChecks(RunnerChecks):
         """No call is answered before all are made, and the last one is answered first."""
         questions, model = [f"question {i}" for i in range(12)], HeldReplies()
         attempt = self.attempt("asks", ["together", *([["ask", question]] for question in questions)])
-        desk = ScriptedDesk([attempt], replies=model)
-        with self.at_work(runner, desk):
+        queue = ScriptedQueue([attempt], replies=model)
+        with self.at_work(runner, queue):
             model.wait_asked(*questions)
             for question in reversed(questions):
                 model.answer(question, f"answer to {question}")
-            [left] = desk.wait_ended(attempt)
-        assert left == Left([[f"answer to {question}"] for question in questions], None)
+            [left] = queue.wait_ended(attempt)
+        assert left == AttemptEnd([[f"answer to {question}"] for question in questions], None)
 
     def test_a_call_that_fails_is_no_others_failure(self, runner: Runner) -> None:
         model = HeldReplies()
         attempt = self.attempt("asks", ["together", *([["ask", question]] for question in "abc")])
-        desk = ScriptedDesk([attempt], replies=model)
-        with self.at_work(runner, desk):
+        queue = ScriptedQueue([attempt], replies=model)
+        with self.at_work(runner, queue):
             model.wait_asked("a", "b", "c")
             model.answer("b", CallFailed("no such model"))
             model.answer("c", InDoubt("who knows"))
             model.answer("a", "fine")
-            [left] = desk.wait_ended(attempt)
-        assert left == Left([["fine"], ["CallFailed: no such model"], ["InDoubt: who knows"]], None)
+            [left] = queue.wait_ended(attempt)
+        assert left == AttemptEnd([["fine"], ["CallFailed: no such model"], ["InDoubt: who knows"]], None)
 
     def test_who_waits_for_a_model_stops_nobody(self, runner: Runner) -> None:
         """The answer comes only after the other branch has logged, recorded and attached everything."""
         model = HeldReplies()
         speaks = [["step", "search", 3], ["report", "hits", 3], ["attach", "a.txt", "a"], ["log", "done", 1]]
         attempt = self.attempt("asks and speaks", ["together", [["ask", "slow"]], speaks])
-        desk = ScriptedDesk([attempt], replies=model)
-        with self.at_work(runner, desk):
+        queue = ScriptedQueue([attempt], replies=model)
+        with self.at_work(runner, queue):
             model.wait_asked("slow")
-            desk.wait_said(attempt)
+            queue.wait_said(attempt)
             model.answer("slow", "at last")
-            [left] = desk.wait_ended(attempt)
-        said = desk.begun[attempt.key]
+            [left] = queue.wait_ended(attempt)
+        said = queue.begun[attempt.key]
         assert isinstance(left.value, list)
         assert left.value[0] == ["at last"]
         assert (list(said.steps.values()), said.metrics, said.attached) == (
@@ -127,42 +127,44 @@ class RunnerCallChecks(RunnerChecks):
     def test_an_abandoned_attempt_waits_for_no_model(self, runner: Runner) -> None:
         model, later = HeldReplies(), self.attempt("later", ["ask", "c"])
         stuck = self.attempt("asks", ["together", [["ask", "a"]], [["ask", "b"]]])
-        desk = ScriptedDesk([stuck], replies=model)
-        with self.at_work(runner, desk):
+        queue = ScriptedQueue([stuck], replies=model)
+        with self.at_work(runner, queue):
             model.wait_asked("a", "b")
-            desk.abandon(stuck, runner)
-            desk.wait_late(stuck)
-            desk.offer(later)
+            queue.abandon(stuck, runner)
+            queue.wait_late(stuck)
+            queue.offer(later)
             model.wait_asked("c")
             for question in "abc":  # late answers must not reach another attempt
                 model.answer(question, f"answer to {question}")
-            assert desk.wait_ended(later) == [Left("answer to c", None)]
+            assert queue.wait_ended(later) == [AttemptEnd("answer to c", None)]
 
     def test_an_answer_that_nobody_waited_for_is_not_the_next_attempts(self, runner: Runner) -> None:
         model = HeldReplies()
         leaves, next_one = self.attempt("leaves", ["leave", "a"]), self.attempt("asks", ["ask", "b"])
-        desk = ScriptedDesk([leaves, next_one], replies=model)
-        with self.at_work(runner, desk):
-            desk.wait_ended(leaves)
+        queue = ScriptedQueue([leaves, next_one], replies=model)
+        with self.at_work(runner, queue):
+            queue.wait_ended(leaves)
             model.wait_asked("a", "b")
             for question in "ab":
                 model.answer(question, f"answer to {question}")
-            assert desk.wait_ended(next_one) == [Left("answer to b", None)]
+            assert queue.wait_ended(next_one) == [AttemptEnd("answer to b", None)]
 
     def test_many_calls_in_any_order_each_get_their_own_answer(self, runner: Runner) -> None:
         """Attempt after attempt, each with several branches that ask one question after another."""
         with ThreadPoolExecutor(32) as threads:
-            desk, names = ScriptedDesk(replies=lambda request: threads.submit(_late, request)), count()
+            queue, names = ScriptedQueue(replies=lambda request: threads.submit(_late, request)), count()
 
             @given(st.lists(st.lists(waits, max_size=4), min_size=1, max_size=12))
             def each_gets_its_own(branches: list[list[int]]) -> None:
                 name = f"attempt {next(names)}"
                 asked = [_questions(f"{name}, {i}", branch) for i, branch in enumerate(branches)]
                 attempt = self.attempt(name, ["together", *([["ask", q] for q in one] for one in asked)])
-                desk.offer(attempt)
-                assert desk.wait_ended(attempt) == [Left([[f"yes, {q}" for q in one] for one in asked], None)]
+                queue.offer(attempt)
+                assert queue.wait_ended(attempt) == [
+                    AttemptEnd([[f"yes, {q}" for q in one] for one in asked], None)
+                ]
 
-            with self.at_work(runner, desk):
+            with self.at_work(runner, queue):
                 each_gets_its_own()
 
 
@@ -185,13 +187,13 @@ class ProcessChecks(RunnerChecks):
     def test_a_process_that_dies_leaves_its_calls_behind(self, runner: Runner) -> None:
         model, later = HeldReplies(), self.attempt("later", ["ask", "b"])
         dies = self.attempt("dies", ["leave", "a"], ["kill"])
-        desk = ScriptedDesk([dies, later], replies=model)
-        with self.at_work(runner, desk):
-            [died] = desk.wait_ended(dies)
+        queue = ScriptedQueue([dies, later], replies=model)
+        with self.at_work(runner, queue):
+            [died] = queue.wait_ended(dies)
             model.wait_asked("a", "b")
             for question in "ab":
                 model.answer(question, f"answer to {question}")
-            assert desk.wait_ended(later) == [Left("answer to b", None)]
+            assert queue.wait_ended(later) == [AttemptEnd("answer to b", None)]
         assert isinstance(died.failure, ProcessDied)
 
     @pytest.mark.usefixtures("killing")
@@ -204,27 +206,27 @@ class ProcessChecks(RunnerChecks):
         self, runner: Runner, act: Json, death: str
     ) -> None:
         dies, later = self.attempt("dies", act), self.attempt("returns", ["return", "next"])
-        desk = ScriptedDesk([dies, later])
-        with self.at_work(runner, desk):
-            died, returned = desk.wait_ended(dies, later)
+        queue = ScriptedQueue([dies, later])
+        with self.at_work(runner, queue):
+            died, returned = queue.wait_ended(dies, later)
         assert isinstance(died.failure, ProcessDied)
         assert death in str(died.failure)
-        assert returned == Left("next", None)
+        assert returned == AttemptEnd("next", None)
 
     @pytest.mark.usefixtures("killing")
     def test_what_an_attempt_started_ends_with_it(self, runner: Runner) -> None:
         starts = self.attempt("starts", ["spawn"])
         stuck = self.attempt("starts and hangs", ["spawn"], ["hang"])
-        desk = ScriptedDesk([starts, stuck])
-        with self.at_work(runner, desk):
-            [started] = desk.wait_ended(starts)
-            desk.wait_said(stuck)
+        queue = ScriptedQueue([starts, stuck])
+        with self.at_work(runner, queue):
+            [started] = queue.wait_ended(starts)
+            queue.wait_said(stuck)
             assert isinstance(started.value, int)
             assert not _alive(started.value)
-            [(_, about)] = desk.begun[stuck.key].observed
+            [(_, about)] = queue.begun[stuck.key].observed
             assert isinstance(about, dict)
             assert _alive(about["pid"])
-            desk.abandon(stuck, runner)
+            queue.abandon(stuck, runner)
             assert not _alive(about["pid"])
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import closing
 
 import pytest
 
 from peira.core.contracts import OpenStore, StoreScheme
-from peira.errors import StoreInUse, Unknown
+from peira.errors import StoreFault, StoreInUse, Unknown
 from peira.testing.stores.actions import AnyStore, accept, claimed, everything, find_run, plan_run
 
 
@@ -42,6 +43,30 @@ class Owners:
     def test_it_may_be_closed_twice(self, store: AnyStore) -> None:
         store.close()
         store.close()
+
+    def test_who_reads_while_it_is_closed_is_told_so(self, store: AnyStore) -> None:
+        run = plan_run(store)
+        problems, reading, closed = list[BaseException](), threading.Semaphore(0), threading.Event()
+
+        def read() -> None:
+            try:
+                store.find("run", [run])
+                reading.release()
+                while not closed.is_set():
+                    store.find("run", [run])
+            except BaseException as problem:
+                problems.append(problem)
+
+        readers = [threading.Thread(target=read) for _ in range(3)]
+        for one in readers:
+            one.start()
+        for _ in readers:
+            assert reading.acquire(timeout=30)
+        store.close()
+        closed.set()
+        for one in readers:
+            one.join(30)
+        assert all(isinstance(problem, StoreFault) for problem in problems), problems
 
     def test_it_has_one_owner_at_a_time(self, store: AnyStore, opener: StoreScheme) -> None:
         assert isinstance(opener, StoreScheme)

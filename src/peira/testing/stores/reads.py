@@ -66,10 +66,43 @@ class ReadChecks:
         assert [task.labels["key"] for task in store.jobs(JobQuery("job.a", limit=2))] == ["10", "8"]
         assert [task.id for task in store.jobs(JobQuery("job.a", State.succeeded))] == [jobs[4].id]
         assert store.jobs(JobQuery("job.c")) == []
+        oldest = store.jobs(JobQuery("job.a", State.queued, 2, oldest=True))
+        assert [task.labels["key"] for task in oldest] == ["2", "6"]
+        brief = store.jobs(JobQuery("job.a", limit=3, skip=1, brief=True))
+        known = [(task.id, task.state, task.labels, task.run) for task in brief]
+        assert known == [
+            (jobs[i].id, task.state, task.labels, run) for i, task in zip((8, 6, 4), brief, strict=True)
+        ]
+        assert [task.state for task in brief] == [State.queued, State.queued, State.succeeded]
         assert store.job_counts("job.a") == {State.queued: 4, State.running: 1, State.succeeded: 1}
         assert store.job_counts("job.c") == {}
         opened = store.runs(RunQuery(limit=1))[0]
         assert opened.stream == ""
+
+    def test_jobs_of_a_window_are_found_by_when_they_were_submitted(self, store: AnyStore) -> None:
+        run, hostile = plan_run(store), '","at":"9999999999.0"\0\\'
+        jobs = [
+            ev.TaskSpec(
+                digest(f"job {i}"),
+                "job",
+                "job.a",
+                labels={"session": hostile, "at": f"{1e9 + 7 * i % 10:.6f}"},
+            )
+            for i in range(10)
+        ]
+        other = ev.TaskSpec(digest("other"), "job", "job.b", labels={"at": f"{1e9 + 9:.6f}"})
+        accept(store, run, ev.TasksQueued((*jobs, other)))
+        accept(store, run, ev.TasksClaimed("job", "job.a", "1", (jobs[7].id,), (1,)))
+        accept(store, run, ev.TaskFinished(jobs[7].id, 1, State.succeeded))
+        accept(store, run, ev.OutcomeReported(jobs[2].id, "at", "1"))
+        late = store.jobs(JobQuery("job.a", since=1e9 + 4))
+        assert [task.id for task in late] == [jobs[i].id for i in (8, 7, 5, 4, 2, 1)], "newest first"
+        assert [task.id for task in store.jobs(JobQuery("job.a", State.succeeded, since=1e9 + 4))] == [
+            jobs[7].id
+        ]
+        few = store.jobs(JobQuery("job.a", limit=2, skip=1, oldest=True, brief=True, since=1e9 + 4))
+        assert [task.id for task in few] == [jobs[i].id for i in (2, 4)]
+        assert store.jobs(JobQuery("job.a", since=1e9 + 10)) == []
 
     def test_outcomes_of_jobs_and_traffic_are_kept(self, store: AnyStore) -> None:
         run = plan_run(store)

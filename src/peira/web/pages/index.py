@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from peira.web.pages import calls, compare, inbox, plan, runs, streams, trials, work
+from peira.web.pages import calls, compare, experiments, inbox, plan, runs, streams, trials, work
 from peira.web.pages.page import Page, PageRoute, rendered
 from peira.web.pages.page import page_handler as page_handler
 from peira.web.rest.documents import ErrorDocument
@@ -29,6 +29,11 @@ PAGES = [
     PageRoute("/inbox/agreement", inbox.agreement),
     PageRoute("/streams", streams.streams),
     PageRoute("/streams/{stream}/jobs/{job}", streams.job),
+    PageRoute("/streams/{stream}/experiment", experiments.experiment),
+    PageRoute("/streams/{stream}/experiment/evidence", experiments.evidence),
+    PageRoute("/streams/{stream}/goals", experiments.goals),
+    PageRoute("/streams/{stream}/goals/verdicts", experiments.verdicts),
+    PageRoute("/streams/{stream}/decisions", streams.decisions),
     PageRoute("/streams/{stream}", streams.stream),
     PageRoute("/work", work.works),
     PageRoute("/work/{run}/units/{unit:.+}", work.unit),

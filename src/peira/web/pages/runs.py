@@ -29,6 +29,8 @@ LEAST = 0.5
 """Seconds between two messages of the stream of changes."""
 POLICY, NOTHING = re.compile(r'Policy" content="([^"]+)"'), "default-src 'none'"
 """Where a report says what may be loaded by it, and what holds if it does not."""
+AT_ONCE = 2_000
+"""The means of more trials than these come after their page."""
 REPORTED = 20_000
 """Reports of larger runs are written by the command, which says how far it is."""
 
@@ -89,11 +91,14 @@ async def run(asked: PageRequest) -> Page:
 
 async def conditions(asked: PageRequest) -> Page:
     """The table of a run with its intervals, as `results.table` has it."""
-    query = read_query(asked.request, TableParameters)
-    shown = await _conditions(asked, query)
-    found = shown["run"]
-    _, search = await asked.site.reader.short(queries.search_of, asked.site.reader, found.id)
-    document = await queries.table_document(asked.site, asked.parts["run"], query)
+    query, reader = read_query(asked.request, TableParameters), asked.site.reader
+    found = await reader.short(reader.run, asked.parts["run"])
+    shown: dict[str, Any] = {"run": found, "groups": None}
+    document: Any = None
+    if asked.form != "html" or found.trials <= AT_ONCE:
+        shown = await _conditions(asked, query)
+        document = await queries.table_document(asked.site, asked.parts["run"], query)
+    _, search = await reader.short(queries.search_of, reader, found.id)
     more = {
         **shown,
         "live": found.status in UNDER_WAY,

@@ -6,13 +6,14 @@ from typing import Any
 
 import msgspec
 
-from peira.app.store.runs import UNDER_WAY, with_current_status
+from peira.app.store.runs import with_current_status
 from peira.app.streams.view import StreamView
 from peira.core.contracts import RunQuery
-from peira.core.log.events import TERMINAL, State, Status
+from peira.core.log.events import TERMINAL, State
 from peira.core.log.state import Run
-from peira.engine.streams.declaration import TAG, last_opening, stream_names
+from peira.engine.streams.declaration import TAG, compares, last_opening, stream_names
 from peira.errors import Invalid, Unknown
+from peira.web import stream_queries
 from peira.web.pages.page import Page, PageRequest
 from peira.web.reader import SiteReader
 from peira.web.rest.routes import NoQuery, read_query
@@ -20,9 +21,7 @@ from peira.web.rest.streams import JobListQuery
 
 STATES = ("queued", "running", "waiting", "succeeded", "failed", "cancelled", "exhausted")
 """States of jobs, in the order in which they are shown."""
-MOST_JOBS, MOST_OPENINGS, MOST_DECISIONS = 500, 8, 20
-SERVED, PAUSED, CLOSED = "served", "paused", "not served"
-"""How a stream stands: a host does its jobs, it begins no more, or there is no host."""
+MOST_JOBS, MOST_OPENINGS, MOST_SAVED = 500, 8, 20
 
 
 class StreamState(msgspec.Struct, frozen=True):
@@ -36,12 +35,11 @@ class StreamState(msgspec.Struct, frozen=True):
 
 
 class StreamPage(msgspec.Struct, frozen=True):
-    """A stream with its newest jobs and decisions."""
+    """A stream with its newest jobs."""
 
     state: StreamState
     jobs: list[dict[str, Any]]
     more: bool
-    decisions: list[dict[str, Any]]
 
 
 def _view(reader: SiteReader, name: str) -> StreamView:
@@ -55,9 +53,8 @@ def _state(reader: SiteReader, name: str) -> StreamState:
     view = _view(reader, name)
     with reader.slow_session.reading() as store:
         run, declaration = last_opening(store, name)
-        run = with_current_status(run, store)
-    standing = PAUSED if run.status is Status.paused else SERVED if run.status in UNDER_WAY else CLOSED
-    return StreamState(name, standing, run.id, view.stats(), msgspec.to_builtins(declaration))
+    stats = view.stats()
+    return StreamState(name, stats["standing"], run.id, stats, msgspec.to_builtins(declaration))
 
 
 def _list(reader: SiteReader) -> list[StreamState]:
@@ -73,8 +70,7 @@ def _page(reader: SiteReader, name: str, query: JobListQuery) -> StreamPage:
         raise Invalid(f"state: {query.state!r} is not known; there are: {', '.join(STATES)}")
     view, limit = _view(reader, name), max(1, min(query.limit, MOST_JOBS))
     jobs = view.jobs(query.state, limit + 1)
-    decisions = view.decisions()[: -MOST_DECISIONS - 1 : -1]
-    return StreamPage(_state(reader, name), jobs[:limit], len(jobs) > limit, decisions)
+    return StreamPage(_state(reader, name), jobs[:limit], len(jobs) > limit)
 
 
 def _openings(reader: SiteReader, name: str) -> list[Run]:
@@ -103,9 +99,31 @@ async def stream(asked: PageRequest) -> Page:
         "query": msgspec.structs.asdict(query),
         "states": STATES,
         "wider": min(4 * query.limit, MOST_JOBS),
+        "parts": await stream_parts(reader, name),
     }
+    if asked.form == "file":
+        more["decided"] = (await stream_queries.decisions(asked.site, name)).decisions[:MOST_SAVED]
     about = "What this stream does now, what waits for it, and every job that came."
     return Page("stream.html.j2", name, about, found, more, tab="streams")
+
+
+async def stream_parts(reader: SiteReader, name: str) -> dict[str, bool]:
+    """Which further pages a stream has: its experiment, its goals."""
+    run, declaration = await reader.short(stream_queries.opening, reader, name)
+    return {
+        "experiment": compares(run, declaration),
+        "goals": bool(declaration.goals),
+    }
+
+
+async def decisions(asked: PageRequest) -> Page:
+    """What agents decided in jobs of a stream."""
+    read_query(asked.request, NoQuery)
+    name = asked.parts["stream"]
+    found = await stream_queries.decisions(asked.site, name)
+    more = {"stream": name, "decided": found.decisions, "parts": await stream_parts(asked.site.reader, name)}
+    about = "What agents decided in the jobs of this stream, newest first: among what, and why."
+    return Page("decisions.html.j2", f"Decisions of {name}", about, found, more, tab="streams")
 
 
 async def job(asked: PageRequest) -> Page:
@@ -119,6 +137,8 @@ async def job(asked: PageRequest) -> Page:
         return {**view.document(id), "decisions": view.decisions(id), "events": list(view.events(id))}
 
     found = await reader.long(find)
-    more = {"stream": name, "ended": State(found["state"]) in TERMINAL}
+    _, declaration = await reader.short(stream_queries.opening, reader, name)
+    late = declaration.deciding.name if declaration.deciding and declaration.deciding.late else ""
+    more = {"stream": name, "ended": State(found["state"]) in TERMINAL, "late": late}
     about = "What was submitted, what became of it, and everything that was recorded about it."
     return Page("job.html.j2", str(found["key"] or found["job"][:12]), about, found, more, tab="streams")

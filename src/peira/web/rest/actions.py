@@ -20,13 +20,13 @@ from peira.app.session import Session
 from peira.app.store.runs import UNDER_WAY
 from peira.core.log.events import Status
 from peira.core.people.questions import read_answer
-from peira.engine.control import ADJUST, CANCEL, PAUSE, RESUME, Command, requester
+from peira.engine.control import ADJUST, CANCEL, PAUSE, RESUME, Command
 from peira.errors import Invalid
 from peira.spec.project import parallel_problem
 from peira.web import studies
 from peira.web.rest.routes import ApiRoute
 from peira.web.site import Site, site_of
-from peira.web.studies import StartedRun, StudyPreview
+from peira.web.studies import StartedRun, StudyPreview, who
 from peira.web.trial_record import place_of
 
 
@@ -104,11 +104,6 @@ def _store(site: Site) -> str:
     return str(site.reader.session.store)
 
 
-def who() -> str:
-    """Who acts, as events name them."""
-    return f"{requester()} (web)"
-
-
 async def plan(request: web.Request, body: StudyChoice) -> StudyPreview:
     """Say what a study of the project would do: plan, estimate, design. Runs nothing."""
     site = site_of(request)
@@ -137,7 +132,7 @@ async def cancel(request: web.Request, body: NothingMore) -> Done:
     """Stop a run now, wherever it is running."""
     site = site_of(request)
     run = await site.reader.short(site.reader.run, request.match_info["run"])
-    found = await site.reader.act(cancel_run, run.id, separate_session(site))
+    found = await site.reader.act(cancel_run, run.id, separate_session(site), by=who())
     said = f"run {run.id[:12]} is cancelled" if found.done else f"run {run.id[:12]} had ended before"
     return Done(said, found.done)
 

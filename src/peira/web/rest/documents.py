@@ -229,6 +229,49 @@ class QuestionList(msgspec.Struct, frozen=True):
     questions: list[QuestionDocument]
 
 
+class TrafficChange(msgspec.Struct, frozen=True):
+    """From here on jobs were drawn with these shares, in the order of the arms; `jobs` led to them."""
+
+    at: str
+    jobs: int
+    shares: list[float]
+    by: str
+    why: str
+
+
+class GoalVerdictEvent(msgspec.Struct, frozen=True):
+    """The verdict on a goal changed to this one, by the mean of so many jobs with its confidence sequence."""
+
+    at: str
+    goal: str
+    verdict: str
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+class ReportedOutcome(msgspec.Struct, frozen=True):
+    """What became of a job, reported by somebody."""
+
+    at: str
+    job: str
+    name: str
+    value: bool | int | float | str
+    by: str
+
+
+class JobDecision(msgspec.Struct, frozen=True):
+    """What the agent of a job decided."""
+
+    at: str
+    job: str
+    what: str = ""
+    options: list[Any] = []
+    chosen: Any = None
+    why: str = ""
+
+
 class ErrorDocument(msgspec.Struct, frozen=True):
     """What went wrong, in a line, and every problem if there are several."""
 

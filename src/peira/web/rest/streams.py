@@ -14,6 +14,7 @@ import hmac
 import os
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -22,10 +23,13 @@ from aiohttp import web
 from peira.app.streams.view import JobView, StreamView, streams_of
 from peira.core.ids import digest_bytes
 from peira.errors import Invalid, Unknown
+from peira.web import stream_queries
 from peira.web.rest.actions import separate_session
 from peira.web.rest.responses import json_response
 from peira.web.rest.routes import ApiRoute, NoQuery
 from peira.web.site import site_of
+from peira.web.stream_queries import ExperimentDocument, ExperimentQuery, GoalList, OutcomeList
+from peira.web.studies import who
 
 MOST_WAIT = 30.0
 """Seconds that a request may wait for the end of a job."""
@@ -95,8 +99,46 @@ class StreamEventList(msgspec.Struct, frozen=True):
     events: list[dict[str, Any]]
 
 
+class LiveTextQuery(msgspec.Struct, frozen=True):
+    """Which pieces: after a number, of one job."""
+
+    after: int = 0
+    job: str = ""
+
+
+class LiveTextPiece(msgspec.Struct, frozen=True):
+    """A piece of what a model says: its number, task and call; `gap`: some before it were dropped."""
+
+    n: int
+    task: str
+    call: str
+    text: str
+    gap: bool
+
+
+class LiveTextList(msgspec.Struct, frozen=True):
+    """Pieces of text, in order."""
+
+    pieces: list[LiveTextPiece]
+
+
+class ArmDecision(msgspec.Struct, frozen=True):
+    """The arm that all jobs get from now on, and why."""
+
+    arm: str
+    why: str = ""
+
+
 class StreamChange(msgspec.Struct, frozen=True):
     """A request that says everything by its path."""
+
+
+class OutcomeReport(msgspec.Struct, frozen=True):
+    """What became of a job; `text` is a value as people type it: true, false, a number, or text."""
+
+    name: str
+    value: bool | int | float | str | None = None
+    text: str = ""
 
 
 class StreamChanged(msgspec.Struct, frozen=True):
@@ -109,7 +151,7 @@ class StreamChanged(msgspec.Struct, frozen=True):
 
 
 def _view(request: web.Request) -> StreamView:
-    return StreamView(separate_session(site_of(request)), request.match_info["stream"])
+    return StreamView(separate_session(site_of(request)), request.match_info["stream"], by=who())
 
 
 async def list_streams(request: web.Request, query: NoQuery) -> StreamList:
@@ -171,6 +213,44 @@ async def cancel(request: web.Request, body: StreamChange) -> StreamChanged:
     return await site_of(request).reader.act(act)
 
 
+async def report_outcome(request: web.Request, body: OutcomeReport) -> StreamChanged:
+    """Report what became of a job, now or much later; the last report of a name counts."""
+    value: Any = body.value if not body.text else _typed(body.text)
+
+    def act() -> StreamChanged:
+        job = _view(request).job(request.match_info["job"])
+        job.outcome(body.name, value)
+        return StreamChanged(job.stream.name, "outcome", job.id, job.state)
+
+    return await site_of(request).reader.act(act)
+
+
+async def get_experiment(request: web.Request, query: ExperimentQuery) -> ExperimentDocument:
+    """Get the live experiment of a stream: arms, shares, differences valid at every look, the decision."""
+    return await stream_queries.experiment(site_of(request), request.match_info["stream"], query)
+
+
+async def list_goals(request: web.Request, query: NoQuery) -> GoalList:
+    """List the goals of a stream with their verdicts, and how these changed."""
+    return await stream_queries.goals(site_of(request), request.match_info["stream"])
+
+
+async def list_outcomes(request: web.Request, query: NoQuery) -> OutcomeList:
+    """List what was reported of jobs of a stream, newest first."""
+    return await stream_queries.outcomes(site_of(request), request.match_info["stream"])
+
+
+async def decide(request: web.Request, body: ArmDecision) -> StreamChanged:
+    """End the experiment of a stream by hand: all jobs get this arm from now on."""
+
+    def act() -> StreamChanged:
+        view = _view(request)
+        view.decide(body.arm, body.why)
+        return StreamChanged(view.name, "decide")
+
+    return await site_of(request).reader.act(act)
+
+
 async def list_stream_events(request: web.Request, query: StreamEventQuery) -> StreamEventList:
     """List events of a stream after a cursor."""
     kinds = [kind for kind in query.kinds.split(",") if kind]
@@ -180,6 +260,38 @@ async def list_stream_events(request: web.Request, query: StreamEventQuery) -> S
         return StreamEventList([event for event, _ in zip(found, range(query.limit), strict=False)])
 
     return await site_of(request).reader.short(read)
+
+
+async def follow_live_text(request: web.Request, query: LiveTextQuery) -> LiveTextList | web.StreamResponse:
+    """List what models say in the jobs of a stream; as text/event-stream, follow it as they say it."""
+    reader = site_of(request).reader
+    view: StreamView = await reader.short(lambda: _view(request))
+    job = await reader.short(view.find, query.job) if query.job else ""
+    live = await reader.short(lambda: view.live)
+    if live is None:
+        raise Unknown(
+            f"stream {view.name!r} is not served by this process, which hears nothing of its models"
+        )
+
+    def read(after: int) -> list[LiveTextPiece]:
+        return [
+            LiveTextPiece(one.n, one.task, one.call, one.text, one.gap)
+            for one in live.read(after, job, view.name)
+        ]
+
+    if "text/event-stream" not in request.headers.get("Accept", ""):
+        return LiveTextList(read(query.after))
+    last = request.headers.get("Last-Event-ID", "")
+    after = int(last) if last.isdigit() and len(last) < 16 else max(0, query.after)
+    answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+    await answer.prepare(request)
+    with suppress(ConnectionResetError):  # who listened is gone
+        while not live.closed:
+            for piece in read(after):
+                after = piece.n
+                await answer.write(b"id: %d\ndata: %s\n\n" % (after, msgspec.json.encode(piece)))
+            await asyncio.sleep(LOOK)
+    return answer
 
 
 async def list_decisions(request: web.Request, query: NoQuery) -> list[dict[str, Any]]:
@@ -261,12 +373,42 @@ ROUTES = [
         "POST", "/streams/{stream}/jobs/{job}/cancel", "cancel_job", cancel, StreamChanged, body=StreamChange
     ),
     ApiRoute(
+        "POST",
+        "/streams/{stream}/jobs/{job}/outcome",
+        "report_outcome",
+        report_outcome,
+        StreamChanged,
+        body=OutcomeReport,
+    ),
+    ApiRoute(
+        "GET",
+        "/streams/{stream}/experiment",
+        "get_experiment",
+        get_experiment,
+        ExperimentDocument,
+        ExperimentQuery,
+    ),
+    ApiRoute("GET", "/streams/{stream}/goals", "list_goals", list_goals, GoalList),
+    ApiRoute("GET", "/streams/{stream}/outcomes", "list_outcomes", list_outcomes, OutcomeList),
+    ApiRoute(
         "GET",
         "/streams/{stream}/events",
         "list_stream_events",
         list_stream_events,
         StreamEventList,
         StreamEventQuery,
+    ),
+    ApiRoute(
+        "GET",
+        "/streams/{stream}/live",
+        "follow_live_text",
+        follow_live_text,
+        LiveTextList,
+        LiveTextQuery,
+        streams=True,
+    ),
+    ApiRoute(
+        "POST", "/streams/{stream}/decide", "decide_experiment", decide, StreamChanged, body=ArmDecision
     ),
     ApiRoute("GET", "/streams/{stream}/decisions", "list_decisions", list_decisions, list[dict[str, Any]]),
     *(

@@ -46,7 +46,7 @@ async def get_work(request: web.Request, query: NoQuery) -> dict[str, Any]:
 async def cancel(request: web.Request, body: UnitChoice) -> Done:
     """Cancel units of a run under way; what needs them is blocked."""
     site, run = site_of(request), request.match_info["run"]
-    states = await site.reader.act(cancel_units, separate_session(site), body.names, run)
+    states = await site.reader.act(cancel_units, separate_session(site), body.names, run, by=studies.who())
     return Done("; ".join(f"{name}: {state}" for name, state in states.items()))
 
 

@@ -167,6 +167,14 @@
     reachable();
   });
 
+  // On paper nothing can be unfolded: everything is printed, and folded again afterwards.
+  let unfolded = [];
+  addEventListener("beforeprint", () => {
+    unfolded = [...document.querySelectorAll("main details:not([open], .menu, .filters)")];
+    unfolded.forEach((one) => { one.open = true; });
+  });
+  addEventListener("afterprint", () => unfolded.forEach((one) => { one.open = false; }));
+
   // Keys.
   const keys = document.getElementById("keys");
   document.querySelector("[data-keys]")?.addEventListener("click", () => keys.showModal());

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
 from enum import StrEnum
@@ -141,7 +142,7 @@ def _listing(found: list[AskedQuestion], store: str | None) -> str:
         [short(one.key), one.question.case, one.question.to or "-", _possible(one), one.question.prompt]
         for one in found
     ]
-    where = f" --store {store}" if store else ""
+    where = f" --store {shlex.quote(store)}" if store else ""
     lines = [grid(["key", "case", "to", "answers", "question"], rows), ""]
     lines.append(f"{counted(len(found), 'question')}; {program()} inbox answer KEY VALUE{where}")
     return "\n".join(lines)

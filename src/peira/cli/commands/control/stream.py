@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,8 @@ import typer
 from peira.analysis.results import Results
 from peira.app.session import Session
 from peira.app.streams.view import StreamView, streams_of
+from peira.cli.commands.control.stream_help import PAGES
+from peira.cli.help_pages import with_pages
 from peira.cli.options import Json, Store
 from peira.cli.output import CommandOutput, grid, note, program, terminal_width
 from peira.core.clock import seconds
@@ -40,13 +43,21 @@ class StreamAction(StrEnum):
     goals = "goals"
     results = "results"
     outcome = "outcome"
+    decide = "decide"
 
 
 NOT_ENDED = 3
 """The exit code of `wait` if the time is over."""
 OF_JOBS = (StreamAction.wait, StreamAction.show, StreamAction.cancel, StreamAction.outcome)
+DONE = {
+    StreamAction.pause: "paused; what runs is finished, and nothing more begins",
+    StreamAction.resume: "resumed",
+    StreamAction.drain: "drains; what was taken is finished, and what comes now is for the next host",
+}
+"""What is said when a stream was told to."""
 
 
+@with_pages(PAGES)
 def stream(
     action: Annotated[
         StreamAction,
@@ -55,9 +66,12 @@ def stream(
             help="What to do, as below; without it, list.",
         ),
     ] = StreamAction.list,
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="The stream; without it, all.")] = "",
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="The stream; list without it lists all.")
+    ] = "",
     job: Annotated[
-        str, typer.Argument(metavar="[JOB]", help="The job: its key, or the first digits of its id.")
+        str,
+        typer.Argument(metavar="[JOB]", help="A job: its key, or first digits of its id. An arm: decide."),
     ] = "",
     outcome: Annotated[
         str, typer.Argument(metavar="[OUTCOME]", help="For outcome: its name, as bought.")
@@ -111,6 +125,7 @@ def stream(
     score: Annotated[
         str | None, typer.Option("--score", metavar="NAME", help="Results: of this score or outcome.")
     ] = None,
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="For decide: why this arm.")] = "",
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Results: write the report, as .html or .md."),
@@ -122,9 +137,9 @@ def stream(
 
     From any process, beside the host that serves the stream or without one: what is submitted is durable when
     this returns, and is done once a host is there. The actions are list, submit, wait, show, cancel and
-    outcome for jobs, and pause, resume, drain, stats, events, decisions, goals and results for the stream.
-    `wait` exits with 0 if the job succeeded, 1 if it ended otherwise, 3 if it has not ended within the time.
-    `outcome` reports what became of a job, also long after its end: it is among the scores in the results.
+    outcome for jobs, and pause, resume, drain, stats, events, decisions, goals, results and decide for the
+    stream. The host itself is ended where it runs, with Ctrl-C or SIGTERM.
+    Each action has a page of its own: peira stream submit --help.
 
     \b
     Examples:
@@ -134,9 +149,12 @@ def stream(
       peira stream stats support
       peira stream outcome support t-1 bought true
       peira stream results support --since 7d --by model
+      peira stream decide support small --why "cheaper, and as good"
     """
     out = CommandOutput(as_json)
-    if problems := _problems(action, name, job, input, jobs, outcome, value):
+    problems = _problems(action, name, job, input, jobs, outcome, value)
+    problems += _time_problems(wait=wait, timeout=timeout, since=since)
+    if problems:
         raise Invalid(problems)
     with Session.find(store) as session:
         if not name:
@@ -170,6 +188,10 @@ def stream(
             view.outcome(target, outcome, _value(value or ""))
             out.document({"job": target, "outcomes": view.document(target)["outcomes"]})
             out.text(f"job {short(target)}: {outcome} = {_plain(_value(value or ''))}")
+        elif action is StreamAction.decide:
+            view.decide(job, why)
+            out.document({"stream": name, "done": "decide", "experiment": view.stats()["experiment"]})
+            out.text(f"{name}: all jobs get {job} from now on")
         elif action in OF_JOBS:
             return _of_job(action, view, view.find(job), timeout, out)
         elif action is StreamAction.stats:
@@ -192,7 +214,7 @@ def stream(
         else:
             {"pause": view.pause, "resume": view.resume, "drain": view.drain}[action.value]()
             out.document({"stream": name, "done": action.value})
-            out.text(f"{name}: {action.value}")
+            out.text(f"{name}: {DONE[action]}")
     return 0
 
 
@@ -213,12 +235,10 @@ def _problems(
         found.append(f"stream {action}: which job? give its key, or the first digits of its id")
     if action is StreamAction.outcome and job and not (outcome and value is not None):
         found.append("stream outcome: what became of it? give a name and a value, as bought true")
+    if action is StreamAction.decide and name and not job:
+        found.append("stream decide: which arm? give its label, as `stats` shows it")
     if action is not StreamAction.outcome and outcome:
         found.append(f"{outcome!r}: is for outcome, not for {action}")
-    if action is not StreamAction.submit and input is not None:
-        found.append("--input: is for submit")
-    if action is not StreamAction.submit and jobs is not None:
-        found.append("--jobs: is for submit")
     if input is not None and jobs is not None:
         found.append("--jobs: has the inputs; leave out --input")
     return found
@@ -286,19 +306,31 @@ def _of_job(action: StreamAction, view: StreamView, job: str, timeout: str | Non
     if action is StreamAction.cancel:
         done = view.cancel(job)
         out.document({"job": job, "state": view.state(job), "cancelled": done})
-        out.text(f"job {short(job)}: {view.state(job)}")
+        out.text(f"job {short(job)}: {'' if done else 'had ended before: '}{view.state(job)}")
         return 0 if done else 1
     document = view.document(job)
     out.document(document)
-    out.text("\n".join(f"{name:10} {_plain(value)}" for name, value in document.items() if value is not None))
+    shown = {name: value for name, value in document.items() if value not in (None, "")}
+    out.text("\n".join(f"{name:10} {_plain(value)}" for name, value in shown.items()))
     return 0
+
+
+def _time_problems(**times: str | None) -> Iterator[str]:
+    """What is wrong with the values of options that are times."""
+    for option, text in times.items():
+        try:
+            seconds(text or 0)
+        except Invalid as error:
+            yield from (f"--{option}: {line}" for line in error.problems)
 
 
 def _wait(view: StreamView, job: str, timeout: str | None, out: CommandOutput) -> int:
     ended = view.wait(job, None if timeout is None else seconds(timeout))
     document = view.document(job)
     out.document(document)
-    out.text(f"job {short(job)}: {document['state']}" + (f": {_plain(document['output'])}" if ended else ""))
+    succeeded = document["state"] == "succeeded"
+    end = _plain(document["output"]) if succeeded else document["why"] or ""
+    out.text(f"job {short(job)}: {document['state']}" + (f": {end}" if ended and end else ""))
     if not ended:
         return NOT_ENDED
     return 0 if document["state"] == "succeeded" else 1
@@ -369,21 +401,32 @@ def _listing(jobs: list[dict[str, Any]]) -> str:
 
 def _stats(stats: dict[str, Any]) -> str:
     states = ", ".join(f"{n} {state}" for state, n in stats["states"].items()) or "no jobs"
-    lines = [f"{stats['stream']}: {states}; {stats['free']} of {stats['parallel']} places free"]
+    places = f"{stats['free']} of {stats['parallel']} places free"
+    lines = [f"{stats['stream']}: {stats['standing']}; {states}; {places}"]
     if stats["oldest"] is not None:
         lines.append(f"the oldest queued job waits for {duration(stats['oldest'])}")
     if stats["ended"]:
         failed, waiting, running = stats["failed"], stats["waiting"], stats["running"]
         lines.append(
-            f"last {duration(stats['window'])}: {counted(stats['ended'], 'job')} ended, "
+            f"last {duration(stats['covered'])}: {counted(stats['ended'], 'job')} ended, "
             f"{stats['per_minute']:g} a minute; {failed['share']:.1%} failed "
             f"[{failed['low']:.1%}, {failed['high']:.1%}]"
         )
         lines.append(_times("waiting", waiting) + "; " + _times("running", running) + _cost(stats["cost"]))
+    if shadows := stats.get("shadows"):
+        lines.append(_shadows(shadows))
     if experiment := stats.get("experiment"):
         arms = ", ".join(f"{label} {share:.0%}" for label, share in experiment["shares"].items())
         lines.append(f"traffic: {arms}; {experiment['why']}")
     return "\n".join(lines)
+
+
+def _shadows(shadows: dict[str, Any]) -> str:
+    limits = ", ".join(
+        f"${most:g}" if name == "money" else f"{most:,} {name}" for name, most in shadows["budget"].items()
+    )
+    ended = f"{counted(shadows['ended'], 'shadow')} ended, {shadows['failed']:,} of them without an output"
+    return f"{ended}{_cost(shadows['cost'])}; budget of their own: {limits or 'no limit'}"
 
 
 def _times(what: str, found: dict[str, float | None]) -> str:

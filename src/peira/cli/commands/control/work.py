@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -81,13 +82,15 @@ def work(
             problems = [f"--{name}: has no meaning for {target}" for name, given in refuse.items() if given]
             if problems and target != "retry":
                 raise Invalid(problems)
-            return _act(target, units, session, run, out, apply=apply, into=into, follow=follow, wait=wait)
+            return _act(
+                target, units, session, run, out, store, apply=apply, into=into, follow=follow, wait=wait
+            )
         if units:
             raise Invalid(f"{target}: takes no units; to execute some again use retry")
         if run:
             raise Invalid("--run: is for actions; a plan makes a new run")
         options = WorkOptions(parallel, fail_fast or None, base, wait, False if quiet else None)
-        return _execute(Path(target), session, options, out, apply=apply, into=into)
+        return _execute(Path(target), session, options, out, store, apply=apply, into=into)
 
 
 def _execute(
@@ -95,6 +98,7 @@ def _execute(
     session: Session,
     options: WorkOptions,
     out: CommandOutput,
+    store: str | None,
     apply: bool = False,
     into: Path | None = None,
 ) -> int:
@@ -113,16 +117,20 @@ def _execute(
             problems.extend(error.problems)
 
     outcome = execute_plan(plan, session, options, on_end)
-    _tell(outcome, merged, problems, out, session)
+    _tell(outcome, merged, problems, out, session.store_option(store))
     if apply and not outcome.succeeded:
         note("nothing was applied: not all units succeeded; peira work merge --apply applies what did")
     return outcome.exit_code or (1 if problems else 0)
 
 
 def _tell(
-    outcome: WorkOutcome, merged: list[MergeResult], problems: list[str], out: CommandOutput, session: Session
+    outcome: WorkOutcome,
+    merged: list[MergeResult],
+    problems: list[str],
+    out: CommandOutput,
+    store: str | None,
 ) -> None:
-    """Say how a plan ended."""
+    """Say how a plan ended, and what to type next to find the store."""
     where = [one.where for one in merged]
     out.document({**outcome.document(), "merged": where, "problems": problems})
     out.text(_table(outcome.units.values()))
@@ -132,7 +140,8 @@ def _tell(
         note(f"peira: {problem}")
     failed = [name for name, one in outcome.units.items() if one.state == "failed"]
     if failed:
-        out.text(f"see why: {program()} work logs {failed[0]}")
+        where = ["--store", store] if store else []
+        out.text(f"see why: {shlex.join([program(), 'work', 'logs', failed[0], *where])}")
 
 
 def _table(units: object) -> str:
@@ -160,20 +169,21 @@ def _act(
     session: Session,
     run: str,
     out: CommandOutput,
+    given: str | None,
     *,
     apply: bool,
     into: Path | None,
     follow: bool,
     wait: float,
 ) -> int:
-    """Do something with a run there is."""
+    """Do something with a run there is; `given` is what --store said."""
     if action in ("logs", "retry", "cancel") and not units:
         raise Invalid(f"work {action}: which unit? give its name")
     if action == "cancel":
         return _cancel(units, session, run, out)
     if action == "retry":
         outcome = retry_unit(session, units, run, wait)
-        _tell(outcome, [], [], out, session)
+        _tell(outcome, [], [], out, session.store_option(given))
         return outcome.exit_code
     if action == "logs":
         return _logs(units, session, run, out, follow)

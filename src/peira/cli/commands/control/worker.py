@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
 import typer
@@ -17,9 +18,11 @@ from peira.cli.run_summary import next_command
 from peira.core.clock import seconds
 from peira.core.ids import short
 from peira.core.log.events import Status
-from peira.core.log.state import Run
+from peira.core.log.state import UNDER_WAY, Run
 from peira.core.text.words import counted
+from peira.engine.kinds import STAGES
 from peira.engine.run import RunEnd
+from peira.engine.shared.worker import LEFT_TO_OTHERS
 from peira.errors import Invalid
 from peira.spec.project import parallel_problem
 
@@ -29,6 +32,14 @@ SHORTEST_LEASE = 2.0
 
 def worker(
     parallel: Parallel = None,
+    classes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--classes",
+            metavar="CLASS,...",
+            help="Only these classes of work: generate (agents), transform, evaluate (scores).",
+        ),
+    ] = None,
     run: Annotated[
         str, typer.Option("--run", metavar="RUN", help="Only this run: its name, or first digits of its id.")
     ] = "",
@@ -53,16 +64,27 @@ def worker(
     that was submitted (`peira run --workers 0`) until none is left. The study is rebuilt from what the run
     recorded, so none of its files need be here; data that agents read, and keys of models, are this
     machine's. One Ctrl-C lets running trials finish and leaves the rest to others; after kill -9 others take
-    over once the lease is over.
+    over once the lease is over. With --classes it does only a part of the work, such as the scores of trials
+    that other workers execute; a run is over when workers have done all of them.
 
     \b
     Examples:
       peira worker --store postgresql://me@host/db --parallel 8
       peira worker --stay
+      peira worker --classes evaluate
     """
     out = CommandOutput(as_json)
     silence = LEASE if lease is None else seconds(lease)
-    problems = [problem for problem in [parallel_problem(parallel)] if problem]
+    options = WorkerOptions(
+        parallel=parallel,
+        classes=STAGES if classes is None else _names(classes),
+        allow_different=allow_different,
+        stay=stay,
+        run=run,
+        lease=silence,
+        wait=None if wait else 0.0,
+    )
+    problems = [problem for problem in [parallel_problem(parallel), *options.problems()] if problem]
     if silence < SHORTEST_LEASE:
         problems.append(f"lease: must be at least {SHORTEST_LEASE:g} s, not {silence:g}")
     if problems:
@@ -74,17 +96,10 @@ def worker(
             note(f"working on run {short(row.id)} of {row.study}, {counted(row.trials, 'trial')}")
 
     def ended(row: Run, end: RunEnd) -> None:
-        if not quiet:
-            note(f"run {short(row.id)}: {row.status}")
+        if not quiet and end.status is not Status.interrupted:
+            rest = f"; {end.reason}" if row.status in UNDER_WAY and end.reason == LEFT_TO_OTHERS else ""
+            note(f"run {short(row.id)}: {row.status}{rest}")
 
-    options = WorkerOptions(
-        parallel=parallel,
-        allow_different=allow_different,
-        stay=stay,
-        run=run,
-        lease=silence,
-        wait=None if wait else 0.0,
-    )
     with Session.find(store) as session:
         last = work(session, options, begun, ended, note)
     out.document({"status": None if last is None else last.status.value})
@@ -93,8 +108,17 @@ def worker(
             out.text("there is no run to work on")
         return 0
     if last.status is Status.interrupted:
-        return errors.say([f"left the run to others; to go on: {program()} worker"], 130)
+        where = f" --store {shlex.quote(store)}" if store else ""
+        return errors.say(
+            [f"stopped; what is left is for others, and to go on: {program()} worker{where}"], 130
+        )
     return 0
+
+
+def _names(classes: list[str]) -> tuple[str, ...]:
+    """The names in lists that are separated by commas, each once."""
+    names = (name.strip() for some in classes for name in some.split(","))
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def submitted(
@@ -103,7 +127,7 @@ def submitted(
     """Submit a run without executing it, and say how to go on."""
     run = submit_shared(study, options, session)
     out.document({"run": run})
-    where = f" --store '{store}'" if store else ""
+    where = f" --store {shlex.quote(store)}" if store else ""
     out.text(
         f"run {short(run)} waits for workers\n"
         f"  work:   {program()} worker{where}\n"

@@ -7,21 +7,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+CONDITION = "condition"
+"""The parameter by which an agent takes the levels of all factors, as one table."""
+
 
 @dataclass(frozen=True)
-class Wants:
+class TakenArguments:
     """The parameter names of a function, those without defaults, and whether it takes `**kwargs`."""
 
     names: frozenset[str]
     required: frozenset[str]
     anything: bool
 
+    @property
+    def every_factor(self) -> bool:
+        """Whether an agent gets the level of every factor: as `**kwargs`, or as its `condition`."""
+        return self.anything or CONDITION in self.names
 
-def wants(fn: Callable[..., Any]) -> Wants:
+
+def wants(fn: Callable[..., Any]) -> TakenArguments:
     """Inspect the signature of a function; raises ValueError or TypeError if it has none."""
     parameters = inspect.signature(fn).parameters.values()
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY, p.POSITIONAL_ONLY)]
-    return Wants(
+    return TakenArguments(
         names=frozenset(p.name for p in named),
         required=frozenset(p.name for p in named if p.default is p.empty),
         anything=any(p.kind is p.VAR_KEYWORD for p in parameters),
@@ -43,7 +51,7 @@ class AgentCode:
 
     called: Callable[..., Any]
     works: Callable[..., Any]
-    wants: Wants
+    wants: TakenArguments
 
 
 def agent_code(fn: Any) -> AgentCode:
@@ -55,5 +63,5 @@ def agent_code(fn: Any) -> AgentCode:
         return AgentCode(called, called, found)
     more = wants(run)
     names, required = found.names | more.names, found.required | more.required
-    both = Wants(names - {"self"}, required - {"self"}, found.anything or more.anything)
+    both = TakenArguments(names - {"self"}, required - {"self"}, found.anything or more.anything)
     return AgentCode(called, run, both)

@@ -4,15 +4,18 @@ import gc
 
 import pytest
 
-from peira.engine.run import SELDOM, collection_paused
+from peira.core.collection import SELDOM, collection_paused
 
 
 @pytest.fixture(autouse=True)
 def as_it_was():
+    """Nothing is left out at first; afterwards, as during all tests, what was there before them."""
     threshold = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    gc.unfreeze()
     yield
     gc.set_threshold(*threshold)
-    gc.unfreeze()
+    gc.freeze()
 
 
 def test_it_searches_seldom_meanwhile_and_is_set_as_it_was_afterwards() -> None:

@@ -1,0 +1,1 @@
+"""Conversations: an agent that talks with a user over several turns."""

@@ -1,0 +1,1 @@
+"""Scoring many stored outputs by plain evaluators: in processes, by batches, each batch one commit."""
