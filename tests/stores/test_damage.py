@@ -72,6 +72,34 @@ def test_an_event_that_cannot_be_read_is_named_and_the_others_are_listed(
     assert "event 7 cannot be read: Input data was truncated" in capfd.readouterr().out
 
 
+NO_DIGEST = "replace(cast(body AS TEXT), substr(cast(body AS TEXT), instr(body, '\"task\"') + 8, 4), 'zzzz')"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("body = NULL", "event 7 cannot be read"),
+        ("body = 12", "event 7 cannot be read"),
+        ("at = 1e300", "event 7: 1e+300 is no time"),
+        ("at = 'noon'", "event 7: 'noon' is no time"),
+        (f"body = cast({NO_DIGEST} AS BLOB)", "event 7"),
+    ],
+)
+def test_whatever_stands_in_the_row_of_an_event_trials_are_shown(
+    sound: Path, change: str, told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    table = "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, ' NOT NULL', '') "
+    table += "WHERE type = 'table' AND name = 'event';"
+    damaged(
+        sound, f"{table} PRAGMA writable_schema = RESET; UPDATE event SET {change} WHERE place & 0xff = 7"
+    )
+    for words in (["show", "--trials"], ["show", "--trials", "--json"], ["events"], ["runs"]):
+        assert main([*words, "--store", "store.db"]) == 0, words
+    capfd.readouterr()
+    assert main(["verify", "--store", "store.db"]) == 1
+    assert told in capfd.readouterr().out
+
+
 def test_a_result_that_cannot_be_read_is_a_failure_and_the_others_are_shown(
     sound: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,20 +25,21 @@ decode_results = msgspec.json.Decoder(list[Result]).decode
 
 _lax_events = msgspec.json.Decoder(AnyEvent, strict=False)
 _WRONG = (msgspec.MsgspecError, ValueError, RecursionError)
+_NO_EVENT = (*_WRONG, TypeError)
 
 
 def decode_event(body: bytes) -> AnyEvent:
-    """An event from its bytes; `Unreadable` if they make none. Numbers may be written as other types are:
-    early versions committed them as a provider said them."""
+    """An event from its bytes; `Unreadable` if they make none, or if a damaged row has none. Numbers
+    may be written as other types are: early versions committed them as a provider said them."""
     try:
         event: AnyEvent = _events.decode(body)
         return event
-    except _WRONG:
+    except _NO_EVENT:
         pass
     try:
         event = _lax_events.decode(body)
         return event
-    except _WRONG as problem:
+    except _NO_EVENT as problem:
         return Unreadable(" ".join(str(problem).split())[:200])
 
 
@@ -48,7 +49,7 @@ def encode_event(event: AnyEvent) -> bytes:
         body = _encoder.encode(event)
         _events.decode(body)
         return body
-    except (*_WRONG, TypeError) as problem:
+    except _NO_EVENT as problem:
         raise Unwritable(f"{type(event).__name__} could not be read again: {problem}") from None
 
 

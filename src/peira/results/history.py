@@ -101,8 +101,11 @@ class _Moments:
 
 
 def _key(id: str) -> int:
-    """The first 8 bytes of a task's id (a SHA-256 digest) as an integer."""
-    return int(id[:16], 16)
+    """The first 8 bytes of a task's id (a SHA-256 digest) as an integer; 0 if damage has left no digest."""
+    try:
+        return int(id[:16], 16)
+    except ValueError:
+        return 0
 
 
 def _records(store: Store, run: str) -> Iterator[Record]:

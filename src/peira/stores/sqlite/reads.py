@@ -146,7 +146,16 @@ def records(db: apsw.Connection, run: str, after: int, limit: int) -> list[Recor
         return []
     sql = "SELECT place, at, body FROM event WHERE place > ? AND place < ? ORDER BY place LIMIT ?"
     rows = db.execute(sql, (place(n, after), place(n + 1, 0), limit))
-    return [Record(run, at - place(n, 0), when, decode_event(body)) for at, when, body in rows]
+    return [Record(run, at - place(n, 0), _moment(when), decode_event(body)) for at, when, body in rows]
+
+
+LAST_MOMENT = 253402300799.0
+"""The end of the year 9999, beyond which there are no dates."""
+
+
+def _moment(when: object) -> float:
+    """A stored time; 0 for what damage has put in its place, so that everything else can be shown."""
+    return when if isinstance(when, (int, float)) and 0 <= when <= LAST_MOMENT else 0.0
 
 
 def about(db: apsw.Connection, tasks: Sequence[str], until: str) -> list[Record]:
@@ -164,7 +173,7 @@ def about(db: apsw.Connection, tasks: Sequence[str], until: str) -> list[Record]
         for n, at, when, body in db.execute(sql, (place(run, first), place(run, end), *names)):
             event = decode_event(body)
             if not wanted.isdisjoint(touched(event)):
-                found.append((n, Record(run_id(run), at - place(run, 0), when, event)))
+                found.append((n, Record(run_id(run), at - place(run, 0), _moment(when), event)))
     return [record for _, record in sorted(found, key=itemgetter(0))]
 
 
@@ -180,11 +189,13 @@ def unreadable(db: apsw.Connection) -> Iterator[str]:
     """Every event and every row whose bytes are not what was written, one line each."""
     run_id = _run_ids(db)
     ranges = {id.hex(): events for id, events in db.execute("SELECT id, events FROM task")}
-    for at, body in db.execute("SELECT place, body FROM event ORDER BY n"):
+    for at, when, body in db.execute("SELECT place, at, body FROM event ORDER BY n"):
         event, run = decode_event(body), at >> SEQ_BITS
         seq = at - place(run, 0)
         if isinstance(event, Unreadable):
             yield f"run {short(run_id(run) or '?')}, event {seq} cannot be read: {event.why}"
+        if _moment(when) != when:
+            yield f"run {short(run_id(run) or '?')}, event {seq}: {when!r} is no time"
         for task in touched(event):
             if task in ranges and not covers(ranges[task], run, seq):
                 yield f"task {short(task)}: its row does not say that event {seq} of run {run} is about it"
@@ -205,7 +216,7 @@ def history(db: apsw.Connection) -> Iterator[Record]:
     run_id = _run_ids(db)
     for at, when, body in db.execute("SELECT place, at, body FROM event ORDER BY n"):
         run = at >> SEQ_BITS
-        yield Record(run_id(run), at - place(run, 0), when, decode_event(body))
+        yield Record(run_id(run), at - place(run, 0), _moment(when), decode_event(body))
 
 
 def active(db: apsw.Connection) -> list[Task]:
