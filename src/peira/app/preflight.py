@@ -36,13 +36,9 @@ def models_in(plan: Plan, project: Project, stages: Sequence[str] = (GENERATE, E
     agents and evaluators; names that are computed at run time are not found.
     """
     called = [name for name in (_agent_models(plan) if GENERATE in stages else ()) if is_model(project, name)]
-    return list(dict.fromkeys([*called, *(_evaluator_models(plan) if EVALUATE in stages else ())]))
-
-
-def _evaluator_models(plan: Plan) -> Iterator[Any]:
-    """The models of evaluators."""
-    for evaluator in plan.evaluators.values():
-        yield from getattr(evaluator, "models", ())
+    judging = plan.evaluators.values() if EVALUATE in stages else ()
+    asked = (name for evaluator in judging for name in getattr(evaluator, "models", ()))
+    return list(dict.fromkeys([*called, *asked]))
 
 
 def _agent_models(plan: Plan) -> Iterator[Any]:

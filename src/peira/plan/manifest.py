@@ -22,9 +22,7 @@ import msgspec
 from peira.core.code.fingerprint import fingerprint_of
 from peira.core.code.origin import own_file
 from peira.core.codec import encode
-from peira.core.contracts import Evaluator
 from peira.core.ids import Json
-from peira.core.transforms import Transform
 from peira.errors import StoreDamaged
 from peira.plan.conditions import Condition, Crossed, Grid, agents_of
 from peira.plan.expansion import Plan, choose, transform_digest
@@ -217,7 +215,7 @@ def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
 
     `policy` holds overrides for this run only.
     """
-    layout = plan.layout
+    layout, transform = plan.layout, plan.transform
     # A case's own evaluators are recorded only in the snapshot, which then has to contain the cases.
     inline = any(case.judged_by for cases in layout.case_sets.values() for case in cases)
     manifest = Manifest(
@@ -226,7 +224,10 @@ def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
         cases_inline=inline,
         notes=plan.notes,
         agents=_agent_parts(plan),
-        evaluators=tuple(_evaluator_part(digest, e) for digest, e in plan.evaluators.items()),
+        evaluators=tuple(
+            EvaluatorPart(evaluator.name, digest, tuple(sorted(evaluator.takes)), evaluator.identity)
+            for digest, evaluator in plan.evaluators.items()
+        ),
         common=plan.common,
         conditions=() if isinstance(layout.conditions, Crossed) else tuple(layout.conditions),
         case_sets={label: put(encode(cases)) for label, cases in layout.case_sets.items()},
@@ -244,7 +245,9 @@ def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
         limit=plan.limit,
         **_picked(plan, put),
         policy=dict(policy),
-        transform=_transform_part(plan.transform),
+        transform=None
+        if transform is None
+        else TransformPart(transform.name, transform_digest(transform), transform.identity),
         sources={path: put(Path(path).read_bytes()) for path in own_sources(plan)},
     )
     return put(encode(manifest))
@@ -292,16 +295,6 @@ def _agent_parts(plan: Plan) -> tuple[AgentPart, ...]:
         )
         for label, agent in plan.agents.items()
     )
-
-
-def _evaluator_part(digest: str, evaluator: Evaluator) -> EvaluatorPart:
-    return EvaluatorPart(evaluator.name, digest, tuple(sorted(evaluator.takes)), evaluator.identity)
-
-
-def _transform_part(transform: Transform | None) -> TransformPart | None:
-    if transform is None:
-        return None
-    return TransformPart(transform.name, transform_digest(transform), transform.identity)
 
 
 def read(digest: str, get: Get) -> Manifest:

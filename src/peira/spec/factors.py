@@ -39,14 +39,10 @@ class Level(Value):
         ) -> None: ...
 
 
-def _is_level(raw: object) -> bool:
-    """Whether a table stands for a Level: it has a `value`, and only fields of a Level."""
-    return isinstance(raw, Mapping) and "value" in raw and set(raw) <= set(Level.model_fields)
-
-
 def _level(raw: object) -> Level:
-    """The level that a value, a table or a Level stands for."""
-    if isinstance(raw, Level) or _is_level(raw):
+    """The level that a value, a table (with a `value`, and only fields of a Level) or a Level stands for."""
+    table = isinstance(raw, Mapping) and "value" in raw and set(raw) <= set(Level.model_fields)
+    if table or isinstance(raw, Level):
         level: Level = read_value(Level, raw)
         return level
     try:

@@ -214,16 +214,17 @@ class StudyReader:
     def evaluators(self, raw: Any, path: str) -> tuple[Any, ...]:
         """One evaluator, or a list of them."""
         given = () if raw is None else raw if isinstance(raw, (list, tuple)) else (raw,)
-        made = [self.attempt(f"{path}[{i}]", self._evaluator, e) for i, e in enumerate(given)]
+        made = [self.attempt(f"{path}[{i}]", self._plugin, e) for i, e in enumerate(given)]
         return tuple(e for e in made if e is not None)
 
-    def _evaluator(self, given: Any) -> Any:
+    def _plugin(self, given: Any) -> Any:
+        """The name of a plug-in as it is; what anything else refers to."""
         return given if isinstance(given, str) and not is_reference(given) else self._code(given)
 
     def _transform(self, given: Any) -> Any:
         if isinstance(given, (list, tuple)):
             return tuple(map(self._transform, given))
-        return given if isinstance(given, str) and not is_reference(given) else self._code(given)
+        return self._plugin(given)
 
     # Parts
 

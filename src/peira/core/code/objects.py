@@ -57,14 +57,11 @@ def function_node(function: types.FunctionType) -> Node:
     digest, names = _counted(source, scope)
     edges = [*_reads(names, scope), *_defaults(function, scope), *wrapped_edge(code.co_qualname, function)]
     node = _node(code.co_qualname, digest, names, scope, edges)
-    filled = frozenset((id(function), edge.name) for edge in edges if _fills(edge, names))
+    # The parameters whose default values the function mutates.
+    mutable = {edge.name for edge in edges if isinstance(edge.value, FILLABLE)}
+    defaults = (f"default {chain[0]}" for chain in names.mutates if len(chain) == 1)
+    filled = frozenset((id(function), name) for name in defaults if name in mutable)
     return replace(node, unseen=(*node.unseen, *unseen), written=node.written | filled)
-
-
-def _fills(edge: Edge, names: Names) -> bool:
-    """Whether the function mutates the default value of a parameter."""
-    parameter = edge.name.removeprefix("default ")
-    return parameter != edge.name and (parameter,) in names.mutates and isinstance(edge.value, FILLABLE)
 
 
 def _node(label: str, digest: str, names: Names, scope: Scope, edges: list[Edge]) -> Node:

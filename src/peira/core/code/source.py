@@ -29,13 +29,6 @@ def syntax_digest(node: ast.AST) -> str:
     return digest_of(_dump(node))
 
 
-def undecorated(node: ast.AST) -> ast.AST:
-    """The definition without its decorators; any other node unchanged."""
-    if not getattr(node, "decorator_list", None):
-        return node
-    return type(node)(**{**dict(ast.iter_fields(node)), "decorator_list": []})
-
-
 def _dump(node: object) -> object:
     """A syntax tree as a tree of JSON values."""
     if isinstance(node, list):
@@ -178,16 +171,17 @@ def _source_of_class(key: _Same, filename: str) -> DefinitionSource | None:
 def _source(node: ast.AST) -> DefinitionSource | None:
     """The source of a definition; None if it is nested too deeply to hash."""
     try:
-        decorators = tuple(map(_decorator, getattr(node, "decorator_list", ())))
-        bare = undecorated(node)
+        written: list[ast.expr] = getattr(node, "decorator_list", [])
+        decorators = tuple(
+            DecoratorUse(
+                chain_of(use.func if isinstance(use, ast.Call) else use), syntax_digest(use), names_of(use)
+            )
+            for use in written
+        )
+        bare = type(node)(**{**dict(ast.iter_fields(node)), "decorator_list": []}) if written else node
         return DefinitionSource(syntax_digest(bare), names_of(bare), decorators)
     except RecursionError:  # an expression nested deeper than Python's own stack
         return None
-
-
-def _decorator(node: ast.expr) -> DecoratorUse:
-    called = node.func if isinstance(node, ast.Call) else node
-    return DecoratorUse(chain_of(called), syntax_digest(node), names_of(node))
 
 
 def _versions(filename: str) -> Iterator[_File]:

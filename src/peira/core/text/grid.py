@@ -51,7 +51,11 @@ def cell(value: Json, widest: int = WIDEST) -> str:
 def plain(header: Sequence[str], rows: Grid) -> str:
     """The table as plain text, with aligned columns two blanks apart."""
     widths = [max(map(_width, column)) for column in zip(header, *rows, strict=True)]
-    return "\n".join("  ".join(map(_pad, line, widths)).rstrip() for line in (header, *rows))
+    padded = (
+        [text + " " * (width - _width(text)) for text, width in zip(line, widths, strict=True)]
+        for line in (header, *rows)
+    )
+    return "\n".join("  ".join(line).rstrip() for line in padded)
 
 
 def fitted(header: Sequence[str], rows: Grid, width: int, keys: int = 1) -> str:
@@ -71,11 +75,6 @@ def fitted(header: Sequence[str], rows: Grid, width: int, keys: int = 1) -> str:
     tables = [[columns[at] for at in (*range(keys), *group)] for group in groups]
     parts = [list(zip(*table, strict=True)) for table in tables]
     return "\n\n".join(plain(lines[0], lines[1:]) for lines in parts)
-
-
-def _pad(text: str, width: int) -> str:
-    """The text, padded with blanks to this width."""
-    return text + " " * (width - _width(text))
 
 
 def _width(text: str) -> int:

@@ -367,7 +367,7 @@ class Admission:
             self.ended(offer, Ended(State.cancelled, Result()))
         elif row is not None and is_settled(row, self._run, self._policy):
             self._reuse(offer, Ended(row.state, row.result))
-        elif self._hungry(offer):
+        elif self.starved and offer.spec.kind == self.source.unit:
             self._tally.add(offer.spec.kind, LEFT)
         elif not self._of_others.get(offer.spec.id, self.source).performs(offer.spec.kind):
             self._tally.add(offer.spec.kind, LEFT)
@@ -414,9 +414,6 @@ class Admission:
         """Record that waiting tasks of earlier runs are those of this one now."""
         self._journal.queue([Op(self._run, (TasksAdopted(tuple(self._adopted)),))])
         self._adopted.clear()
-
-    def _hungry(self, offer: Offer) -> bool:
-        return self.starved and offer.spec.kind == self.source.unit
 
     def _reuse(self, offer: Offer, ended: Ended) -> None:
         self._tally.add(offer.spec.kind, shared(ended.state))

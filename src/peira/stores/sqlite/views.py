@@ -18,7 +18,7 @@ import apsw
 
 from peira.core.contracts import CallWords, PlanEntry
 from peira.stores.rows import SEQ_BITS, STATES
-from peira.stores.sqlite.statements import Row, UpsertTarget, insert
+from peira.stores.sqlite.statements import UpsertTarget, insert
 
 CHUNK = 20_000
 
@@ -169,7 +169,19 @@ def list_plan(db: apsw.Connection, plan: str, entries: Iterable[PlanEntry], comp
         # A statement for each row would hand the interpreter lock over with each.
         insert(db, _CONDITIONS, list(conditions.values()))
         insert(db, _CASES, sorted(cases.values(), key=itemgetter(0)))
-        insert(db, _TRIALS, [_trial_row(number, one) for one in chunk])
+        trials = [
+            (
+                number,
+                one.place,
+                bytes.fromhex(one.task[:16]),
+                one.group[0],
+                one.subject[0],
+                one.repeat,
+                one.output or None,
+            )
+            for one in chunk
+        ]
+        insert(db, _TRIALS, trials)
         insert(
             db,
             _SCORES,
@@ -179,11 +191,6 @@ def list_plan(db: apsw.Connection, plan: str, entries: Iterable[PlanEntry], comp
                 for name, task in one.scores
             ],
         )
-
-
-def _trial_row(plan: int, one: PlanEntry) -> Row:
-    task = bytes.fromhex(one.task[:16])
-    return plan, one.place, task, one.group[0], one.subject[0], one.repeat, one.output or None
 
 
 def list_calls(db: apsw.Connection, calls: Iterable[CallWords]) -> None:
