@@ -26,7 +26,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from itertools import count
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from peira.plan.conditions import Crossed
 
@@ -45,8 +45,10 @@ MIX = 0x9E3779B97F4A7C15
 """Multiplier of the round functions."""
 MASK = (1 << 64) - 1
 _FIRST_ROUNDS, _ROUNDS = 4, 12
-_Round = Callable[[int, int], int]
-"""Mixes half of the bits with a round key."""
+BLOCK = 1 << 12
+"""Positions of a large order that are permuted together."""
+_Round = Callable[[Any, int], Any]
+"""Mixes half of the bits with a round key: of one integer, or of an array of unsigned 64-bit integers."""
 
 
 def shuffled(size: int, seed: int, salt: str = "", version: int = ORDER_VERSION) -> Iterator[int]:
@@ -98,22 +100,29 @@ def _keys(text: str, rounds: int) -> tuple[int, ...]:
 
 
 def _network(size: int, keys: tuple[int, ...], mixed: _Round) -> Iterator[int]:
-    """The permutation of range(size) by a Feistel network with cycle walking."""
+    """The permutation of range(size) by a Feistel network with cycle walking, block by block."""
+    import numpy as np
+
     bits = (size - 1).bit_length()
-    for position in range(size):
-        yield _walk(position, size, bits, keys, mixed)
+    for start in range(0, size, BLOCK):
+        indices: Any = _permute(
+            np.arange(start, min(start + BLOCK, size), dtype=np.uint64), bits, keys, mixed
+        )
+        while len(outside := np.flatnonzero(indices >= size)):
+            indices[outside] = _permute(indices[outside], bits, keys, mixed)
+        yield from indices.tolist()
 
 
 def _walk(position: int, size: int, bits: int, keys: tuple[int, ...], mixed: _Round) -> int:
     """The index at a position: values outside the range are permuted again."""
-    index = _permute(position, bits, keys, mixed)
+    index: int = _permute(position, bits, keys, mixed)
     while index >= size:
         index = _permute(index, bits, keys, mixed)
     return index
 
 
-def _permute(value: int, bits: int, keys: tuple[int, ...], mixed: _Round) -> int:
-    """The Feistel permutation of `bits`-bit numbers; the halves may differ in width."""
+def _permute(value: Any, bits: int, keys: tuple[int, ...], mixed: _Round) -> Any:
+    """The Feistel permutation of `bits`-bit numbers, one or an array; the halves may differ in width."""
     low = bits // 2
     high = bits - low
     left, right = value >> low, value & ((1 << low) - 1)
@@ -123,14 +132,14 @@ def _permute(value: int, bits: int, keys: tuple[int, ...], mixed: _Round) -> int
     return left << low | right
 
 
-def _weakly_mixed(half: int, key: int) -> int:
+def _weakly_mixed(half: Any, key: int) -> Any:
     """The round function of version 1."""
     mixed = ((half + key) * MIX) & MASK
     mixed ^= mixed >> 29
-    return mixed * MIX >> 17
+    return (mixed * MIX & MASK) >> 17
 
 
-def _mixed(half: int, key: int) -> int:
+def _mixed(half: Any, key: int) -> Any:
     """The round function: the finaliser of SplitMix64."""
     mixed = ((half ^ key) + MIX) & MASK
     mixed = ((mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9) & MASK
