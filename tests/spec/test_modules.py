@@ -6,11 +6,19 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from peira.errors import Invalid, Loading
-from peira.spec.modules import Missing, load_file, reference, refuse_while_loading, resolve_reference
+from peira.spec.modules import (
+    LoadedModules,
+    Missing,
+    load_file,
+    reference,
+    refuse_while_loading,
+    resolve_reference,
+)
 from peira.spec.study import study
 
 
@@ -205,3 +213,17 @@ def test_loading_is_no_error_that_user_code_catches():
 def test_a_missing_function_says_why_it_cannot_be_used():
     with pytest.raises(Invalid, match="f cannot be used: the file is gone"):
         Missing("f", "the file is gone")(1, case=2)
+
+
+def test_loaded_modules_are_found_by_their_files_through_links_and_not_by_name_alone(tmp_path, monkeypatch):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "same.py").touch()
+        module = ModuleType(f"same_in_{folder}")
+        module.__file__ = str(tmp_path / folder / "same.py")
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    (tmp_path / "linked").symlink_to(tmp_path / "one")
+    loaded = LoadedModules()
+    assert list(loaded.of(str(tmp_path / "linked" / "same.py"))) == ["same_in_one"]
+    assert list(loaded.of(str(tmp_path / "two" / "same.py"))) == ["same_in_two"]
+    assert loaded.of(str(tmp_path / "same.py")) == {}

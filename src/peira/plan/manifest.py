@@ -6,10 +6,7 @@ The manifest is a blob addressed by its digest, so equal plans are stored once. 
 
 from __future__ import annotations
 
-import os
-import sys
 from array import array
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -29,7 +26,7 @@ from peira.plan.expansion import Plan, choose, transform_digest
 from peira.plan.order import Sequences
 from peira.plan.trials import Layout, PlannedCase
 from peira.spec.limits import Budget
-from peira.spec.modules import reference
+from peira.spec.modules import LoadedModules, reference
 from peira.spec.study_files import snapshot
 
 # The user's source files
@@ -39,7 +36,7 @@ def own_sources(plan: Plan) -> list[str]:
     """Files of the agents, transform and evaluators, and of the user's own modules they import."""
     found: set[str] = set()
     queue = sorted(_reached(plan))
-    loaded = _loaded()
+    loaded = LoadedModules()
     while queue:
         file = queue.pop()
         if file not in found and Path(file).is_file():
@@ -55,25 +52,14 @@ def _reached(plan: Plan) -> set[str]:
     return {str(Path(file).resolve()) for part in parts for file in fingerprint_of(part).files}
 
 
-def _imported(file: str, loaded: Mapping[str, list[ModuleType]]) -> Iterator[str]:
+def _imported(file: str, loaded: LoadedModules) -> Iterator[str]:
     """The user's own files whose modules, functions or classes are in the namespace of this file's module."""
-    for module in loaded.get(os.path.basename(file), ()):
-        if str(Path(str(module.__file__)).resolve()) != file:
-            continue
+    for module in loaded.of(file).values():
         for value in list(vars(module).values()):
             where = getattr(value, "__file__", None) if isinstance(value, ModuleType) else None
             own = own_file(value) if where is None else own_file(_At(where))
             if own is not None:
                 yield str(Path(own).resolve())
-
-
-def _loaded() -> dict[str, list[ModuleType]]:
-    """Imported modules by the base names of their files: to resolve the path of every one is slow."""
-    found: dict[str, list[ModuleType]] = defaultdict(list)
-    for module in list(sys.modules.values()):
-        if file := getattr(module, "__file__", None):
-            found[os.path.basename(file)].append(module)
-    return found
 
 
 class _At:

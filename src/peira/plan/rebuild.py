@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 
 from peira.core.contracts import Evaluator
 from peira.core.ids import Json, digest, digest_bytes
@@ -15,7 +14,7 @@ from peira.core.transforms import Transform
 from peira.errors import Invalid
 from peira.plan.expansion import Plan, evaluator_digest, live_agents, transform_digest
 from peira.plan.manifest import EvaluatorPart, Get, Manifest, cases_of, layout_of
-from peira.spec.modules import reference, resolve_reference
+from peira.spec.modules import LoadedModules, reference, resolve_reference
 from peira.spec.plugins import MissingEvaluator, MissingTransform
 from peira.spec.study import Study
 from peira.spec.study_files import restore
@@ -115,21 +114,14 @@ def _source_paths(manifest: Manifest, get: Get, folder: Path) -> dict[str, str]:
 @contextmanager
 def _without_modules(files: Iterable[str]) -> Iterator[None]:
     """Temporarily remove the modules of these files from `sys.modules` while old versions load."""
-    wanted = {str(Path(file).resolve()) for file in files}
-    bases = {os.path.basename(file) for file in wanted}
-    newer = {name: module for name, module in list(sys.modules.items()) if _file(module, bases) in wanted}
+    loaded = LoadedModules()
+    newer = {name: module for file in files for name, module in loaded.of(file).items()}
     for name in newer:
         del sys.modules[name]
     try:
         yield
     finally:
         sys.modules.update(newer)
-
-
-def _file(module: ModuleType, bases: Container[str]) -> str:
-    """The file of a module that has one of these base names: to resolve the path of every one is slow."""
-    file = getattr(module, "__file__", None)
-    return str(Path(file).resolve()) if file and os.path.basename(file) in bases else ""
 
 
 def _unchanged(path: Path, blob: str) -> bool:

@@ -13,6 +13,7 @@ import re
 import sys
 import threading
 import traceback
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -221,3 +222,22 @@ def caller() -> tuple[Path | None, str]:
     scope = frame.f_globals if frame else {}
     file = scope.get("__file__")
     return (Path(file).resolve().parent if file else None), str(scope.get("__name__", ""))
+
+
+class LoadedModules:
+    """The imported modules, to be found by their files.
+
+    They are indexed by the base names of their files, because to resolve the path of every one is slow.
+    """
+
+    def __init__(self) -> None:
+        self._by_base: dict[str, dict[str, ModuleType]] = defaultdict(dict)
+        for name, module in list(sys.modules.items()):
+            if file := getattr(module, "__file__", None):
+                self._by_base[os.path.basename(file)][name] = module
+
+    def of(self, file: str) -> dict[str, ModuleType]:
+        """The modules by name that were imported from this file."""
+        wanted = Path(file).resolve()
+        named = self._by_base.get(wanted.name, {}).items()
+        return {name: module for name, module in named if Path(str(module.__file__)).resolve() == wanted}
