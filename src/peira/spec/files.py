@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
@@ -71,6 +71,20 @@ def write_whole(path: Path, data: bytes) -> None:
     """Write the file as a whole."""
     with whole_file(path) as file:
         file.write(data)
+
+
+def write_if_possible(path: Path, data: bytes) -> bool:
+    """Replace a file of a cache atomically, without waiting for the disk; False if it cannot be written."""
+    draft = path.with_name(f".{token_hex(8)}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_bytes(data)
+        os.replace(draft, path)
+    except OSError:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        return False
+    return True
 
 
 def write_together(files: Mapping[Path, bytes]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from peira.analysis.table.value import TableQuery, TableWithDrift
 from peira.core.ids import digest_bytes
+from peira.spec.files import write_if_possible
 
 MOST_FILES = 128
 """The number of files to keep."""
@@ -40,16 +41,10 @@ def read_cached_table(file: Path) -> CachedTable | None:
 def write_cached_table(file: Path, kept: CachedTable) -> None:
     """Write the file atomically; does nothing if that is not permitted."""
     data = _encode(kept)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(prefix=".draft-", dir=file.parent)
-        with os.fdopen(handle, "wb") as writing:
-            writing.write(digest_bytes(data).encode() + data)
-        os.replace(draft, file)
-        if len(os.listdir(file.parent)) > MOST_FILES:
-            _delete_old(file.parent)
-    except OSError:
-        return  # without permission to write there is no cache
+    if write_if_possible(file, digest_bytes(data).encode() + data):
+        with suppress(OSError):  # another process may delete them, too
+            if len(os.listdir(file.parent)) > MOST_FILES:
+                _delete_old(file.parent)
 
 
 def _delete_old(folder: Path) -> None:

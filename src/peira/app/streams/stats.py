@@ -6,10 +6,7 @@ events since then. The file may be deleted at any time: it is folded again from 
 
 from __future__ import annotations
 
-import os
 import time
-import uuid
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ from peira.core.log.events import AnyEvent, State, Status, TaskFinished, TasksCl
 from peira.core.log.rows import Run
 from peira.engine.streams.declaration import Declaration, last_opening, stream_names, traffic_document
 from peira.engine.streams.jobs import SHADOW, class_of
+from peira.spec.files import write_if_possible
 from peira.stats.intervals.proportions import wilson
 
 WINDOW = 3600.0
@@ -218,7 +216,7 @@ def folded(store: OpenStore, run: Run, name: str, now: float, most: int = MOST_E
         fold.seq = records[-1].seq
     fold.trim(now)
     if fold.seq - first >= WORTH_KEEPING:
-        _write(file, fold)
+        write_if_possible(file, msgspec.msgpack.encode(fold))
     return fold
 
 
@@ -229,15 +227,6 @@ def _read(file: Path, run: str) -> StreamFold | None:
     except (OSError, msgspec.MsgspecError):
         return None
     return found if (found.run, found.version) == (run, VERSION) else None
-
-
-def _write(file: Path, fold: StreamFold) -> None:
-    """Replace the file atomically; a folder that cannot be written to leaves things as they are."""
-    draft = file.with_name(f".{uuid.uuid4().hex}")
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(msgspec.msgpack.encode(fold))
-        os.replace(draft, file)
 
 
 def _quantiles(samples: list[TimeSample]) -> dict[str, float | None]:
