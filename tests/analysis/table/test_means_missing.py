@@ -31,7 +31,8 @@ def test_everything_lost_leaves_the_whole_range(trial, results):
     known = trial(0, 1, model="a")
     notes = results([known, *(trial(c, None, model="b") for c in range(3))]).table("model").notes
     assert any(
-        note.startswith("b, match: with 3 lost trials at worst or best 0.000 to 1.000") for note in notes
+        note.startswith("model=b, match: with 3 lost trials at worst or best 0.000 to 1.000")
+        for note in notes
     )
 
 

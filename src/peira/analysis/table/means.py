@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from peira.analysis.table.groups import MEASURES, Group, Groups, LabelKey, Unit, gather
 from peira.analysis.table.intervals import check_interval_method, mean_by
 from peira.analysis.table.value import Table, TableRow
-from peira.core.ids import Json
 from peira.core.log.events import State
 from peira.core.registry import nearest
 from peira.core.text import grid as layout
@@ -31,10 +30,11 @@ MOST = 8
 class Loss:
     """One score in one group: the observed values with their units, and the units of the lost ones.
 
-    `unknown` is the number of trials that succeeded, and of which a measure is not known.
+    `group` is its levels with the names of their factors, "" if there is one group only. `unknown` is the
+    number of trials that succeeded, and of which a measure is not known.
     """
 
-    labels: tuple[Json, ...]
+    group: str
     score: str
     values: Sequence[float]
     units: Sequence[Unit]
@@ -53,7 +53,7 @@ def remarks(losses: Iterable[Loss], level: float) -> Iterator[str]:
 
 def _remark(loss: Loss, level: float) -> str:
     """The worst-case bounds of a group's mean, as text."""
-    name = ", ".join([*map(layout.cell, loss.labels), loss.score])
+    name = f"{loss.group}, {loss.score}" if loss.group else loss.score
     lost = counted(len(loss.lost), "lost trial")
     if loss.unknown:
         more = f", and for {lost}" if loss.lost else ""
@@ -177,6 +177,8 @@ def _samples(part: ScorePart, group: Group) -> Iterator[tuple[str, Sequence[floa
 def _losses(groups: Groups, shown: Sequence[ScorePart]) -> Iterator[Loss]:
     """The losses of all groups and parts."""
     for group in groups.groups:
+        pairs = zip(groups.by, group.labels, strict=True)
+        named = ", ".join(f"{layout.cell(name)}={layout.cell(label)}" for name, label in pairs)
         for part in shown:
             unscored = group.lost_scores.get(part.evaluator, [])
             unknown = len(unscored) if part.name == groups.measure else 0
@@ -184,7 +186,7 @@ def _losses(groups: Groups, shown: Sequence[ScorePart]) -> Iterator[Loss]:
             lost = gone if unknown else [*gone, *unscored]
             for title, values, units in _samples(part, group) if lost or unknown else ():
                 limits = part.limits if title == part.name else (0.0, 1.0)
-                yield Loss(group.labels, title, values, units, lost, limits, unknown)
+                yield Loss(named, title, values, units, lost, limits, unknown)
 
 
 def _row(

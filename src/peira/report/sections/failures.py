@@ -60,7 +60,7 @@ def _losses(measured: Measured, labels: ConditionLabels) -> list[Loss]:
     """The observed and lost values of each condition."""
     groups: dict[str, list[Observation]] = {}
     for one in measured.observations:
-        groups.setdefault(labels.short(one.trial), []).append(one)
+        groups.setdefault(labels.full(one.trial), []).append(one)
     return [
         _loss(label if labels.by else "", group, measured.name, measured.ends)
         for label, group in groups.items()
@@ -71,9 +71,8 @@ def _loss(label: str, group: Sequence[Observation], score: str, limits: Limits |
     """The observed and lost values of one condition."""
     known = [(one.value, one.trial.unit) for one in group if one.value is not None]
     gone = [one.trial.unit for one in group if one.value is None and one.trial.state in (*LOST, DONE)]
-    names = (label,) if label else ()
     values, units = [value for value, _ in known], [unit for _, unit in known]
-    return Loss(names, score, values, units, gone, limits)
+    return Loss(label, score, values, units, gone, limits)
 
 
 def _sentence(trials: Sequence[TrialResult], rows: Sequence[FailureRow]) -> str:
