@@ -39,7 +39,8 @@ def test_a_table_reads_in_any_terminal() -> None:
         "large  plain  match  1.00 [0.68, 1.00]    9 (9 cases)    1\n"
         "intervals: exact\n"
         "not in the means: 1 failed trial\n"
-        "model=large, style=plain, match: with 1 lost trial at worst or best 0.900 to 1.000, 95% bounds 0.556 to 1.000\n"
+        "model=large, style=plain, match: with 1 lost trial at worst or best 0.900 to 1.000, "
+        "95% bounds 0.556 to 1.000\n"
         "declared, not executed: hypotheses"
     )
 
