@@ -86,8 +86,13 @@ EVENTS = UpsertTarget("event", "place, n, at, body")
 TARGETS = (BLOBS, RUNS, TAGS, PLAIN_TASKS, TASKS, CALLS, EVENTS)
 NUMBERS = {target: number for number, target in enumerate(TARGETS)}
 WIDTH = 1 + max(target.width for target in TARGETS)
-SIZES = (8, 32, 128, 448)
-"""Numbers of rows of a statement: few, and within 16 KiB of text, so that statements stay prepared."""
+SIZES = (8, 16, 32, 64, 96, 192, 384)
+"""Numbers of rows of a statement: few, and within `LONGEST` for every table, so that statements stay
+prepared. Rows that only fill a statement up cost nearly as much as others."""
+LONGEST = 16 * 1024
+"""Bytes of a statement that stays prepared; apsw parses a longer one each time."""
+MIXED = 192
+"""Rows of a commit, with the owner's, from which on there is one statement per table."""
 
 
 def prepare(db: apsw.Connection) -> None:
@@ -116,7 +121,7 @@ def write(
 
     Nothing is written if the store has another owner than the one of this incarnation: the statement fails.
     """
-    if sum(map(len, rows.values())) < SIZES[-1]:
+    if sum(map(len, rows.values())) < MIXED:
         bound = _bind_mixed(incarnation, rows)
         reach()
         db.execute(_insert_mixed(len(bound) // WIDTH), bound)

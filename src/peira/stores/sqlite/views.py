@@ -18,7 +18,7 @@ import apsw
 
 from peira.core.contracts import CallWords, PlanEntry
 from peira.stores.rows import SEQ_BITS, STATES
-from peira.stores.sqlite.statements import UpsertTarget, insert
+from peira.stores.sqlite.statements import SIZES, UpsertTarget, insert
 
 CHUNK = 20_000
 
@@ -146,9 +146,12 @@ _TRIALS = UpsertTarget(
 _SCORES = UpsertTarget(
     "listed_score", "plan, place, name, task", "ON CONFLICT DO UPDATE SET task=excluded.task"
 )
-_INSERT_CALL = """
+_WORDS = SIZES[-1]
+"""Calls whose words one statement writes."""
+_INSERT_WORDS = f"""
 INSERT OR REPLACE INTO listed_call
-SELECT n, ?2, ?3 FROM call WHERE substr(key, 1, 8) = substr(?1, 1, 8) AND key = ?1
+SELECT call.n, told.column2, told.column3 FROM (VALUES {",".join(["(?,?,?)"] * _WORDS)}) AS told
+CROSS JOIN call ON substr(call.key, 1, 8) = substr(told.column1, 1, 8) AND call.key = told.column1
 """
 
 
@@ -195,7 +198,12 @@ def list_plan(db: apsw.Connection, plan: str, entries: Iterable[PlanEntry], comp
 
 def list_calls(db: apsw.Connection, calls: Iterable[CallWords]) -> None:
     """Write what calls said. Called within a transaction."""
-    db.executemany(_INSERT_CALL, ((bytes.fromhex(one.key), one.prompt, one.reply) for one in calls))
+    waiting = iter(calls)
+    while chunk := list(islice(waiting, _WORDS)):
+        bound: list[str | bytes | None] = []
+        for key, prompt, reply in chunk:
+            bound += (bytes.fromhex(key), prompt, reply)
+        db.execute(_INSERT_WORDS, bound + [None] * (3 * _WORDS - len(bound)))
 
 
 def unlisted_calls(db: apsw.Connection, run: str) -> list[str]:

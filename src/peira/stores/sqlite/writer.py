@@ -39,6 +39,8 @@ from peira.stores.sqlite.statements import (
 
 SMALL = 512
 """Bytes that are not worth compressing: requests of models, most of all."""
+UNREAD = 1024
+"""Answered calls that stay at hand until what their answers say of themselves is noted."""
 ACTIVE = frozenset({State.running, State.cancelling})
 
 
@@ -62,7 +64,7 @@ class Writer(CommitThread):
         self._task_n: dict[str, int] = {}
         self._ranges: dict[str, tuple[EventRange, ...]] = {}
         self._call_n: dict[str, int] = {}
-        self._answered: list[str] = []  # calls at hand that the last commit touched, and that are answered
+        self._unread: dict[str, None] = {}  # calls at hand whose answers nobody has read yet, oldest first
         self._run_n: dict[str, int] = {}
         self._next = {
             table: db.execute(f"SELECT coalesce(max(n), 0) + 1 FROM {table}").get
@@ -204,20 +206,20 @@ class Writer(CommitThread):
 
     def _forget(self, touches: Iterable[str], keys: Collection[str]) -> None:
         """Let go of rows that the next events will hardly touch. A call that is on its way is answered soon,
-        unless it is in a batch; once it is answered, what its answer says of itself is noted soon."""
-        calls, tasks = self._rows.calls, self._rows.tasks
-        for key in self._answered:
-            if key in calls and key not in keys:
-                del calls[key], self._call_n[key]
-        self._answered = answered = []
+        unless it is in a batch; once it is answered, what its answer says of itself is noted soon, if it says
+        anything."""
+        calls, tasks, unread = self._rows.calls, self._rows.tasks, self._unread
         for key in keys:
             call = calls.get(key)
             if call is None:
                 continue
-            if call.batch or call.state not in ("intended", "answered"):
+            unread.pop(key, None)
+            if call.state == "answered" and not (call.batch or call.known):
+                unread[key] = None
+            elif call.batch or call.state != "intended":
                 del calls[key], self._call_n[key]
-            elif call.state == "answered":
-                answered.append(key)
+        for key in list(unread)[: len(unread) - UNREAD] if len(unread) > UNREAD else ():
+            del unread[key], calls[key], self._call_n[key]
         for id in touches:
             task = tasks.get(id)
             if task is not None and task.state not in ACTIVE:
