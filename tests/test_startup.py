@@ -60,9 +60,8 @@ def test_a_study_opens_the_plug_ins_that_it_names(tmp_path: Path) -> None:
     assert rooms(modules, *SHELVES) == {
         "peira.evaluators.comparison",
         "peira.evaluators.text",
-        "peira.models.names",
     }
-    assert rooms(modules, "app", "report") == {"peira.app.functions", "peira.report.exports"}
+    assert rooms(modules, "app", "report") == {"peira.app.functions"}
     assert not rooms(modules, "analysis", "engine", "plan", "stores")
     assert not rooms(modules, "spec") & {"peira.spec.data_files", "peira.spec.query"}
     assert not modules & SLOW

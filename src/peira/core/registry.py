@@ -18,13 +18,18 @@ from hashlib import sha256
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from peira.core.code.signature import TakenArguments, wants
 from peira.core.text.terminal import printable
 from peira.errors import Invalid, Unknown, message_of
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 GROUP = "peira"
+"""The group of entry points with plug-ins of any kind. Those in a group `peira.KIND` are of that kind,
+and are imported when the first one is looked up."""
 HOOKS = (
     "run_began",
     "run_ended",
@@ -87,7 +92,9 @@ class Registry:
         self._hooks: dict[str, tuple[Hook, ...]] = {}
         self._promised: dict[tuple[str, str], str] = {}
         self._kept: list[str] = []
-        self._loaded = False
+        self._installed: Mapping[str, Iterable[EntryPoint]] = {}
+        self._loaded: set[str] = set()
+        self._called: set[str] = set()
         self._registered: dict[tuple[str, Callable[[Registry], None]], str] = {}
         self._projects: dict[str, dict[tuple[str, str], Callable[..., Any]]] = {}
         self._entered: ContextVar[str | None] = ContextVar("peira_entered_project", default=None)
@@ -103,6 +110,7 @@ class Registry:
 
     def add(self, kind: str, name: str, make: Callable[..., Any]) -> None:
         """Register `make(**config)` under this kind and name; Invalid if the name is taken."""
+        self.load(kind)
         module = self._promised.get((kind, name))
         if self._filling:
             own = self._projects[self._filling]
@@ -118,6 +126,7 @@ class Registry:
 
         Raises Invalid if another plug-in offers one of the names.
         """
+        self.load(kind)
         for name in names:
             taken = (kind, name) in self._made and (kind, name) not in self._promised
             if taken or self._promised.setdefault((kind, name), module) != module:
@@ -225,7 +234,7 @@ class Registry:
 
     def look(self, kind: str, name: str) -> Callable[..., Any]:
         """The callable that makes the plug-in of this kind and name; Unknown if there is none."""
-        self.load()
+        self.load(kind)
         self._import_module(self._promised.get((kind, name)))
         for found in (self._made, *self._visible()):
             if (kind, name) in found:
@@ -262,19 +271,32 @@ class Registry:
 
     def names(self, kind: str) -> list[str]:
         """The names of all plug-ins of this kind, sorted."""
-        self.load()
+        self.load(kind)
         seen = {*self._made, *self._promised, *(key for found in self._visible() for key in found)}
         return sorted(n for k, n in seen if k == kind)
 
-    def load(self) -> None:
-        """Let every installed plug-in (entry points of the group `peira`) register, once."""
-        from importlib.metadata import entry_points  # slow, and not needed before this
+    def load(self, kind: str) -> None:
+        """Let the installed plug-ins of this kind register, and those that do not say theirs, each once.
 
+        They are the entry points of the groups `peira.KIND` and `peira`.
+        """
         with self._loading:  # reentrant: a plug-in may look up others while it registers
-            if not self._loaded:
-                self._loaded = True
-                for entry in sorted(entry_points(group=GROUP), key=attrgetter("name")):
-                    entry.load()(self)
+            if kind not in self._loaded:
+                self._loaded.add(kind)
+                for entry in self._entries(kind):
+                    if entry.value not in self._called:
+                        self._called.add(entry.value)
+                        entry.load()(self)
+
+    def _entries(self, kind: str) -> list[EntryPoint]:
+        """The entry points of both groups, in the order in which they are called."""
+        if not self._installed:
+            from importlib.metadata import entry_points  # slow, and not needed before this
+
+            found = entry_points()
+            self._installed = {group: found.select(group=group) for group in found.groups}
+        groups = (self._installed.get(group, ()) for group in (f"{GROUP}.{kind}", GROUP))
+        return [entry for group in groups for entry in sorted(group, key=attrgetter("name"))]
 
     def load_module(self, register: Callable[[Registry], None], name: str = "", project: str = "") -> None:
         """Let a plug-in register, once; `name` (module:function) is how other processes find it.
