@@ -281,7 +281,6 @@ class Broken:
 
 
 def test_a_rule_that_fails_is_told_of_and_fails_no_run():
-    registry.load()
     if "broken" not in registry.names("stop"):
         registry.add("stop", "broken", Broken)
     store = MemoryStore()
@@ -311,7 +310,6 @@ THINKS = [lambda: None]
 
 
 def thinking(do, **fields):
-    registry.load()
     if "thinking" not in registry.names("stop"):
         registry.add("stop", "thinking", Thinking)
     THINKS[0] = do
@@ -392,7 +390,6 @@ def test_a_rule_that_fails_in_the_end_is_told_of_and_fails_no_run():
         def take(self, unit):
             self.units += 1
 
-    registry.load()
     if "failing" not in registry.names("stop"):
         registry.add("stop", "failing", Failing)
     store = MemoryStore()
