@@ -16,6 +16,7 @@ from peira.core.log.events import State, TaskSpec
 from peira.core.models import Reply, Request
 from peira.core.registry import registry
 from peira.engine.hooks import LAST_WAIT, MOST_WAITING, Hooks
+from peira.engine.journal import INLINE
 from peira.stores.memory import MemoryStore
 from peira.testing.fakes import ManualClock
 
@@ -94,6 +95,58 @@ def test_a_retried_failure_has_its_begin_and_end_in_the_next_run(hooked) -> None
     ended = [f["task"] for name, f in listener.heard if name == "trial_ended" and f["state"] == "failed"]
     assert began == ended
     assert len(began) == 1
+
+
+class Outputs:
+    """Notes what it is told of trials' ends, and changes what it was given."""
+
+    def __init__(self) -> None:
+        self.heard: dict[str, tuple[str, object, str]] = {}
+        self.threads: set[str] = set()
+
+    def trial_ended(self, run, task, state, output, problem) -> None:
+        self.threads.add(threading.current_thread().name)
+        self.heard[task] = (run, state, own_copy(output), problem)
+        if isinstance(output, dict):
+            output["text"] = "changed by a hook"
+
+
+def wordy(repeats: int):
+    def speak(case):
+        if case.input == 2:
+            raise OSError("no words")
+        return {"text": "x" * case.input}
+
+    def as_long_as_asked(output, case):
+        return output["text"] == "x" * case.input
+
+    return study(
+        agent=speak,
+        name="wordy",
+        cases=[1, 2, INLINE + 1],
+        evaluators=[as_long_as_asked],
+        repeats=repeats,
+        policy={"retries": 0},
+    )
+
+
+def test_a_trials_end_comes_with_its_output(hooked) -> None:
+    """Small ones and those stored as blobs; of trials that are done, and of those that are reused."""
+    store = MemoryStore()
+    for repeats in (1, 2):
+        one, other = hooked(Outputs()), hooked(Outputs())
+        results = run(wordy(repeats), store=store, progress=False)
+        why = {State.failed: "OSError: no words", State.succeeded: ""}
+        assert one.heard == other.heard
+        assert one.heard == {
+            trial.id: (results.run_id, trial.state.value, trial.output, why[trial.state])
+            for trial in results.trials
+        }
+        answered = [trial for trial in results.trials if trial.state is State.succeeded]
+        assert {len(trial.output["text"]) for trial in answered} == {1, INLINE + 1}
+        assert [trial.reused for trial in answered].count(True) == 2 * (repeats - 1)
+        assert all(score.value is True for trial in answered for score in trial.scores.values())
+        assert one.threads == {"peira-hooks"}
 
 
 def test_a_failing_hook_fails_nothing_and_is_named_once(hooked, caplog) -> None:

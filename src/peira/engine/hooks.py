@@ -3,7 +3,7 @@
 The engine only puts facts into queues. That never blocks and runs no foreign code, so it may be done on any
 thread and with any lock held. A listener's thread ("peira-hooks") calls its methods one after another, in the
 order of the events, and holds no lock of the engine meanwhile. A listener gets copies: changes that it makes
-to a request, a reply or an attempt have no effect elsewhere.
+to a request, a reply, an attempt or an output have no effect elsewhere.
 
 Queues are bounded: a listener that is too slow misses facts. At the end of a run all listeners get a few
 seconds to process the rest. Missed facts are logged as warnings.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from contextvars import Context, copy_context
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -21,11 +22,13 @@ from typing import NamedTuple
 import msgspec
 
 from peira.core.clock import Clock, SystemClock
-from peira.core.contracts import Attempt
+from peira.core.codec import decode
+from peira.core.contracts import Attempt, Ended
+from peira.core.ids import Json, own_copy
 from peira.core.log.events import State
 from peira.core.models import Model, Reply, Request
 from peira.core.registry import Hook, registry
-from peira.errors import CallFailed
+from peira.errors import CallFailed, NotKept
 
 LAST_WAIT = 5.0
 """Seconds that all listeners together have at the end of a run to process the rest."""
@@ -44,6 +47,24 @@ class _Fact(NamedTuple):
     def own(self) -> dict[str, object]:
         """The arguments as copies that belong to the listener alone."""
         return {name: _copy_for_listener(value) for name, value in self.facts.items()}
+
+
+class _Output(NamedTuple):
+    """The output of an ended trial, which is decoded for each listener."""
+
+    ended: Ended
+    blob: Callable[[str], bytes]
+
+    def value(self) -> Json:
+        """A fresh copy; None if there is none. One that is in memory need not be stored yet."""
+        result = self.ended.result
+        if result.blob and self.ended.value is not None:
+            return own_copy(self.ended.value)
+        try:
+            body = self.blob(result.blob) if result.blob else bytes(result.output)
+        except NotKept as problem:
+            return f"({problem})"
+        return decode(body) if body else None
 
 
 class _Listener:
@@ -132,7 +153,7 @@ class Hooks:
             self._stages.add(kind)
             self._emit("stage_began", run=self._run, stage=kind)
         if trial:
-            self._emit("trial_began", task=task)
+            self._emit("trial_began", run=self._run, task=task)
         self._emit("attempt_began", run=self._run, task=task, epoch=attempt.epoch, attempt=attempt)
 
     def attempt_ended(self, attempt: Attempt, state: State) -> None:
@@ -140,9 +161,15 @@ class Hooks:
         task, epoch = attempt.key
         self._emit("attempt_ended", run=self._run, task=task, epoch=epoch, state=state.value)
 
-    def trial_ended(self, task: str, state: State) -> None:
-        """A trial ended."""
-        self._emit("trial_ended", task=task, state=state.value)
+    def trial_ended(self, task: str, ended: Ended, blob: Callable[[str], bytes]) -> None:
+        """A trial ended, here or in an earlier run whose result is reused; `blob` reads a stored blob.
+
+        Listeners that take `output` are given what `Trial.output` of the results will be.
+        """
+        failure, output = ended.result.failure, _Output(ended, blob)
+        problem = f"{failure.type}: {failure.message}" if failure else ""
+        state = ended.state.value
+        self._emit("trial_ended", run=self._run, task=task, state=state, output=output, problem=problem)
 
     def call_began(
         self,
@@ -228,5 +255,7 @@ def _snapshot(value: object) -> object:
 
 
 def _copy_for_listener(value: object) -> object:
-    """The listener's own copy of an attempt. Made on the listener's thread, where nobody changes it."""
+    """The listener's own copy of an attempt or an output, made on its thread; nobody changes the original."""
+    if isinstance(value, _Output):
+        return value.value()
     return msgspec.structs.replace(value, work=value.work.copy()) if isinstance(value, Attempt) else value

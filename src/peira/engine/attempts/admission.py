@@ -262,7 +262,7 @@ class Admission:
             else:
                 self.offers.append(following)
         if self._hooks.listening and offer.spec.kind == self.source.unit:
-            self._hooks.trial_ended(offer.spec.id, ended.state)
+            self._hooks.trial_ended(offer.spec.id, ended, self._store.get)
 
     def remember(self, ends: Mapping[str, Ended]) -> None:
         """Keep these ends of direct tasks, which were just queued, until they are durable: before that the
