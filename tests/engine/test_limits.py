@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 
 import pytest
 
-from peira import Budget, Case, run, study
+from peira import Budget, Case, ask, run, study
 from peira.app import execute
 from peira.app.run import RunOptions
 from peira.errors import OverBudget
@@ -135,3 +136,51 @@ def test_an_output_over_its_limit_is_a_failed_trial() -> None:
     (row,) = results.failures
     assert (row.trial.input, row.failure.type) == (1, "TooLarge")
     assert "policy.output_limit" in row.failure.message
+
+
+def in_part_failing(cases: int, fails: set[int], **settings):
+    def answer(case):
+        said = ask("scripted:echo", case.input).text
+        if int(said) in fails:
+            raise OSError("no answer")
+        return said
+
+    return study(agent=answer, name="in_part", cases=[str(n) for n in range(cases)], **settings)
+
+
+def shown(results) -> dict[str, int]:
+    """The counts of a run that the states of its trials stand for."""
+    counts = results.counts
+    return {
+        "failed": counts.get("failed", 0) + counts.get("kept", 0),
+        "exhausted": counts.get("exhausted", 0) + counts.get("kept_exhausted", 0),
+        "queued": counts.get("left", 0),
+        "succeeded": counts.get("succeeded", 0) + counts.get("reused", 0),
+    }
+
+
+@pytest.mark.parametrize("cases", [8, 16])
+@pytest.mark.parametrize("calls", [8, 9, 10])
+def test_failures_that_a_stopped_run_has_not_tried_again_are_not_new_trials(cases, calls) -> None:
+    """The budget allows some of the new attempts; the failures for which nothing is left stay failures."""
+    fails, anew = {0, 2, 3, 5}, {"retries": 0, "redraw": True}
+    store = MemoryStore()
+    first = run(in_part_failing(8, fails, policy=anew), store=store, parallel=1, progress=False)
+    assert first.counts == {"planned": 8, "succeeded": 4, "failed": 4}
+    limited = in_part_failing(cases, fails, policy=anew, budget={"calls": calls})
+    for _ in range(3):
+        again = run(limited, store=store, parallel=1, progress=False)
+        assert again.status == "stopped by a limit"
+        assert again.counts.get("kept", 0) > 0
+        states = Counter(trial.state.value for trial in again.trials)
+        assert {state: n for state, n in shown(again).items() if n} == states
+
+
+def test_failures_before_are_not_new_trials_when_the_first_failure_stops_a_run() -> None:
+    store, once = MemoryStore(), {"retries": 0}
+    run(in_part_failing(200, set(range(200)), policy=once), store=store, progress=False)
+    strict = in_part_failing(200, set(range(200)), policy={**once, "fail_fast": True})
+    again = run(strict, store=store, parallel=1, progress=False)
+    states = Counter(trial.state.value for trial in again.trials)
+    assert again.counts["kept"] > 0
+    assert {state: n for state, n in shown(again).items() if n} == states

@@ -13,7 +13,7 @@ intake, pulse, commands, budgets, stopping.
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -22,6 +22,7 @@ import peira.engine.calls as model_calls
 import peira.engine.sources as sources
 from peira.core.contracts import Offer, Op, OpenSource, Source
 from peira.core.log.events import (
+    TERMINAL,
     AnyEvent,
     CommandTaken,
     RunAdjusted,
@@ -41,7 +42,7 @@ from peira.engine.context import CallSettings, RunContext
 from peira.engine.control import ADJUST, CANCEL, PAUSE, RESUME, Command, StopRequest, most_failures
 from peira.engine.kinds import BATCH, STAGES
 from peira.engine.places import RunPlaces
-from peira.engine.progress import Progress
+from peira.engine.progress import Progress, shared
 from peira.engine.rule import RuleConsultation
 from peira.engine.run_state import RunState
 from peira.errors import Fenced
@@ -297,6 +298,17 @@ class Execution:
             counts = {f"{kind}.waiting": self._scheduler.waiting_of(kind) for kind in STAGES}
         return {key: n for key, n in counts.items() if n}
 
+    def failed_before(self) -> Counter[str]:
+        """How often units that a stopped run has not begun count as failed (or exhausted) in earlier runs."""
+        with self._changed:
+            self._intake.pass_over(self._scheduler.not_started(self.source.unit))
+            passed_over, self._intake.passed_over = self._intake.passed_over, []
+        rows = self.context.store.find("task", sorted(set(passed_over)))
+        ends = (rows[task].state for task in passed_over if task in rows)
+        return Counter(
+            shared(state) for state in ends if state in TERMINAL - {State.succeeded, State.cancelled}
+        )
+
     # Commands
 
     def obey(self, command: Command) -> None:
@@ -430,7 +442,7 @@ class Execution:
                 self.state.starved = StopRequest.limit(why)
                 self._intake.starved = True
                 self.dispatch.return_ahead()
-                self._scheduler.drop(self.source.unit)
+                self._intake.pass_over(self._scheduler.drop(self.source.unit))
             self.dispatch.wake_all()
 
     def fail(self, problem: BaseException) -> None:

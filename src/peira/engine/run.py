@@ -302,7 +302,10 @@ class RunDriver:
         return RunEnd(Status.completed, counts, "", 0)
 
     def _counts(self) -> dict[str, int]:
-        """Every unit the source holds, once; a run that was not stopped may leave none out."""
+        """Every unit the source holds, once; a run that was not stopped may leave none out.
+
+        Of those that a stopped run has not begun, the ones that earlier runs have tried in vain are kept.
+        """
         execution = self._execution
         counts, size = dict(execution.tally.counts), execution.source.size
         waiting = execution.waiting_counts() if execution.waiting else {}
@@ -312,14 +315,16 @@ class RunDriver:
         unit = execution.source.unit
         missing = size - execution.tally.of(unit) - waiting.get(f"{unit}.{State.waiting}", 0)
         if missing and execution.spares and not (execution.state.stop or execution.state.starved):
-            return {"planned": size, **counts, f"{execution.source.unit}.{SPARED}": missing}
+            return {"planned": size, **counts, f"{unit}.{SPARED}": missing}
         if missing and not (execution.state.stop or execution.state.starved):
             raise StoreDamaged(f"{missing} of {size} tasks have no end: this is a defect of peira")
         if missing:
-            counts[f"{execution.source.unit}.{LEFT}"] = (
-                counts.get(f"{execution.source.unit}.{LEFT}", 0) + missing
-            )
-        return {"planned": size, **counts}
+            counts[f"{unit}.{LEFT}"] = counts.get(f"{unit}.{LEFT}", 0) + missing
+        if counts.get(f"{unit}.{LEFT}"):
+            for before, n in execution.failed_before().items():
+                counts[f"{unit}.{before}"] = counts.get(f"{unit}.{before}", 0) + n
+                counts[f"{unit}.{LEFT}"] -= n
+        return {"planned": size, **{key: n for key, n in counts.items() if n}}
 
 
 class _signals:

@@ -234,6 +234,14 @@ class Scheduler:
                 found.append(task)
         return found
 
+    def not_started(self, kind: str) -> list[TaskEntry]:
+        """The tasks of a kind that are at hand and not started."""
+        return [
+            entry
+            for task, entry in self._known.items()
+            if entry.offer.spec.kind == kind and task not in self.started
+        ]
+
     def remove(self, tasks: Collection[str]) -> list[TaskEntry]:
         """Forget those of these tasks that are at hand and not started, in whatever queue; the caller ends
         them."""

@@ -161,6 +161,8 @@ class Admission:
         self.direct: dict[str, deque[Offer]] = {}
         self.starved = False
         self._adopted: list[str] = []
+        self.passed_over: list[str] = []
+        """Units that earlier runs have tried, and that this one does not begin; one for each offer."""
         self.cancelled: set[str] = set()
         """Units that were cancelled before the source offered them."""
         self.asked: list[str] = []
@@ -369,6 +371,8 @@ class Admission:
             self._reuse(offer, Ended(row.state, row.result))
         elif self.starved and offer.spec.kind == self.source.unit:
             self._tally.add(offer.spec.kind, LEFT)
+            if row is not None:
+                self.passed_over.append(row.id)
         elif not self._of_others.get(offer.spec.id, self.source).performs(offer.spec.kind):
             self._tally.add(offer.spec.kind, LEFT)
             if self._leave is not None:
@@ -462,6 +466,12 @@ class Admission:
         self._tally.add(spec.kind, State.cancelled)
         self.cancelled.add(task)
         return True
+
+    def pass_over(self, entries: Iterable[TaskEntry]) -> None:
+        """These units, which the scheduler has given up, are not begun in this run."""
+        for entry in entries:
+            if entry.attempts:
+                self.passed_over += [entry.offer.spec.id] * (1 + len(entry.others))
 
     def _end_unstarted(self, offer: Offer, epoch: int, state: State, result: Result) -> None:
         spec = offer.spec
