@@ -51,6 +51,28 @@ def test_it_is_quiet_inert_and_fits(chromium: Any, written: Path, width: int, sc
     seen.page.close()
 
 
+TEXT_SIZES = """() => [...document.querySelectorAll('.plot text')].filter(
+    text => text.getBoundingClientRect().width > 0).map(text => {
+        const scale = text.getScreenCTM();
+        const size = parseFloat(getComputedStyle(text).fontSize) * Math.hypot(scale.a, scale.b);
+        return [text.closest('.plot').id, size];
+    })"""
+READABLE = 9
+"""Pixels of the smallest text that can be read on a phone."""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_text_of_every_plot_can_be_read(chromium: Any, written: Path, width: int) -> None:
+    seen = Page(chromium, written, width)
+    seen.see(OPEN_ALL)
+    sizes = seen.see(TEXT_SIZES)
+    assert {plot for plot, _ in sizes} == set(
+        seen.see("[...document.querySelectorAll('.plot')].map(one => one.id)")
+    )
+    assert {plot: size for plot, size in sizes if size < READABLE} == {}
+    seen.page.close()
+
+
 def test_what_models_said_is_there_as_text(chromium: Any, written: Path) -> None:
     seen = Page(chromium, written)
     assert seen.page.title() == "hostile <study> · report"
@@ -70,7 +92,8 @@ def test_the_first_screen_has_question_answer_plot_and_table(chromium: Any, writ
     assert seen.page.inner_text(".answer").startswith("H1 (Large <b>wins</b>) is supported")
     badges = seen.page.locator(".badges .badge").all_inner_texts()
     assert badges[:3] == ["tested as declared", "H1 supported", "H2 rejected"]
-    assert seen.see("document.querySelectorAll('.plot svg > title').length") == 12
+    for size in ("small", "wide"):  # each plot is there for small screens, too
+        assert seen.see(f"document.querySelectorAll('.plot .{size} svg > title').length") == 10
     seen.page.close()
 
 

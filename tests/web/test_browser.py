@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,6 +108,57 @@ def test_trials_are_stepped_through_by_keyboard(tab: Open, server: Server, run: 
     seen.page.keyboard.press("Enter")
     seen.page.wait_for_url(re.compile("text=tool"))
     assert seen.page.locator("table.trials tbody tr").count() == 4
+
+
+PICTURE = {"width": 3, "height": 2}
+
+
+def picture() -> str:
+    """A PNG of that size, in base64."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", PICTURE["width"], PICTURE["height"], 8, 2, 0, 0, 0)
+    rows = (b"\0" + b"\xff\x80\0" * PICTURE["width"]) * PICTURE["height"]
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + body).decode()
+
+
+SEEING = """
+from peira import ask, study
+
+@study(cases=["What is this?"])
+def seeing(case):
+    parts = [
+        {"type": "text", "text": case.input},
+        {"type": "image", "data": "PICTURE", "media": "image/png"},
+        {"type": "image", "data": "PHN2Zy8+", "media": "image/svg+xml"},
+        {"type": "image", "url": "http://example.org/x.png"},
+    ]
+    return ask("scripted:echo", [{"role": "user", "content": parts}]).text
+"""
+
+
+def test_images_in_a_transcript_are_shown(tab: Open, tmp_path: Path) -> None:
+    """Those that came with the message and can hold no script; nothing is loaded from elsewhere."""
+    (tmp_path / "peira.toml").write_text('store = "s.db"\n')
+    (tmp_path / "seeing.py").write_text(SEEING.replace("PICTURE", picture()))
+    command = [sys.executable, "-P", "-m", "peira.cli", "run", "seeing.py", "--quiet"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    with serving(tmp_path) as server:
+        run = server.api("/runs")["runs"][0]["id"]
+        [trial] = server.api(f"/runs/{run}/trials")["trials"]
+        seen = tab(390, "light", server)
+        seen.go(f"/runs/{run}/trials/{trial['id']}")
+        seen.page.wait_for_load_state("load")
+        shown = seen.see(
+            "[...document.querySelectorAll('.talk img')].map("
+            "one => ({width: one.naturalWidth, height: one.naturalHeight}))"
+        )
+        assert shown == [PICTURE]
+        assert all(url.startswith(("data:", f"http://{server.host}/")) for url in seen.asked)
+        assert seen.said == []
 
 
 def test_the_list_of_runs_has_their_first_score(tab: Open, server: Server) -> None:

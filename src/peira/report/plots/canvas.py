@@ -10,7 +10,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,14 +30,17 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 INK, QUIET, LINE, PAPER = "#1d232b", "#5d6875", "#d4d9df", "#fefefd"
 """The colours of text, secondary text, grid and background; an HTML page may override them."""
 
-WIDTH = 7.2
+WIDTH, NARROW = 7.2, 3.7
+"""Inches of a plot as wide as a page, and of one for small screens."""
+LEGEND_ROW = 0.19
+"""Inches of one entry of a legend."""
 
 
 @dataclass(frozen=True)
 class Plot:
     """A plot to draw: `draw` takes a matplotlib figure of this size, in inches.
 
-    `alt` is the text alternative.
+    `alt` is the text alternative. `legend` entries stand beside the axes, or below them if it is narrow.
     """
 
     name: str
@@ -46,6 +49,22 @@ class Plot:
     height: float
     draw: Callable[[Any], None]
     width: float = WIDTH
+    legend: int = 0
+
+
+def narrowed(plot: Plot | None) -> Plot | None:
+    """The same plot for small screens, where its text would be too small to read."""
+    if plot is None or plot.width <= NARROW:
+        return None
+    return replace(plot, width=NARROW, height=plot.height + LEGEND_ROW * plot.legend)
+
+
+def legend_outside(figure: Any, axes: Any) -> None:
+    """Put the legend beside the axes, or below them if the figure is narrow."""
+    if figure.get_figwidth() >= figure.get_figheight() * 1.5:
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
+    else:
+        figure.legend(loc="outside lower left", fontsize=8)
 
 
 def clipped(text: str, most: int = 40) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from peira.analysis.compare.sensitivity import Sensitivity
 from peira.report.labels import spread
-from peira.report.plots.canvas import COLOURS, MARKERS, QUIET, Plot, bars, clipped, plain
+from peira.report.plots.canvas import COLOURS, MARKERS, QUIET, Plot, bars, clipped, legend_outside, plain
 from peira.report.value import Bin, Convergence, HeatMap, Priced, Report, Scored
 
 # Calibration
@@ -177,7 +177,7 @@ def pareto(report: Report) -> Plot | None:
     shown = [f"{one.label}: {main.name} {spread(one.quality)}, {spread(one.price)}" for one in main.priced]
     title = f"{main.name} against {main.priced_in}"
     alt = f"{title}, with {100 * report.level:g}% intervals. {'; '.join(shown)}."
-    return Plot("pareto", title, alt, 3.4, lambda figure: _draw_pareto(figure, main))
+    return Plot("pareto", title, alt, 3.4, lambda figure: _draw_pareto(figure, main), legend=len(main.priced))
 
 
 def front(entries: tuple[Priced, ...], lower: bool) -> list[Priced]:
@@ -221,7 +221,7 @@ def _draw_pareto(figure: Any, main: Scored) -> None:
         )
     axes.set_xlabel(main.priced_in)
     axes.set_ylabel(f"mean {main.name}")
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
+    legend_outside(figure, axes)
 
 
 def _chance(one: Priced) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from peira.core.text.words import counted
-from peira.report.plots.canvas import COLOURS, Plot, clipped, plain
+from peira.report.plots.canvas import COLOURS, Plot, clipped, legend_outside, plain
 from peira.report.value import ConditionSpread, Distribution, Report
 
 WIDE = 30
@@ -39,7 +39,8 @@ def _plot(name: str, report: Report, measure: str) -> Plot | None:
     title = f"Distribution of {measure} over {found.of}"
     shown = "; ".join(f"{one.label}: {_summary(one)}" for one in found.conditions)
     more = f"; {counted(found.left_out, 'more condition')} left out" if found.left_out else ""
-    return Plot(name, title, f"{title}. {shown}{more}.", 3.0, lambda figure: _draw(figure, found))
+    alt = f"{title}. {shown}{more}."
+    return Plot(name, title, alt, 3.0, lambda figure: _draw(figure, found), legend=len(found.conditions))
 
 
 def _summary(one: ConditionSpread) -> str:
@@ -72,4 +73,4 @@ def _draw(figure: Any, found: Distribution) -> None:
     axes.set_ylim(-0.02, 1.02)
     axes.set_xlabel(AXES.get(found.measure, found.measure))
     axes.set_ylabel(f"share of {found.of} up to there")
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
+    legend_outside(figure, axes)

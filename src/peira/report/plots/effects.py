@@ -6,13 +6,23 @@ from typing import Any
 
 from peira.analysis.effects.factor_effects import Effect
 from peira.report.labels import change, spread
-from peira.report.plots.canvas import COLOURS, INK, LINE, MARKERS, PAPER, QUIET, Plot, bars, clipped, plain
+from peira.report.plots.canvas import (
+    COLOURS,
+    INK,
+    LINE,
+    MARKERS,
+    NARROW,
+    PAPER,
+    QUIET,
+    Plot,
+    bars,
+    clipped,
+    plain,
+)
 from peira.report.value import Interaction, PlotPoint, Report, Scored
 from peira.stats.normal import quantile
 
 # Forest plot
-
-NARROW = 3.7
 
 
 def forest(report: Report, narrow: bool = False) -> Plot | None:

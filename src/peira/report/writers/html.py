@@ -21,7 +21,7 @@ from markupsafe import Markup
 from peira.core.text.words import counted
 from peira.core.transcript import as_text
 from peira.report.blocks import FigureBlock, opening
-from peira.report.plots.canvas import WIDTH, Plot, available, inline
+from peira.report.plots.canvas import WIDTH, Plot, available, inline, narrowed
 from peira.report.sections.index import SECTIONS, Section, WrittenSection, sections_of
 from peira.report.value import Report
 
@@ -67,7 +67,8 @@ def _environment() -> Environment:
     environment.filters["unbroken"] = unbroken
     environment.filters["as_text"] = as_text
     environment.filters["entry_kind"] = lambda entry: type(entry).__struct_config__.tag
-    environment.globals.update(brief=BRIEF, counted=counted, longest=LONGEST, drawn=_drawn, full_width=WIDTH)
+    environment.globals.update(brief=BRIEF, counted=counted, longest=LONGEST, full_width=WIDTH)
+    environment.globals.update(drawn=_drawn, narrowed=narrowed)
     return environment
 
 
