@@ -5,8 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from peira import Case, exact, generate, run, study
 from peira.analysis.gates import Bound, NoWorse, judge
 from peira.core.log.events import State
+from peira.stores.memory import MemoryStore
 
 ENDS = {50: State.failed, 51: State.exhausted, 52: State.in_doubt, 53: State.cancelled, 54: State.queued}
 LOST, LEFT = "1 failed trial, 1 exhausted trial, 1 trial in doubt", "cancelled: 1 trial, not begun: 5 trials"
@@ -61,3 +63,20 @@ def test_a_gate_names_what_it_counts_as_worst(stopped):
     mine = [msgspec.structs.replace(t, condition={"model": "a"}) for t in mine]
     (check,) = judge(mine, [NoWorse("f" * 64, others, "match", 0.5)]).checks
     assert f"with {LOST}, 1 cancelled trial, 5 trials not begun at worst" in check.reason
+
+
+def test_scores_that_have_not_been_made_are_not_lost_trials() -> None:
+    """Only the first stage was run: nothing is lost, and the scores are still to come."""
+    asked = study(
+        agent=lambda case, style: case.input,
+        name="unscored",
+        cases=[Case(n, expected=n) for n in range(4)],
+        factors={"style": ["a", "b"]},
+        evaluators=[exact()],
+    )
+    store = MemoryStore()
+    answered = generate(asked, store=store, progress=False)
+    said = str(answered.table())
+    assert "lost" not in said
+    assert "scores not made yet: 8" in said
+    assert "not made yet" not in str(run(asked, store=store, progress=False).table())

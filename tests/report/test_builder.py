@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from peira import Case, exact, generate, study
 from peira.analysis.results import Results
 from peira.analysis.table.measures import measure
 from peira.core.log.events import Spent, State
@@ -21,6 +22,7 @@ from peira.report.sections.examples import chosen_examples
 from peira.report.value import Report
 from peira.report.writers.formats import RENDERERS
 from peira.results.trials import Score
+from peira.stores.memory import MemoryStore
 
 Make = Callable[..., Any]
 TEXTS = ("html", "md", "tex", "json")
@@ -280,3 +282,16 @@ def test_slices_of_cases_appear(trial: Make, results: Make) -> None:
     for form in ("html", "md", "tex"):
         assert "even" in RENDERERS[form](found).decode()
     assert build(results([trial(n, {"match": n % 3 > 0}) for n in range(30)])).slices is None
+
+
+def test_scores_that_have_not_been_made_are_not_lost() -> None:
+    asked = study(
+        agent=lambda case, style: case.input,
+        name="unscored",
+        cases=[Case(n, expected=n) for n in range(4)],
+        factors={"style": ["a", "b"]},
+        evaluators=[exact()],
+    )
+    built = build(generate(asked, store=MemoryStore(), progress=False))
+    assert built.lost.sentence == "None of 8 trials failed, 8 scores are not made yet."
+    assert built.lost.bounds == ()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from peira.core.ids import Json, canonical
-from peira.core.log.events import State
+from peira.core.log.events import TERMINAL, State
 from peira.core.registry import nearest
 from peira.errors import Unknown
 from peira.evaluators.scores import LARGEST
@@ -75,6 +75,8 @@ class Group:
     texts: dict[str, Sample[str]] = field(default_factory=dict)
     failed_scores: Counter[str] = field(default_factory=Counter)
     no_verdicts: Counter[str] = field(default_factory=Counter)
+    scores_to_come: Counter[str] = field(default_factory=Counter)
+    """How many scores have not been made yet: these are not lost."""
     measured: Sample[float] = field(default_factory=Sample)
     unmeasured: list[Unit] = field(default_factory=list)
     lost: list[Unit] = field(default_factory=list)
@@ -142,7 +144,9 @@ class Group:
                 sample.units.append(unit)
                 continue
             found = parts(score)
-            if not found:
+            if not found and score.state not in TERMINAL:  # its stage was not run, or it waits for people
+                self.scores_to_come[score.name] += 1
+            elif not found:
                 self.failed_scores[score.name] += score.state in FAILED
                 self.no_verdicts[score.name] += score.no_verdict is not None
                 self.lost_scores.setdefault(score.name, []).append(unit)

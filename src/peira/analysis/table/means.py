@@ -253,6 +253,8 @@ def _remarks(groups: Groups, shown: Sequence[ScorePart], rows: Iterable[TableRow
     if shown and (trials or scores or undecided):
         lost = (*trials, _count(scores, "failed score"), _without(undecided))
         yield f"not in the means: {', '.join(filter(None, lost))}"
+    if to_come := sum(group.scores_to_come[name] for group in groups.groups for name in evaluators):
+        yield f"scores not made yet: {to_come:,}"
     if left := end_counts(state for state in states.elements() if state not in FAILED) if states else {}:
         yield ", ".join(f"{word}: {_count(n, 'trial')}" for word, n in left.items())
 

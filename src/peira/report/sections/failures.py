@@ -14,7 +14,7 @@ from peira.analysis.results import Results
 from peira.analysis.table.groups import LOST
 from peira.analysis.table.means import Loss, remarks
 from peira.analysis.table.measures import Measured, Observation
-from peira.core.log.events import State
+from peira.core.log.events import TERMINAL, State
 from peira.core.text.words import counted
 from peira.report.labels import ConditionLabels, level_text
 from peira.report.value import FailureKind, Failures
@@ -70,9 +70,19 @@ def _losses(measured: Measured, labels: ConditionLabels) -> list[Loss]:
 def _loss(label: str, group: Sequence[Observation], score: str, limits: Limits | None) -> Loss:
     """The observed and lost values of one condition."""
     known = [(one.value, one.trial.unit) for one in group if one.value is not None]
-    gone = [one.trial.unit for one in group if one.value is None and one.trial.state in (*LOST, DONE)]
+    gone = [
+        one.trial.unit
+        for one in group
+        if one.value is None and one.trial.state in (*LOST, DONE) and not _is_to_come(one.trial, score)
+    ]
     values, units = [value for value, _ in known], [unit for _, unit in known]
     return Loss(label, score, values, units, gone, limits)
+
+
+def _is_to_come(trial: TrialResult, name: str) -> bool:
+    """Whether the score, or the one of which it is a part, has not been made yet: then it is not lost."""
+    score = trial.scores.get(name) or trial.scores.get(name.rpartition(".")[0])
+    return score is not None and score.state not in TERMINAL
 
 
 def _sentence(trials: Sequence[TrialResult], rows: Sequence[FailureRow]) -> str:
@@ -83,6 +93,11 @@ def _sentence(trials: Sequence[TrialResult], rows: Sequence[FailureRow]) -> str:
     scores = sum(bool(row.score) for row in rows)
     parts += [f"{counted(scores, 'score')} of others failed"] if scores else []
     parts += [f"{n:,} {'is' if n == 1 else 'are'} {word}" for word, n in ends.items()]
+    answered = (trial for trial in trials if trial.state is DONE)
+    to_come = sum(score.state not in TERMINAL for trial in answered for score in trial.scores.values())
+    parts += (
+        [f"{counted(to_come, 'score')} {'is' if to_come == 1 else 'are'} not made yet"] if to_come else []
+    )
     return f"{', '.join(parts)}." if trials else "There are no trials."
 
 
