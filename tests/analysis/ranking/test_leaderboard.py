@@ -75,16 +75,30 @@ def test_entries_without_a_score_come_last_and_hide_nobody(trial, results):
 
 
 @pytest.mark.parametrize(
-    "values", [{}, {"a": [None]}, {"a": [1]}, {"a": [1], "b": [1]}, {"a": [0.5] * 4, "b": [0.5] * 4}]
+    ("values", "said"),
+    [
+        ({}, "No entry has a score: nothing can be said."),
+        ({"a": [None]}, "No entry has a score: nothing can be said."),
+        ({"a": [1]}, "There is one entry, and nothing to rank it with."),
+        ({"a": [1], "b": [None]}, "Only a has a score: there is nothing to rank it with."),
+        ({"a": [1], "b": [1]}, "a leads on match, but cannot be told apart from b."),
+        ({"a": [0.5] * 4, "b": [0.5] * 4}, "a leads on match, but cannot be told apart from b."),
+    ],
 )
-def test_degenerate_results_say_so(trial, results, values):
+def test_degenerate_results_say_so(trial, results, values, said):
     found = results(
         [trial(c, v, model=m) for m, vs in values.items() for c, v in enumerate(vs)]
     ).leaderboard()
-    assert "cannot be told" in found.sentence or "nothing can be said" in found.sentence
+    assert found.sentence == said
     assert json.loads(found.to_json())["sentence"] == found.sentence
     assert found.markdown()
     assert str(found)
+
+
+@pytest.mark.parametrize(("second", "who"), [(1, "2 entries share"), (0, "a has")])
+def test_entries_without_common_cases_are_not_ranked(trial, results, second, who):
+    found = results([trial(0, 1, model="a"), trial(1, second, model="b")]).leaderboard()
+    assert found.sentence == f"{who} the best mean on match; who is best cannot be told."
 
 
 def test_bad_wishes_are_refused(trial, results):

@@ -101,8 +101,15 @@ class Leaderboard(ResultValue):
         if not ranked:
             return "No entry has a score: nothing can be said."
         first = ranked[0]
-        if len(ranked) == 1 or first.worst is None:
-            return f"{first.label} has the best mean on {self.score}; who is best cannot be told."
+        if len(self.entries) == 1:
+            return "There is one entry, and nothing to rank it with."
+        if len(ranked) == 1:
+            return f"Only {first.label} has a score: there is nothing to rank it with."
+        if first.worst is None:
+            means = [entry.mean.mean for entry in ranked if entry.mean is not None]
+            alike = means.count(means[0])
+            who = f"{first.label} has" if alike == 1 else f"{alike:,} entries share"
+            return f"{who} the best mean on {self.score}; who is best cannot be told."
         if first.worst == 1 and first.worst_possible not in (None, 1):
             lost = counted(sum(entry.lost for entry in ranked), "lost trial")
             return f"{lost} could overturn this: {first.label} is best on {self.score}, of what did not fail."
