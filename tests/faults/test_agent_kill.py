@@ -56,11 +56,11 @@ def last(output):
     return output["text"]
 
 
-loop = study(name="loop", agent=bot, cases=[f"case{i}" for i in range(4)], policy={"interruptions": 1000})
+loop = study(name="loop", agent=bot, cases=[f"loop{i}" for i in range(4)], policy={"interruptions": 1000})
 nodes = {"begin": begin, "bot": bot, "again": again, "last": last}
 edges = [("begin", "bot"), ("bot", "again"), ("again", "begin", "output.more and false"), ("again", "last")]
 walk = study(name="walk", agent=graph(nodes, edges, start="begin", ends="last"),
-             cases=[f"case{i}" for i in range(4)], policy={"interruptions": 1000})
+             cases=[f"walk{i}" for i in range(4)], policy={"interruptions": 1000})
 
 if __name__ == "__main__":
     import sys
@@ -119,7 +119,7 @@ def check(scene: Scene, study: str, kills: int) -> None:
     """Run to the end; then every recorded step was executed once, every recorded call was bought once."""
     results = peira.run(f"agents.py:{study}", store="s.db", parallel=4, progress=False)
     assert results.status == "completed", results.failures
-    expected = {f"case{i}": " ".join(f"case{i}.{n}" for n in range(6)) for i in range(4)}
+    expected = {f"{study}{i}": " ".join(f"{study}{i}.{n}" for n in range(6)) for i in range(4)}
     assert {trial.input: trial.output for trial in results.trials} == expected
     events = scene.events()
     recorded = Counter((e.task, e.key) for e in events if isinstance(e, StepRecorded))
