@@ -28,7 +28,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from peira.core.collection import SELDOM
+from peira.core.garbage_collector import SELDOM
 
 from .postgres import CuttingProxy, SharedServer
 from .warm import LAST_WORDS, Warm, beginning, end_started

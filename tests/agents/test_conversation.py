@@ -10,10 +10,10 @@ import pytest
 
 import peira
 from peira import Reply, agent, ask, conversation, run, script, simulated, study
+from peira.core.chat.transcript import Transcript
 from peira.core.context import SeenCase, Trial, enter
 from peira.core.contracts import Agent
 from peira.core.models import Request
-from peira.core.transcript import Transcript
 from peira.errors import Invalid
 from peira.testing import AgentSuite, MemoryChannel
 

@@ -11,7 +11,7 @@ import pytest
 from peira import ask, command, open, run, study
 from peira.app.control import cancel
 from peira.app.store.trial import trial
-from peira.core.transcript import TranscriptMessage, text_lines
+from peira.core.chat.transcript import TranscriptMessage, text_lines
 from peira.errors import CallFailed
 from peira.sandbox.confinement import confinement
 

@@ -12,7 +12,7 @@ import pytest
 import peira
 from peira import ask, current_trial, run, run_async, step, study, submit
 from peira.app.store.trial import trial as trial_record
-from peira.core.transcript import (
+from peira.core.chat.transcript import (
     Transcript,
     TranscriptFile,
     TranscriptMessage,

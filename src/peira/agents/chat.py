@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from peira.core.ask import ask
+from peira.core.chat.templates import Template, is_template
 from peira.core.context import SeenCase
 from peira.core.ids import Json
 from peira.core.models import Reply
 from peira.core.registry import Registry
-from peira.core.templates import Template, is_template
 
 
 def chat(case: SeenCase, model: str, prompt: dict[str, Any]) -> Reply:

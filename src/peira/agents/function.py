@@ -6,11 +6,11 @@ import inspect
 from functools import cached_property
 from typing import Any
 
+from peira.core.chat.transcript import as_text
 from peira.core.code.fingerprint import Fingerprint, fingerprint
 from peira.core.code.signature import CONDITION, TakenArguments, agent_code, wants
 from peira.core.context import Trial
 from peira.core.ids import Json
-from peira.core.transcript import as_text
 
 INJECTED = frozenset({"case", "trial"})
 BY_NAME = ("input", "prompt", "seed", CONDITION)

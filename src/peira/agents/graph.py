@@ -15,6 +15,7 @@ from peira.agents.function import chosen_arguments
 from peira.agents.loop.agent import ToolLoop
 from peira.agents.loop.toolbox import joined_fingerprint
 from peira.agents.tools.workspace import WORKSPACE, Workspace
+from peira.core.chat.transcript import as_text
 from peira.core.code.fingerprint import Fingerprint, fingerprint
 from peira.core.code.signature import TakenArguments, wants
 from peira.core.context import Trial, in_branch
@@ -24,7 +25,6 @@ from peira.core.models import output_of
 from peira.core.people.questions import question_of, value_of
 from peira.core.registry import Registry, nearest
 from peira.core.steps import recorded
-from peira.core.transcript import as_text
 from peira.errors import AttemptFailed, Exhausted, ExpressionError, Invalid
 from peira.spec.agents import AgentValue, read_kind
 from peira.spec.modules import is_reference, reference, resolve_reference

@@ -13,12 +13,12 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import peira.analysis as analysis
-from peira.core.collection import FEW, collection_paused
+from peira.core.chat.transcript import Transcript
+from peira.core.garbage_collector import FEW, collection_paused
 from peira.core.ids import Json, short
 from peira.core.log.events import Spent, Status
 from peira.core.looks import Look
 from peira.core.registry import registry
-from peira.core.transcript import Transcript
 from peira.errors import Invalid, Unknown
 from peira.results.aims import Aims
 from peira.results.trials import (

@@ -15,13 +15,13 @@ from typing import Any
 
 import msgspec
 
+from peira.core.chat.messages import read_messages
+from peira.core.chat.schemas import schema_of, schema_problems
+from peira.core.chat.tools import tool_schema
 from peira.core.context import Channel, current_account, current_branch, current_channel
 from peira.core.ids import Json, digest, normalise
 from peira.core.mailbox import future_result
-from peira.core.messages import read_messages
 from peira.core.models import Reply, Request
-from peira.core.schemas import schema_of, schema_problems
-from peira.core.tools import tool_schema
 from peira.errors import Unfit
 
 Prompt = str | Sequence[Mapping[str, Json] | Any]

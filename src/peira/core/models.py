@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
+from peira.core.chat.messages import anthropic_messages, openai_messages
 from peira.core.ids import MAX_INT, Json
-from peira.core.messages import anthropic_messages, openai_messages
 from peira.errors import CallFailed
 
 
@@ -26,10 +26,10 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     {"type": "image", "data" (base64) or "url", "media", "detail"}), tool results are {"role": "tool", "id",
     "content"}, also with parts, and an assistant's message may carry "tool_calls" of {"id", "name",
     "arguments"} and "thinking", as `Reply.message` writes them. A tool result with "error" is that of a tool
-    that failed. `ask` also takes replies, and the forms of OpenAI and Anthropic (see `core.messages`).
+    that failed. `ask` also takes replies, and the forms of OpenAI and Anthropic (see `core.chat.messages`).
 
     A request that a program made through the recording endpoint is *native*: `form` names the dialect
-    (`core.dialects`) in whose own JSON its messages, tools and parameters are, `headers` are those that
+    (`core.chat.dialects`) in whose own JSON its messages, tools and parameters are, `headers` are those that
     change what the provider does, and `beside` is said about it and is no part of its identity.
     """
 

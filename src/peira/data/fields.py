@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from peira.core.chat.templates import Template, is_template
 from peira.core.ids import Json
 from peira.core.registry import nearest
-from peira.core.templates import Template, is_template
 from peira.errors import Invalid
 from peira.spec.data_files import DataRow
 from peira.spec.query import FIELDS, Query

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from peira.core.dialects import DIALECTS, Dialect, native_request
-from peira.core.dialects.parts import Body, UntranslatableRequest
+from peira.core.chat.dialects import DIALECTS, Dialect, native_request
+from peira.core.chat.dialects.parts import Body, UntranslatableRequest
 from peira.core.ids import Json, normalise
 from peira.core.mailbox import future_result
 from peira.core.models import Reply, Request

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from peira.core.collection import FEW, collection_paused
 from peira.core.contracts import Attempt, BackgroundSource, GrowingRunner, Op, ResizableRunner, Runner
 from peira.core.failpoints import reach
+from peira.core.garbage_collector import FEW, collection_paused
 from peira.core.log.events import RunFinished, State, Status, Unsuccessful
 from peira.engine.attempts.channel import AttemptChannel
 from peira.engine.commands import CommandService

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 import peira.engine as engine
+from peira.core.chat.transcript import Transcript
 from peira.core.codec import decode
 from peira.core.context import Channel, SeenCase, Trial, enter, judge
 from peira.core.contracts import Agent, Ended, Evaluator, QuestionContext, Store
@@ -23,7 +24,6 @@ from peira.core.ids import Json, canonical, compose, digest_bytes, own_copy
 from peira.core.log.events import State
 from peira.core.models import Output, Usage
 from peira.core.registry import OutcomeCallback, registry
-from peira.core.transcript import Transcript
 from peira.core.transforms import NoAnswer, Transform, from_json, to_json
 from peira.engine import kinds
 from peira.errors import Invalid

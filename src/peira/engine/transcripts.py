@@ -6,16 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from peira.core.codec import decode
-from peira.core.contracts import Store
-from peira.core.dialects import readable
-from peira.core.ids import Json
-from peira.core.log.events import Artifact, Result, State
-from peira.core.log.state import Call
-from peira.core.models import Answer, Model, Reply, Request
-from peira.core.registry import registry
-from peira.core.text.words import HIDDEN
-from peira.core.transcript import (
+from peira.core.chat.dialects import readable
+from peira.core.chat.transcript import (
     CallSummary,
     StepValue,
     TrailEntry,
@@ -26,6 +18,14 @@ from peira.core.transcript import (
     masked_transcript,
     read_trail,
 )
+from peira.core.codec import decode
+from peira.core.contracts import Store
+from peira.core.ids import Json
+from peira.core.log.events import Artifact, Result, State
+from peira.core.log.state import Call
+from peira.core.models import Answer, Model, Reply, Request
+from peira.core.registry import registry
+from peira.core.text.words import HIDDEN
 from peira.errors import NotKept, Unknown
 from peira.models.secrets import value_without_keys
 

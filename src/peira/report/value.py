@@ -13,7 +13,7 @@ from peira.analysis.effects.factor_effects import Effects
 from peira.analysis.ranking.leaderboard import Leaderboard
 from peira.analysis.table.slices import Slices
 from peira.analysis.table.value import Table
-from peira.core.transcript import Transcript
+from peira.core.chat.transcript import Transcript
 
 
 @dataclass(frozen=True)

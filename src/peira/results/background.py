@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from peira.core.chat.transcript import CallSummary, Transcript
 from peira.core.contracts import Store
 from peira.core.ids import Json
 from peira.core.log.state import Run
 from peira.core.looks import Look
 from peira.core.text.words import counted
-from peira.core.transcript import CallSummary, Transcript
 from peira.plan.manifest import Manifest
 from peira.plan.provenance import Provenance
 

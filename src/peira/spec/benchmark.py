@@ -13,9 +13,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PrivateAttr, SkipValidation, model_validator
 
+from peira.core.chat.templates import Template, is_template
 from peira.core.ids import Json
 from peira.core.registry import nearest, registry
-from peira.core.templates import Template, is_template
 from peira.errors import Invalid
 from peira.spec.factors import Factor, Level
 from peira.spec.modules import caller, is_reference, resolve_reference

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field, SkipValidation, model_validator
 
+from peira.core.chat.templates import Template, is_template
 from peira.core.expressions import Expression
 from peira.core.ids import Json
 from peira.core.registry import registry
-from peira.core.templates import Template, is_template
 from peira.errors import ExpressionError, Invalid
 from peira.spec.case import Case
 from peira.spec.data_files import READERS

@@ -26,6 +26,7 @@ from peira.agents.function import chosen_arguments
 from peira.agents.loop.agent import ToolLoop
 from peira.agents.loop.toolbox import joined_fingerprint
 from peira.core.ask import ask
+from peira.core.chat.transcript import as_text
 from peira.core.code.fingerprint import Fingerprint, fingerprint
 from peira.core.code.signature import TakenArguments, wants
 from peira.core.context import Trial
@@ -33,7 +34,6 @@ from peira.core.expressions import Expression
 from peira.core.ids import Json, normalise
 from peira.core.models import output_of
 from peira.core.registry import Registry
-from peira.core.transcript import as_text
 from peira.errors import ExpressionError, Invalid
 from peira.spec.agents import AgentValue, read_kind
 from peira.spec.modules import is_reference, reference, resolve_reference

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from peira.agents.command.placeholders import filled, values_of
 from peira.core.ask import ask
+from peira.core.chat.transcript import USER, as_text
 from peira.core.code.fingerprint import Fingerprint, fingerprint
 from peira.core.code.signature import wants
 from peira.core.context import Trial, accounted_to, in_branch
@@ -19,7 +20,6 @@ from peira.core.models import output_of
 from peira.core.people.questions import IS_RIGHT, question_of, value_of
 from peira.core.registry import nearest
 from peira.core.steps import recorded
-from peira.core.transcript import USER, as_text
 from peira.errors import ExpressionError, Invalid
 from peira.spec.modules import is_reference, reference, resolve_reference
 

@@ -12,16 +12,16 @@ from peira.agents.command.placeholders import CASE, filled, names_in, values_of
 from peira.agents.loop.tool_calls import ToolOutcome, execute_calls, numbered
 from peira.agents.loop.toolbox import Toolbox, joined_fingerprint, read_toolbox
 from peira.core.ask import ask
+from peira.core.chat.messages import read_messages
+from peira.core.chat.tools import Tool, Toolset, tool_schema
+from peira.core.chat.transcript import as_text
 from peira.core.code.fingerprint import Fingerprint, fingerprint
 from peira.core.code.signature import wants
 from peira.core.context import SeenCase, Trial, current_trial
 from peira.core.ids import Json, normalise
-from peira.core.messages import read_messages
 from peira.core.models import Reply, ToolCall, output_of
 from peira.core.people.questions import question_of, value_of
 from peira.core.registry import Registry, nearest
-from peira.core.tools import Tool, Toolset, tool_schema
-from peira.core.transcript import as_text
 from peira.errors import Exhausted, Invalid
 from peira.spec.modules import is_reference, reference, resolve_reference
 

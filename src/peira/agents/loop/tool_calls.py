@@ -12,6 +12,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from peira.core.chat.tools import RestoringTool, Tool, ToolEffects
+from peira.core.chat.transcript import TOOL_STEP, as_text
 from peira.core.codec import decode
 from peira.core.context import Trial, in_branch
 from peira.core.failpoints import reach
@@ -19,8 +21,6 @@ from peira.core.ids import Json, canonical, digest, normalise
 from peira.core.models import Reply, ToolCall
 from peira.core.registry import nearest, registry
 from peira.core.steps import step_key
-from peira.core.tools import RestoringTool, Tool, ToolEffects
-from peira.core.transcript import TOOL_STEP, as_text
 from peira.errors import AttemptFailed, CallFailed, StoreFault, ToolRefused, message_of
 
 MOST_RESULT = 60_000

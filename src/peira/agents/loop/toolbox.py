@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from peira.core.chat.tools import FunctionTool, Tool, Toolset, function_tool
 from peira.core.code.fingerprint import NOTHING_SEEN, Fingerprint, fingerprint_of
 from peira.core.context import Trial
 from peira.core.ids import Json, digest
 from peira.core.registry import nearest, registry
-from peira.core.tools import FunctionTool, Tool, Toolset, function_tool
 from peira.errors import Invalid
 from peira.spec.modules import is_reference, reference, resolve_reference
 

@@ -18,11 +18,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from peira.core.chat.tools import Tool
 from peira.core.context import Trial
 from peira.core.ids import Json, digest
 from peira.core.registry import Registry, nearest
 from peira.core.steps import recorded
-from peira.core.tools import Tool
 from peira.errors import Invalid, ToolFailed, ToolRefused
 from peira.sandbox.confinement import process_namespace
 from peira.sandbox.process_tree import labelled

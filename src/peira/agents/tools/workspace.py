@@ -15,10 +15,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from peira.core.chat.tools import FunctionTool, Tool, ToolEffects, function_tool
 from peira.core.context import Trial
 from peira.core.ids import Json, digest_bytes
 from peira.core.registry import Registry
-from peira.core.tools import FunctionTool, Tool, ToolEffects, function_tool
 from peira.errors import Invalid, ToolRefused
 from peira.sandbox.confinement import MIB, Limits, interpreter, needs_confinement
 from peira.sandbox.run import ProcessOutcome, run_confined

@@ -15,11 +15,11 @@ from typing import Any
 from peira.analysis.ranking.tournament import CONTEST, ORDERS
 from peira.analysis.results import Results
 from peira.analysis.table.groups import check_names, key_of, label_of
+from peira.core.chat.templates import Template
 from peira.core.context import SeenCase
 from peira.core.ids import Json, digest
 from peira.core.log.events import State
 from peira.core.people.questions import ask_person
-from peira.core.templates import Template
 from peira.core.text.grid import cell
 from peira.core.verdicts import KEY, REASON, VALUE, NoVerdict
 from peira.errors import Invalid

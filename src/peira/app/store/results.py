@@ -27,7 +27,7 @@ from peira.plan.provenance import read_provenance
 from peira.results.aims import Aims
 
 if TYPE_CHECKING:
-    from peira.core.transcript import CallSummary, Transcript
+    from peira.core.chat.transcript import CallSummary, Transcript
     from peira.results.background import Background, StoredRun
     from peira.results.trials import TrialResult
 

@@ -12,6 +12,7 @@ from peira.app.session import Session, SessionLike
 from peira.app.store.access import AnyStore, store_folder
 from peira.app.store.results import manifest_of
 from peira.app.store.runs import find_run
+from peira.core.chat.transcript import Transcript, TranscriptAttempt
 from peira.core.contracts import ListsPlans, RunQuery
 from peira.core.ids import resolve, seed_of, short
 from peira.core.log.events import (
@@ -25,7 +26,6 @@ from peira.core.log.events import (
     TaskRetried,
 )
 from peira.core.log.state import Run
-from peira.core.transcript import Transcript, TranscriptAttempt
 from peira.engine.transcripts import shown_transcripts
 from peira.errors import Unknown
 from peira.models.secrets import without_keys

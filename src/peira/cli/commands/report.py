@@ -12,7 +12,7 @@ from peira.app.store.view import looking
 from peira.cli.analysis_options import Level
 from peira.cli.options import Json, Latest, RunName, Store
 from peira.cli.output import CommandOutput, note
-from peira.core.collection import collection_paused
+from peira.core.garbage_collector import collection_paused
 from peira.core.ids import short
 from peira.core.registry import registry
 from peira.errors import Invalid

@@ -21,10 +21,10 @@ from peira.cli.options import Json, Latest, RunName, Store
 from peira.cli.output import CommandOutput, grid, means, moment
 from peira.cli.render import pairs, scored, shown
 from peira.cli.run_summary import headline, summary, tabled
+from peira.core.chat.transcript import text_lines
 from peira.core.ids import short
 from peira.core.log.events import State
 from peira.core.text.words import counted
-from peira.core.transcript import text_lines
 from peira.engine.run_log import event_values
 from peira.errors import Invalid, Unknown
 from peira.results.causes import CAUSES

@@ -92,7 +92,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     agent reported, attached and described. `calls` are the keys of the calls whose answers it used.
     `exposed` are the places in the output, from byte to byte, of keys that the environment held: it is kept
     as it came, and shown without them. `trail` is the blob with the order of what it did, if it did more than
-    ask models (`core.transcript.TrailEntry`).
+    ask models (`core.chat.transcript.TrailEntry`).
     """
 
     took: float = 0.0

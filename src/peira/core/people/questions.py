@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
+from peira.core.chat.schemas import schema_of, schema_problems
 from peira.core.clock import seconds
 from peira.core.context import current_channel
 from peira.core.ids import Json, canonical, compose, digest, normalise
 from peira.core.registry import nearest
-from peira.core.schemas import schema_of, schema_problems
 from peira.errors import Invalid, Unanswered
 
 IS_RIGHT = "Is the output right?"

@@ -16,6 +16,7 @@ import msgspec
 
 import peira.engine.calls as model_calls
 import peira.models as models
+from peira.core.chat.transcript import TrailEntry
 from peira.core.codec import decode
 from peira.core.contracts import AskingWork, Attempt, Op, Outcome
 from peira.core.ids import Json, canonical, digest, digest_bytes, normalise, short
@@ -32,7 +33,6 @@ from peira.core.log.events import (
 from peira.core.log.rows import ASKED, KEPT, session_row
 from peira.core.models import Reply, Request
 from peira.core.people.questions import PersonAnswer, PersonQuestion
-from peira.core.transcript import TrailEntry
 from peira.engine.context import RunContext
 from peira.engine.inbox import closed_answer
 from peira.engine.journal import payload

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from peira.core.dialects import spoken
+from peira.core.chat.dialects import spoken
 from peira.core.log.state import Call
 from peira.core.models import NamedModel
 from peira.engine.batch.open_batches import OpenBatches

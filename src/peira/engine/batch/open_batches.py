@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
+from peira.core.chat.dialects import spoken
 from peira.core.codec import encode
 from peira.core.contracts import Op
-from peira.core.dialects import spoken
 from peira.core.failpoints import reach
 from peira.core.ids import canonical, compose, digest_bytes, short
 from peira.core.log.events import (

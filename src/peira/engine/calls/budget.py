@@ -15,8 +15,8 @@ from typing import Protocol
 
 import msgspec
 
+from peira.core.chat.dialects import readable
 from peira.core.contracts import PoolRequest
-from peira.core.dialects import readable
 from peira.core.ids import Json
 from peira.core.log.events import Spent
 from peira.core.models import NamedModel, Price, Request, Usage

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from peira.core.chat.dialects import readable
 from peira.core.contracts import CallWords, ListsPlans
-from peira.core.dialects import readable
 from peira.core.ids import Json
 from peira.core.models import Reply
 from peira.engine.calls.purchase import CallRequest

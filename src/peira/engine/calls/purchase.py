@@ -13,9 +13,9 @@ from typing import Protocol
 
 import msgspec
 
+from peira.core.chat.dialects import readable, spoken, with_native
 from peira.core.codec import encode
 from peira.core.contracts import Attempt, Op, Outcome
-from peira.core.dialects import readable, spoken, with_native
 from peira.core.failpoints import reach
 from peira.core.ids import compose, digest
 from peira.core.log.events import (

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
+from peira.core.chat.transcript import Transcript
 from peira.core.context import Channel, SeenCase
 from peira.core.contracts import Agent, Ended, Evaluator, Offer
 from peira.core.ids import Json, own_copy
 from peira.core.log.events import TaskSpec
-from peira.core.transcript import Transcript
 from peira.core.transforms import from_json
 from peira.engine.sources.study import class_of
 from peira.engine.stages import EVALUATE, GENERATE, GenerateWork, JudgedTrial, LocalWork, judged

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from peira.core.ask import ask_async
+from peira.core.chat.templates import Template
 from peira.core.ids import Json, digest, normalise
 from peira.core.registry import nearest
-from peira.core.templates import Template
 from peira.core.verdicts import NoVerdict
 from peira.errors import Invalid, Unfit
 

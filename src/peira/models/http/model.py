@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from peira.core.dialects import native_body
+from peira.core.chat.dialects import native_body
 from peira.core.ids import Json
 from peira.core.models import Answer, Batches, Reply, Request
 from peira.errors import CallFailed
@@ -70,7 +70,7 @@ class ServedModel:
         self.default_output: int | None = getattr(form, "default_output", None)
         """The limit on output tokens of requests that state none, where the format needs one."""
         self.dialect: str = getattr(form, "dialect", "")
-        """The dialect (`core.dialects`) of requests that it takes as programs wrote them; "" if of none."""
+        """The dialect (`core.chat.dialects`) of requests that it takes as programs wrote them; "" if none."""
         self._sent = HeaderCache(endpoint)
         self._defaults, self._url = dict(defaults or {}), endpoint.url(form.path(model))
         self.identity: Json = {"provider": provider, "model": model, **(identity or {})}

@@ -12,11 +12,11 @@ import msgspec
 
 from peira.analysis.export_formats import Makes
 from peira.analysis.results import Results
+from peira.core.chat.messages import message_text
+from peira.core.chat.transcript import Transcript, TranscriptMessage, as_text
 from peira.core.clock import stamp
 from peira.core.ids import Json
-from peira.core.messages import message_text
 from peira.core.registry import Registry
-from peira.core.transcript import Transcript, TranscriptMessage, as_text
 from peira.results.trials import TrialResult, named
 
 CHUNK = 200

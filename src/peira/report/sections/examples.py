@@ -13,10 +13,10 @@ import msgspec
 
 from peira.analysis.results import Results
 from peira.analysis.table.measures import Measured
+from peira.core.chat.transcript import CallSummary, Transcript, TranscriptNote, tool_line
 from peira.core.ids import Json, short
 from peira.core.log.events import Failure, State
 from peira.core.text.words import counted
-from peira.core.transcript import CallSummary, Transcript, TranscriptNote, tool_line
 from peira.plan.estimate.value import dollars
 from peira.report.labels import ConditionLabels, duration_text
 from peira.report.value import CallText, TrialExample

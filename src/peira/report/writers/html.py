@@ -18,8 +18,8 @@ from unicodedata import category
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from peira.core.chat.transcript import as_text
 from peira.core.text.words import counted
-from peira.core.transcript import as_text
 from peira.report.blocks import FigureBlock, opening
 from peira.report.plots.canvas import WIDTH, Plot, available, inline, narrowed
 from peira.report.sections.index import SECTIONS, Section, WrittenSection, sections_of

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from peira.analysis.value import TextGrid
+from peira.core.chat.transcript import text_lines
 from peira.core.ids import short
 from peira.core.text import grid as layout
-from peira.core.transcript import text_lines
 from peira.report.blocks import (
     Bullet,
     Bullets,

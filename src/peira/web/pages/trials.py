@@ -8,8 +8,8 @@ import msgspec
 from aiohttp import web
 
 from peira.app.store.runs import UNDER_WAY
+from peira.core.chat.transcript import TranscriptMessage
 from peira.core.log.state import Run
-from peira.core.transcript import TranscriptMessage
 from peira.errors import Unknown
 from peira.results.trials import end_word, is_correct
 from peira.web import queries

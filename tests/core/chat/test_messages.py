@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessage
 
-from peira.core.messages import anthropic_messages, openai_messages, read_messages
+from peira.core.chat.messages import anthropic_messages, openai_messages, read_messages
 from peira.core.models import Reply, ToolCall
 
 CALL = {"id": "c1", "name": "look", "arguments": {"word": "Paris"}}

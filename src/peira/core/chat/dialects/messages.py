@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from peira.core.dialects.parts import (
+from peira.core.chat.dialects.parts import (
     Body,
     UntranslatableRequest,
     as_json,

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
+from peira.core.chat.messages import message_text, openai_messages
 from peira.core.ids import Json
-from peira.core.messages import message_text, openai_messages
 
 USER = "user"
 """The account of calls that a conversation's user makes; those of the agent have none."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from peira.core.tools import function_tool, tool_schema
+from peira.core.chat.tools import function_tool, tool_schema
 from peira.errors import Invalid, ToolRefused
 
 

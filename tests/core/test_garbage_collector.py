@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from peira.core.collection import SELDOM, collection_paused
+from peira.core.garbage_collector import SELDOM, collection_paused
 
 
 @pytest.fixture(autouse=True)

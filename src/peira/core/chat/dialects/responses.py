@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import count
 
-from peira.core.dialects.parts import (
+from peira.core.chat.dialects.parts import (
     Body,
     UntranslatableRequest,
     arguments_of,

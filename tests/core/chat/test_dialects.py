@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peira.core.dialects import DIALECTS, native_body, native_request, readable, spoken
+from peira.core.chat.dialects import DIALECTS, native_body, native_request, readable, spoken
 from peira.core.ids import canonical
 from peira.core.models import Reply, Request, ToolCall, Usage
 from peira.errors import CallFailed, UntranslatableRequest
@@ -170,7 +170,7 @@ def test_a_model_sends_what_was_said_with_its_headers_and_gives_back_what_came(
     endpoint: Any, form: str, provider: str
 ) -> None:
     from peira.app.models import named
-    from peira.core.dialects import with_native
+    from peira.core.chat.dialects import with_native
     from peira.spec.project import Project
 
     model = named(Project(), f"{provider}:{endpoint.model}").model

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-from peira.core.dialects import chat, messages, responses
-from peira.core.dialects.parts import BESIDE, Body, UntranslatableRequest
+from peira.core.chat.dialects import chat, messages, responses
+from peira.core.chat.dialects.parts import BESIDE, Body, UntranslatableRequest
 from peira.core.models import Model, Reply, Request
 from peira.errors import CallFailed
 

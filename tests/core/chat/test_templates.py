@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peira.core.templates import Template, is_template
+from peira.core.chat.templates import Template, is_template
 from peira.errors import Invalid
 
 
