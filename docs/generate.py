@@ -16,7 +16,7 @@ import examples
 from peira.app.catalogue import model_keys
 from peira.cli.app import COMMANDS, commands
 from peira.spec import study as decorator
-from peira.spec.fields import bare, fields_of
+from peira.spec.fields.declaration import bare, fields_of
 from peira.spec.study import Study
 
 KEYWORDS = Path(decorator.__file__)

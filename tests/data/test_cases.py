@@ -16,7 +16,7 @@ from peira import Case, Study
 from peira.data import load
 from peira.errors import Invalid
 from peira.plan.expansion import expand
-from peira.spec.schema import schema
+from peira.spec.fields.schema import schema
 
 ROWS = [
     {"question": "2+2?", "answer": "4", "level": 1, "topic": "sums"},

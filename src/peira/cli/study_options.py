@@ -16,8 +16,8 @@ from peira.cli.options import chosen
 from peira.errors import Invalid
 from peira.spec.agents import COMMAND, AgentKind
 from peira.spec.benchmark import Benchmark, find_benchmark, prompts_of
+from peira.spec.fields.overrides import overridden, read_overrides
 from peira.spec.modules import is_reference, resolve_reference
-from peira.spec.overrides import overridden, read_overrides
 from peira.spec.plugins import as_evaluator, as_transform
 from peira.spec.project import Project
 from peira.spec.study import Study

@@ -33,12 +33,12 @@ from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
 from peira.spec.case import Case
 from peira.spec.constraints import Constraint
 from peira.spec.factors import Block, Design, Factor
-from peira.spec.fields import About, WrittenAs, keys_of
+from peira.spec.fields.declaration import About, WrittenAs, keys_of
+from peira.spec.fields.reader import StudyReader
+from peira.spec.fields.rules import broken_rules
 from peira.spec.limits import Budget, Policy, Storage
 from peira.spec.modules import Decorated, caller
 from peira.spec.plugins import as_evaluator, as_transform, name_of
-from peira.spec.reader import StudyReader
-from peira.spec.rules import broken_rules
 from peira.spec.stopping import Stop
 from peira.spec.values import MAX_REPEATS, MAX_SEED, Name, Table, Texts, Value, translate
 

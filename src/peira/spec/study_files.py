@@ -20,10 +20,10 @@ from peira.spec.case import Case
 from peira.spec.constraints import Constraint
 from peira.spec.documents import FORMATS, read_document, write_document
 from peira.spec.factors import Block, Factor, Level
-from peira.spec.fields import shaped
+from peira.spec.fields.declaration import shaped
+from peira.spec.fields.rules import broken_rules
 from peira.spec.modules import is_reference, load_file, reference, resolve_reference
 from peira.spec.plugins import name_of, write_evaluator, write_transform
-from peira.spec.rules import broken_rules
 from peira.spec.study import Study
 from peira.spec.values import Value
 

@@ -14,9 +14,9 @@ from peira.cli.output import CommandOutput
 from peira.core.registry import nearest
 from peira.errors import Invalid
 from peira.recipes import __all__ as RECIPES
+from peira.spec.fields.schema import schema
 from peira.spec.files import unwritable, write_together
 from peira.spec.project import FILE, STORE
-from peira.spec.schema import schema
 
 STUDY, SCHEMA = "capitals.py", "study.schema.json"
 NAMES = ", ".join(RECIPES)

@@ -19,7 +19,7 @@ from peira.plan.expansion import Plan
 from peira.plan.manifest import EvaluatorPart, Get, Manifest, keep, layout_of, read
 from peira.plan.trials import Layout, PlannedCase
 from peira.spec.factors import Factor
-from peira.spec.fields import fields_of
+from peira.spec.fields.declaration import fields_of
 from peira.spec.study import Study
 from peira.spec.values import Value
 

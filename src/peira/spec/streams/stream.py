@@ -14,7 +14,7 @@ from peira.core.expressions import Expression
 from peira.core.ids import Json
 from peira.core.registry import nearest
 from peira.errors import ExpressionError, Invalid
-from peira.spec.fields import keys_of
+from peira.spec.fields.declaration import keys_of
 from peira.spec.limits import Allowance, Budget, byte_count
 from peira.spec.modules import Decorated, caller
 from peira.spec.streams.experiment import DRAWN, WHEN_DECIDED, Assign, Experiment

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from peira import Block, Case, Factor, Level, Study
 from peira.errors import Invalid
 from peira.plan.expansion import expand
-from peira.spec.overrides import overridden, read_overrides
+from peira.spec.fields.overrides import overridden, read_overrides
 
 
 def agent(case, style, n, day="mon"):

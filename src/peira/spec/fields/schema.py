@@ -10,7 +10,7 @@ from pydantic.json_schema import models_json_schema
 from peira.spec.case import Case
 from peira.spec.constraints import Constraint
 from peira.spec.factors import Block, Factor, Level
-from peira.spec.fields import StudyField, bare, fields_of
+from peira.spec.fields.declaration import StudyField, bare, fields_of
 from peira.spec.query import SOURCES, Query
 from peira.spec.study import Study
 

@@ -5,9 +5,9 @@ import json
 from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome
 from peira.spec.case import Case
 from peira.spec.factors import Block, Factor
-from peira.spec.fields import keys_of
+from peira.spec.fields.declaration import keys_of
+from peira.spec.fields.schema import schema
 from peira.spec.limits import Budget, Policy, Storage
-from peira.spec.schema import schema
 from peira.spec.study import Study
 
 

@@ -20,7 +20,7 @@ from peira.spec.case import Case, as_cases
 from peira.spec.constraints import Constraint
 from peira.spec.documents import locate
 from peira.spec.factors import Block, Design, Factor
-from peira.spec.fields import fields_of, keys_of, shaped
+from peira.spec.fields.declaration import fields_of, keys_of, shaped
 from peira.spec.modules import Decorated, Missing, attribute, is_reference, load_file
 from peira.spec.plugins import name_of
 from peira.spec.stopping import read_stop

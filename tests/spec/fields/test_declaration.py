@@ -12,8 +12,8 @@ from pydantic import Field
 
 from peira.errors import Invalid
 from peira.plan.diff.changes import PARTS, parts_of
-from peira.spec.fields import About, StudyField, fields_of, keys_of
-from peira.spec.schema import schema
+from peira.spec.fields.declaration import About, StudyField, fields_of, keys_of
+from peira.spec.fields.schema import schema
 from peira.spec.study import Study, StudyFields
 from peira.spec.study_files import StudyWriter
 from peira.spec.values import Name, Texts, Value
