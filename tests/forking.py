@@ -17,8 +17,8 @@ LARGEST = 1 << 20
 IMPORTED = (
     "peira.cli.commands.run",
     "peira.cli.commands.show",
-    "peira.cli.commands.compare",
-    "peira.cli.commands.compare",
+    "peira.cli.commands.analysis.compare",
+    "peira.cli.commands.analysis.compare",
     "peira.cli.commands.store",
     "peira.cli.commands.plan",
     "scipy.optimize",

@@ -1,0 +1,1 @@
+"""Commands that analyse results: tables, comparisons, effects, rankings, gates, power."""
