@@ -34,17 +34,17 @@ from peira.core.log.events import (
     Status,
 )
 from peira.engine.attempts.active import ActiveAttempts
+from peira.engine.attempts.cancellation import TaskCancellation
 from peira.engine.attempts.dispatch import Dispatch
 from peira.engine.attempts.endings import Settlement
 from peira.engine.attempts.waits import Waits
-from peira.engine.cancellation import TaskCancellation
 from peira.engine.context import CallSettings, RunContext
 from peira.engine.control import ADJUST, CANCEL, PAUSE, RESUME, Command, StopRequest, most_failures
 from peira.engine.kinds import BATCH, STAGES
 from peira.engine.places import RunPlaces
 from peira.engine.progress import Progress, shared
-from peira.engine.rule import RuleConsultation
 from peira.engine.run_state import RunState
+from peira.engine.sources.rule import RuleConsultation
 from peira.errors import Fenced
 from peira.spec.limits import raised
 

@@ -16,7 +16,7 @@ from peira.core.log.events import (
     State,
     TasksCancelling,
 )
-from peira.engine.cancellation import cancelled_elsewhere
+from peira.engine.attempts.cancellation import cancelled_elsewhere
 from peira.engine.control import ADJUST, CANCEL, PAUSE, RESUME, Command, StopRequest
 from peira.engine.execution import Execution
 from peira.engine.shared.membership import BEAT, StopNotice
