@@ -28,8 +28,8 @@ from peira.app.workers import submit_shared
 from peira.core.log.events import CallAnswered, CallBilled, CallIntended, Record, Status, TasksClaimed
 from peira.stores.postgres.store import PostgresStore
 from peira.stores.verify import verify
+from tests.faults.test_ledger_kill import SCRIPT
 
-from .test_ledger_kill import SCRIPT
 from .test_worker_kill import LEASE, SHORT, WORKER
 
 

@@ -22,9 +22,8 @@ from peira.app.session import Session
 from peira.app.workers import submit_shared
 from peira.core.log.events import Record, RunFinished, Status, TaskFinished, TasksClaimed
 from peira.stores.postgres.address import Address
-
-from .conftest import Bench, Reference, outputs
-from .test_postgres_kill import PostgresBench
+from tests.faults.conftest import Bench, Reference, outputs
+from tests.faults.test_postgres_kill import PostgresBench
 
 WORKER = """
 import sys

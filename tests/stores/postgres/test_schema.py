@@ -37,7 +37,7 @@ def former(request: pytest.FixtureRequest, postgres_url: str, postgres_server: s
 
 
 def test_a_store_of_every_version_is_kept() -> None:
-    """After a migration: `python tests/stores/former_postgres.py` writes today's."""
+    """After a migration: `python tests/stores/postgres/former_postgres.py` writes today's."""
     assert [int(file.stem) for file in FORMER] == list(range(1, len(schema.MIGRATIONS) + 1))
 
 

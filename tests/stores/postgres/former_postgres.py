@@ -1,7 +1,7 @@
 """A store in Postgres as each version of peira wrote it, as SQL: postgres_schemas/VERSION.sql, never changed.
 
-`python tests/stores/former_postgres.py` writes the file of the version that the code has now. It holds
-whatever a store can: runs in several states, tags, tasks, steps, calls and blobs.
+`python tests/stores/postgres/former_postgres.py` writes the file of the version that the code has now. It
+holds whatever a store can: runs in several states, tags, tasks, steps, calls and blobs.
 """
 
 from __future__ import annotations
