@@ -226,6 +226,7 @@ class StreamMachine(RuleBasedStateMachine):
             if state == "succeeded" and asked["ask"]:
                 assert view.result(job, 0) == [asked["n"], self.answered[job]]
         self.check_followers()
+        self.check_sessions()
         self.check_timers()
         opened = SqliteStore(self.folder / "live.db", readonly=True)
         assert list(verify(opened)) == []
@@ -241,6 +242,16 @@ class StreamMachine(RuleBasedStateMachine):
         latest = max(self.latest, time.time() + self.jump)
         assert all(moment % 60 == 0 and moment <= latest + 1 for moment in moments)
         assert len(moments) <= (latest - self.began) / 60 + 10, "no moment is made up"
+        if moments:
+            first, last = min(moments), max(moments)
+            assert len(moments) == (last - first) / 60 + 1, "each in between, also while no host was there"
+
+    def check_sessions(self) -> None:
+        """The jobs of a session began in the order of their arrival; an attempt that was killed, again."""
+        lines = (self.folder / "begun.txt").read_text().splitlines() if self.jobs else []
+        for number in range(3):
+            mine = [int(n) for session, n in map(str.split, lines) if int(session) == number]
+            assert mine == sorted(mine), "a job began before one that came earlier had ended"
 
     def check_followers(self) -> None:
         wanted = sorted(

@@ -15,12 +15,14 @@ from peira.errors import Invalid
 from peira.spec.streams.files import read_streams
 from peira.spec.streams.stream import Stream, chain_problems, stream
 from peira.spec.streams.triggers import (
+    MOST_MISSED,
     After,
     Cron,
     Every,
     after,
     cron,
     every,
+    last_moments,
     looked_up,
     made_up_for,
     read_trigger,
@@ -118,6 +120,18 @@ def test_cron_moments_are_the_same_however_often_one_looks(start: int, minutes: 
     assert whole == [moment for a, b in pairwise(looks) for moment in timer.due(a, b)]
 
 
+@pytest.mark.parametrize("text", ["30 2 * * *", "15 1,2,3 * * *", "0 3 * * *", "*/20 2 * * *", "0 0 2 * * *"])
+@pytest.mark.parametrize("day", ["2026-03-28", "2026-10-24"])  # the clock changes on the next one
+def test_cron_fires_once_for_a_moment_when_the_clock_changes(text: str, day: str) -> None:
+    timer = cron(text, zone="Europe/Berlin")
+    begin = datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()
+    looks = [begin + 433 * n for n in range(3 * 86_400 // 433)]
+    whole = list(timer.due(looks[0], looks[-1]))
+    assert whole == sorted(set(whole))
+    assert whole == [moment for a, b in pairwise(looks) for moment in timer.due(a, b)]
+    assert all(timer.upcoming(look) > look for look in looks), "or a host submits it again and again"
+
+
 def test_cron_follows_the_clock_of_its_zone() -> None:
     timer = cron("0 9 * * 1-5", zone="Europe/Berlin")
     winter = datetime(2026, 3, 27, 12, tzinfo=UTC).timestamp()  # a Friday; the clock changes on Sunday
@@ -130,6 +144,23 @@ def test_missed_moments() -> None:
         timer = every("1m", missed=missed)  # type: ignore[arg-type]
         assert len(made_up_for(timer, 0.0, 300.0)) == n
     assert made_up_for(every("1m"), 0.0, 300.0) == [300.0]
+
+
+def test_of_very_many_missed_moments_the_oldest_are_left_out() -> None:
+    for timer in (every("1m", missed="all"), cron("* * * * *", missed="all")):
+        until = 60.0 * (MOST_MISSED + 500)
+        made = made_up_for(timer, 0.0, until)
+        assert (len(made), made[0], made[-1]) == (MOST_MISSED, 60.0 * 501, until)
+    assert made_up_for(cron("0 0 1 1 *"), 0.0, 400 * 86400.0) == [365 * 86400.0]
+
+
+TIMERS = [every("7m"), every("0.5h"), cron("*/7 3-5 * * *"), cron("30 2 * * *", zone="Europe/Berlin")]
+
+
+@given(st.sampled_from(TIMERS), st.floats(0, 5e5), st.floats(0, 5e5), st.integers(1, 40))
+def test_the_last_moments_are_those_of_all(timer: Any, one: float, other: float, most: int) -> None:
+    after, until = sorted((one, other))
+    assert last_moments(timer, after, until, most) == list(timer.due(after, until))[-most:]
 
 
 def test_conditions_of_what_ended() -> None:

@@ -7,10 +7,11 @@ moments between two others, so that a host that was away finds the ones it misse
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -118,7 +119,10 @@ class Cron(Value):
         from cronsim import CronSim
 
         begin = datetime.fromtimestamp(after, ZoneInfo(self.zone))
-        yield from (moment.timestamp() for moment in CronSim(self.cron, begin))
+        for found in CronSim(self.cron, begin):
+            # In the hour that comes twice, a moment of its first time is found in its second one, too.
+            if (moment := found.timestamp()) > after:
+                yield moment
 
 
 class After(Value):
@@ -196,12 +200,22 @@ def looked_up(values: Mapping[str, Any], name: str) -> Any:
     return found
 
 
+def last_moments(timer: Timer, after: float, until: float, most: int) -> list[float]:
+    """The last `most` moments of a timer after the first time and up to the second, in order."""
+    span = most * (timer.every if isinstance(timer, Every) else 1.0)
+    while True:  # a longer part of the time is looked at until there are enough
+        begin = max(after, until - span)
+        found = deque(timer.due(begin, until), maxlen=most)
+        if len(found) == most or begin <= after:
+            return list(found)
+        span *= 4
+
+
 def made_up_for(timer: Timer, after: float, until: float) -> list[float]:
     """The moments between that a timer fires for when nobody was there at them, as its `missed` says."""
     if timer.missed == "skip":
         return []
-    moments = list(islice(timer.due(after, until), MOST_MISSED))
-    return moments[-1:] if timer.missed == "one" else moments
+    return last_moments(timer, after, until, 1 if timer.missed == "one" else MOST_MISSED)
 
 
 def read_trigger(raw: object) -> Trigger:
