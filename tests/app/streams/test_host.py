@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from peira import after, every, open, serve, stream
+from peira.app.streams.host import Host
 from peira.app.streams.view import StreamView
 from peira.errors import Invalid, JobFailed, StoreInUse, Unknown
 from peira.spec.streams.stream import Stream
+from peira.testing import ManualClock
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -96,6 +98,24 @@ def test_jobs_of_a_session_are_done_one_at_a_time_in_order(store: Path, tmp_path
     for session in "012":
         mine = [(what, int(n)) for what, c, n in lines if c == session]
         assert mine == [(what, n) for n in range(int(session), 18, 3) for what in ("begin", "end")]
+
+
+def test_sessions_stay_in_order_when_a_clock_is_set_back_and_a_host_dies(store: Path) -> None:
+    order = list[int]()
+
+    def note(case: Any) -> None:
+        order.append(case.input["n"])
+
+    served = made(note, session="input.c", isolation="synchronized")
+    clock = ManualClock(1_000_000.0)
+    with Host([served], store, clock=clock) as host:
+        host.stream("note").pause()
+        for n in range(2):
+            host.submit("note", {"c": 1, "n": n})
+            clock.advance(-3600.0)
+    with serve(served, store=store) as host:
+        host.drain()
+    assert order == [0, 1]
 
 
 def test_the_condition_of_a_job_is_drawn_from_its_key(store: Path) -> None:

@@ -245,11 +245,11 @@ class Host:
             self._on_notice(f"{name}: {text}")
 
     def _left_over(self, name: str) -> list[Task]:
-        """What an earlier opening has left, in the order of its arrival: queued, or waiting."""
+        """What an earlier opening has left, in the order of its arrival: what waits has begun, and so came
+        before what is queued in its session. Times of submission say nothing: clocks are set back."""
         classes = (class_of(name), class_of(name, SHADOW))
         waiting = [task for task in self.store.waiting() if task.cls in classes]
-        queued_tasks = [task for cls in classes for task in self.store.queued(cls)]
-        return sorted([*waiting, *queued_tasks], key=lambda task: float(task.labels.get("at", 0)))
+        return [*waiting, *(task for cls in classes for task in self.store.queued(cls))]
 
     def _runners(self, stream: Stream, plan: Any) -> dict[str, tuple[Runner, int]]:
         """Who executes jobs, shadows, answers and scores; shadows have workers of their own."""
