@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, product
 
 import pytest
 from hypothesis import settings
@@ -300,6 +300,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         held = model.of("held")
         assert scheduler.stuck == (bool(held) and len(held) == len(model.tasks))
         assert [scheduler.ready(cls) for cls in CLASSES] == [len(model.next(cls)) for cls in CLASSES]
+        plain = [t for t in model.of("ready") if not t.suspect]
+        for cls, least in product(CLASSES, (-1, 0, 1, 2)):
+            found = sum(t.cls == cls and t.priority >= least for t in plain)
+            assert scheduler.ready_from(cls, least) == found
         asleep, busy = len(model.of("asleep")), model.of("started") + model.of("ready")
         assert (scheduler.asleep, scheduler.resting) == (asleep, asleep > 0 and not busy)
         waiting = [t.name for t in model.of("waiting")]

@@ -756,6 +756,23 @@ class OpenSource(Source, Protocol):
 
 
 @runtime_checkable
+class QueueSource(OpenSource, Protocol):
+    """An open source that may hold far more than can begin soon: a queue for each class, by priority.
+
+    It is asked for tasks of a class while few of at least their priority could begin. So what waits in one
+    class holds up no other, and no task those of higher priority.
+    """
+
+    def foremost(self) -> Mapping[str, int]:
+        """By class, the priority of the task that would be offered next; no class that has none."""
+        ...
+
+    def more_of(self, cls: str, n: int) -> list[Offer]:
+        """The next `n` tasks of a class: highest priority first, then first come."""
+        ...
+
+
+@runtime_checkable
 class BackgroundSource(Source, Protocol):
     """A source that records results itself, on a thread of its own."""
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import count
 from types import MappingProxyType
@@ -77,6 +77,7 @@ class Scheduler:
         self._known: dict[str, TaskEntry] = {}  # all that have not ended, by id
         self._plain: dict[str, deque[TaskEntry]] = {}  # ready, priority 0, by class
         self._urgent: dict[str, list[tuple[int, int, TaskEntry]]] = {}  # ready, by priority: heaps
+        self._priorities: dict[str, Counter[int]] = {}  # how many of each priority those are, by class
         self._held: dict[str, list[TaskEntry]] = {}  # those that wait for a need, by need
         self._later: list[tuple[float, int, TaskEntry]] = []  # in back-off: a heap by time
         self._asleep: dict[str, TaskEntry] = {}  # until `wake`
@@ -154,8 +155,9 @@ class Scheduler:
         elif entry.interruptions >= self._suspect_after:
             self._suspects.append(entry)
         elif entry.offer.spec.priority:
-            heap = self._urgent.setdefault(entry.offer.spec.cls, [])
-            heapq.heappush(heap, (-entry.offer.spec.priority, next(self._order), entry))
+            cls, priority = entry.offer.spec.cls, entry.offer.spec.priority
+            heapq.heappush(self._urgent.setdefault(cls, []), (-priority, next(self._order), entry))
+            self._priorities.setdefault(cls, Counter())[priority] += 1
         else:
             self._plain.setdefault(entry.offer.spec.cls, deque()).append(entry)
 
@@ -267,9 +269,10 @@ class Scheduler:
             left = [entry for entry in queue if kept(entry)]
             queue.clear()
             queue.extend(left)
-        for heap in self._urgent.values():
+        for cls, heap in self._urgent.items():
             heap[:] = [item for item in heap if kept(item[2])]
             heapq.heapify(heap)
+            self._priorities[cls] = Counter(-item[0] for item in heap)
         self._later = [item for item in self._later if kept(item[2])]
         heapq.heapify(self._later)
 
@@ -291,6 +294,11 @@ class Scheduler:
         if self._alone in self.started:
             return 0
         return len(self._plain.get(cls, ())) + len(self._urgent.get(cls, ()))
+
+    def ready_from(self, cls: str, priority: int) -> int:
+        """The number of ready tasks of the class that have at least this priority."""
+        found = sum(n for one, n in self._priorities.get(cls, {}).items() if one >= priority)
+        return found + (len(self._plain.get(cls, ())) if priority <= 0 else 0)
 
     def start(self, cls: str, n: int) -> list[TaskEntry]:
         """Start up to `n` ready tasks of the class: highest priority first, then first come.
@@ -325,9 +333,18 @@ class Scheduler:
         urgent, plain = self._urgent.get(cls, []), self._plain.get(cls, deque())
         for _ in range(min(n, len(urgent) + len(plain))):
             if urgent and (-urgent[0][0] > 0 or not plain):
-                yield heapq.heappop(urgent)[2]
+                priority, _, entry = heapq.heappop(urgent)
+                self._note_taken(cls, -priority)
+                yield entry
             else:
                 yield plain.popleft()
+
+    def _note_taken(self, cls: str, priority: int) -> None:
+        """One of this priority is not ready any more."""
+        counts = self._priorities[cls]
+        counts[priority] -= 1
+        if not counts[priority]:
+            del counts[priority]
 
     def again(self, task: str, not_before: float = 0.0) -> None:
         """Reschedule a started task: its attempt failed or never began.

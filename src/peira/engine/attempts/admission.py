@@ -13,7 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from peira.core.contracts import Attempt, Ended, Offer, Op, OpenSource, Outcome, PartialSource, Source
+from peira.core.contracts import (
+    Attempt,
+    Ended,
+    Offer,
+    Op,
+    OpenSource,
+    Outcome,
+    PartialSource,
+    QueueSource,
+    Source,
+)
 from peira.core.failpoints import reach
 from peira.core.log.events import (
     TERMINAL,
@@ -143,6 +153,8 @@ LOOK_AGAIN = 0.25
 """Seconds after which a task that another process had is looked at again."""
 CHUNK = 1000
 MOST_AT_HAND, LOW, ENOUGH = 4000, 2000, 500
+MOST_READY, FEW_READY = 1000, 500
+"""The same for each class of a source with queues: ready tasks that come before its next one."""
 
 
 class Admission:
@@ -173,6 +185,7 @@ class Admission:
         self.elsewhere: deque[tuple[float, Offer]] = deque()
         """Tasks that other processes of a shared run have, each with the time of the next look at it."""
         self._growing = isinstance(source, OpenSource)
+        self._queues = source if isinstance(source, QueueSource) else None
         self._leave = source.leave if isinstance(source, PartialSource) else None
         self._more_sources: list[Source] = []  # added while the run goes on, that have more to offer
         self._of_others: dict[str, Source] = {}  # whose task it is, of those that were added
@@ -182,12 +195,23 @@ class Admission:
         """There is a good number of offers to admit, or workers may run out of tasks."""
         if len(self.offers) >= ENOUGH:
             return True
-        return not (self.dry or self.empty) and self._at_hand < LOW
+        return not (self.dry or self.empty) and self._lacks(LOW, FEW_READY)
 
     @property
     def hungry(self) -> bool:
         """More may be taken from the source, now or after a moment."""
-        return bool(self.offers) or (not (self.dry or self.empty) and self._at_hand < MOST_AT_HAND)
+        if self.offers:
+            return True
+        return not (self.dry or self.empty) and self._lacks(MOST_AT_HAND, MOST_READY)
+
+    def _lacks(self, at_hand: int, ready: int) -> bool:
+        """Whether fewer tasks than that are at hand, or of a class with a queue, ready."""
+        return bool(self._lacking(ready)) if self._queues is not None else self._at_hand < at_hand
+
+    def _lacking(self, ready: int) -> list[str]:
+        """The classes whose queues have tasks ahead of which fewer than `ready` others could begin."""
+        fronts = self._queues.foremost() if self._queues is not None else {}
+        return [cls for cls, front in fronts.items() if self._scheduler.ready_from(cls, front) < ready]
 
     def grown(self) -> None:
         """The source may have something again."""
@@ -230,13 +254,23 @@ class Admission:
         offers, self.offers = self.offers[:CHUNK], self.offers[CHUNK:]
         if not offers and self._more_sources and self._at_hand < MOST_AT_HAND:
             offers = self._next_of_others()
-        if not offers and self._at_hand < MOST_AT_HAND and not self.dry:
-            self.empty = self._growing  # set before it is asked: it may grow meanwhile
-            offers = list(self.source.more(CHUNK))
-            self.empty = self.empty and not offers
+        if not offers and not self.dry:
+            offers = self._next()
         if offers:
             self._admit(offers, lock)
         return bool(offers)
+
+    def _next(self) -> list[Offer]:
+        """The next tasks of the source, if it may offer more."""
+        if self._queues is not None:
+            self.empty = not self._queues.foremost()
+            return [one for cls in self._lacking(MOST_READY) for one in self._queues.more_of(cls, CHUNK)]
+        if self._at_hand >= MOST_AT_HAND:
+            return []
+        self.empty = self._growing  # set before it is asked: it may grow meanwhile
+        offers = list(self.source.more(CHUNK))
+        self.empty = self.empty and not offers
+        return offers
 
     def look_again(self, entries: Iterable[TaskEntry]) -> None:
         """Other processes have these tasks, which were started here: they are looked up again later."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heappop, heappush
+from itertools import count
 from types import MappingProxyType
 from typing import Any
 
@@ -86,7 +88,8 @@ class StreamSource(StudySource):
         super().__init__(plan, store, resources=resources)
         self._stream, self._following, self._experiment = stream, following, experiment
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[TaskSpec, Job]] = deque()
+        self._queues: dict[str, list[tuple[int, int, TaskSpec, Job]]] = {}  # by class: heaps by priority
+        self._order = count()  # first come, first served
         self._behind: dict[str, deque[tuple[TaskSpec, Job]]] = {}  # by session: after the one that is offered
         self._jobs: dict[str, Job] = {}  # offered, not ended
         self._grown: Callable[[], None] = lambda: None
@@ -101,7 +104,7 @@ class StreamSource(StudySource):
     def closed(self) -> bool:
         """Whether it was told to end, and has nothing more to offer."""
         with self._lock:
-            return self._draining and not self._waiting and not self._behind
+            return self._draining and not any(self._queues.values()) and not self._behind
 
     @closed.setter
     def closed(self, _: bool) -> None:
@@ -131,8 +134,11 @@ class StreamSource(StudySource):
                         self._behind[job.session].append((spec, job))
                         continue
                     self._behind[job.session] = deque()
-                self._waiting.append((spec, job))
+                self._push(spec, job)
         self._grown()
+
+    def _push(self, spec: TaskSpec, job: Job) -> None:
+        heappush(self._queues.setdefault(spec.cls, []), (-spec.priority, next(self._order), spec, job))
 
     def _is_ordered(self, job: Job) -> bool:
         """Whether the job must wait for those of its session that came before it."""
@@ -144,11 +150,21 @@ class StreamSource(StudySource):
             self._draining = True
         self._grown()
 
-    def more(self, n: int) -> list[Offer]:
-        """The next jobs."""
+    def foremost(self) -> dict[str, int]:
+        """The priority of the next job, and of the next shadow."""
         with self._lock:
-            taken = [self._waiting.popleft() for _ in range(min(n, len(self._waiting)))]
-        return [self._offer(spec, job) for spec, job in taken]
+            return {cls: -queue[0][0] for cls, queue in self._queues.items() if queue}
+
+    def more_of(self, cls: str, n: int) -> list[Offer]:
+        """The next jobs, or shadows: highest priority first, then first come."""
+        with self._lock:
+            queue = self._queues.get(cls, [])
+            taken = [heappop(queue) for _ in range(min(n, len(queue)))]
+        return [self._offer(spec, job) for _, _, spec, job in taken]
+
+    def more(self, n: int) -> list[Offer]:
+        """The next jobs and shadows: `n` of each."""
+        return [offer for cls in self.foremost() for offer in self.more_of(cls, n)]
 
     def _offer(self, spec: TaskSpec, job: Job) -> Offer:
         """The offer of a job under its condition; the scope of its calls is the job itself."""
@@ -179,7 +195,7 @@ class StreamSource(StudySource):
             with self._lock:
                 behind = self._behind[job.session]
                 if behind:
-                    self._waiting.append(behind.popleft())
+                    self._push(*behind.popleft())
                 else:
                     del self._behind[job.session]
             self._grown()
