@@ -53,7 +53,7 @@ RUN = "n, id, manifest, study, trials, status, planned, next_seq, owner, incarna
 CALL = "n, key, task, name, state, value, blob, rest, asked, model, input, output, cost"
 
 
-class TaskRest(msgspec.Struct, omit_defaults=True, array_like=True):
+class TaskRest(msgspec.Struct, omit_defaults=True, array_like=True, gc=False):
     reuse_key: str = ""
     scope: str = ""
     parent: str = ""

@@ -298,6 +298,17 @@ def test_a_paused_stream_takes_jobs_and_begins_none(hosted: Hosted) -> None:
         hosted.stream.pause()
 
 
+def test_a_list_has_every_job_once_while_their_states_change(store: Path) -> None:
+    with serve(made(parallel=4), store=store) as host:
+        last = host.submit_many("echo", [{"input": {"n": n, "sleep": 0.002}} for n in range(1500)])[-1]
+        view, looks = open(store).stream("echo"), 0
+        while last.state == "queued":
+            listed = [job["job"] for job in view.jobs(limit=2000)]
+            assert (len(listed), len(set(listed))) == (1500, 1500)
+            looks += 1
+    assert looks > 3
+
+
 def test_jobs_that_have_ended_take_no_memory(store: Path) -> None:
     def done(n: int) -> int:
         for job in host.submit_many("echo", [{"input": {"n": i}} for i in range(n)]):

@@ -234,32 +234,30 @@ def waiting(db: apsw.Connection, states: tuple[int, ...] = (2,)) -> list[Task]:
 
 
 def jobs(db: apsw.Connection, query: JobQuery) -> list[Task]:
-    """Jobs, newest or oldest first; the first of each state, or those of a window, are found by an index."""
-    run_id, order = _run_ids(db), "ASC" if query.oldest else "DESC"
-    states = list(range(len(STATES))) if query.state is None else [CODES[query.state]]
-    numbers: list[int] = []
+    """Jobs, newest or oldest first; the first of each state, or those of a window, are found by an index.
+
+    One statement, and so one moment: a job whose state changes meanwhile is listed once.
+    """
+    state = None if query.state is None else CODES[query.state]
     if query.since:
-        later = db.execute(
-            "SELECT n, state FROM task INDEXED BY task_submitted WHERE kind = 'job' AND class = ? "
-            "AND submitted >= ?",
-            (query.cls, query.since),
+        found = (
+            "SELECT n AS job FROM task INDEXED BY task_submitted WHERE kind = 'job' AND class = ?1 "
+            f"AND submitted >= ?4 {'' if state is None else f'AND state = {state}'}"
         )
-        numbers, states = [n for n, state in later if state in states], []
-    for state in states:
-        found = db.execute(
-            "SELECT n FROM task INDEXED BY task_job WHERE kind = 'job' AND class = ? AND state = ? "
-            f"ORDER BY n {order} LIMIT ?",
-            (query.cls, state, query.skip + query.limit),
+    else:
+        found = " UNION ALL ".join(  # merged in the order of the index, as far as the limit
+            "SELECT n AS job FROM task INDEXED BY task_job WHERE kind = 'job' AND class = ?1 "
+            f"AND state = {one}"
+            for one in (range(len(STATES)) if state is None else (state,))
         )
-        numbers += [n for (n,) in found]
-    wanted = sorted(numbers, reverse=not query.oldest)[query.skip :][: query.limit]
+    order = "ASC" if query.oldest else "DESC"
     columns, value = (BRIEF, brief_task_value) if query.brief else (TASK, task_value)
-    rows = list[Any]()
-    for start in range(0, len(wanted), AT_ONCE):
-        some = wanted[start : start + AT_ONCE]
-        marks = ", ".join(["?"] * len(some))
-        rows += db.execute(f"SELECT {columns} FROM task WHERE n IN ({marks})", some).fetchall()
+    rows = db.execute(
+        f"SELECT {columns} FROM ({found} ORDER BY job {order} LIMIT ?2 OFFSET ?3) CROSS JOIN task ON n = job",
+        (query.cls, query.limit, query.skip, *([query.since] if query.since else ())),
+    ).fetchall()
     rows.sort(key=itemgetter(0), reverse=not query.oldest)
+    run_id = _run_ids(db)
     return [value(row, run_id) for row in rows]
 
 
