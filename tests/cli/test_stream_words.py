@@ -42,6 +42,15 @@ def test_a_stream_says_how_it_stands_and_how_jobs_ended(tmp_path: Path, capsys: 
         assert said("stats", "work")[1].startswith("served; ")
         assert said("pause", "work") == (0, "paused; what runs is finished, and nothing more begins")
         assert said("resume", "work") == (0, "resumed")
+    code, text = said("submit", "work", "--input", "1", "--key", "late")
+    nobody = "no host serves work now: its jobs are done once one does"
+    assert (code, text.startswith(f"queued\n{nobody}")) == (0, True)
+    code, text = said("wait", "work", "late", "--timeout", "50ms")
+    assert (code, nobody in text) == (3, True)
+    assert said("wait", "work", "late", "--timeout", "0") == (3, "queued")
+    assert said("cancel", "work", "late") == (0, "cancelled")
+    assert said("cancel", "work", "late") == (1, "had ended before: cancelled")
+    assert said("wait", "work", "late")[0] == 1
     assert said("stats", "work")[1].startswith("not served; ")
     code, text = said("list", "work", "--state", "done")
     assert (code, text.startswith("state: must be one of queued, running, ")) == (2, True)

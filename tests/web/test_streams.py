@@ -91,6 +91,11 @@ def test_what_is_wrong_is_said(hosted: Server) -> None:
     refused = post(hosted, "/streams/echo/jobs", {"input": 1, "key": "", "priority": 9999})
     assert (refused.status, len(refused.json["problems"])) == (400, 2)
     assert hosted.ask("/api/v1/streams/echo/jobs", "POST", b"{}", Authorization="").status == 401
+    before = hosted.api("/streams/echo/jobs")["jobs"]
+    for body in ({"inptu": 1}, {"input": 1, "keys": "k"}):
+        refused = post(hosted, "/streams/echo/jobs", body)
+        assert (refused.status, "unknown field" in refused.text) == (400, True)
+    assert hosted.api("/streams/echo/jobs")["jobs"] == before
 
 
 def test_live_text_is_followed_as_server_sent_events(hosted: Server) -> None:

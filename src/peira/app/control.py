@@ -35,6 +35,7 @@ from peira.engine.kinds import GENERATE, STAGES
 from peira.engine.progress import LEFT
 from peira.engine.shared.commands import executed_elsewhere, obey_elsewhere
 from peira.engine.streams import decision as decision  # registers its handlers
+from peira.engine.streams import job_cancellation as job_cancellation  # registers its handlers
 from peira.engine.streams import outcomes as outcomes  # registers its handlers
 from peira.engine.streams import submission as submission  # registers its handlers
 from peira.errors import Abandoned, Invalid, StoreInUse

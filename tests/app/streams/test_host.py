@@ -7,12 +7,14 @@ import signal
 import subprocess
 import time
 import tracemalloc
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from peira import after, every, open, serve, stream
+from peira.app.inbox import answer_text, inbox
 from peira.app.streams.host import Host
 from peira.app.streams.view import StreamView
 from peira.errors import Invalid, JobFailed, StoreInUse, Unknown
@@ -248,8 +250,6 @@ def test_what_was_submitted_outlives_every_kill(hosted: Hosted) -> None:
     try:
         assert [job.result(30) for job in jobs] == list(range(6))
         assert (question.state, behind.state) == ("waiting", "queued")
-        from peira.app.inbox import answer_text, inbox
-
         [asked] = inbox(hosted.folder / "live.db")
         answer_text(asked.key, "yes", hosted.folder / "live.db", by="ann")
         assert question.result(30) == "yes"
@@ -278,6 +278,45 @@ def test_a_job_is_cancelled_in_every_state_from_another_process(hosted: Hosted) 
         assert hosted.stream.stats()["states"] == {"succeeded": 1, "cancelled": 3}
     finally:
         ended(process, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_jobs_are_cancelled_while_nobody_serves_their_stream(hosted: Hosted, other: bool) -> None:
+    """With `other`, the store belongs to a host of another stream meanwhile."""
+    process = hosted.start()
+    waiting = hosted.stream.submit({"c": 1, "n": 1, "ask": True})
+    behind = hosted.stream.submit({"c": 1, "n": 2}, key="behind")
+    running = hosted.stream.submit({"c": 2, "n": 3, "sleep": 60})
+    until_states(["waiting", "queued", "running"], waiting, behind, running)
+    assert ended(process, signal.SIGKILL) == -signal.SIGKILL
+    sent, later = (hosted.stream.submit({"c": 1, "n": n}, key=f"k{n}") for n in (4, 5))
+    keys = set(hosted.stream.document(sent.id))
+    with serve(made(), store=hosted.folder / "live.db") if other else nullcontext():
+        for job in (waiting, behind, running, sent):
+            assert job.cancel() is True
+            assert job.state == "cancelled"
+            assert job.cancel() is False
+            [event] = job.events(kinds="task.finished")
+            assert event["state"] == "cancelled"
+        assert inbox(hosted.folder / "live.db") == [], "its question is void"
+    assert set(hosted.stream.document(sent.id)) == keys, "a job is shown with the same keys from the first"
+    process = hosted.start()
+    try:
+        assert later.result(30) == 5
+        assert hosted.stream.stats()["states"] == {"succeeded": 1, "cancelled": 4}
+    finally:
+        assert ended(process, signal.SIGTERM) == 0
+    done = (hosted.folder / "done.txt").read_text().split()
+    assert done == ["1", "3", "5"], "nothing of it was begun again"
+    command = ["peira", "verify", "--store", "live.db"]
+    assert hosted.warm.run(command, cwd=hosted.folder).returncode == 0
+
+
+def until_states(states: list[str], *jobs: Any) -> None:
+    deadline = time.monotonic() + 30
+    while [job.state for job in jobs] != states:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_a_paused_stream_takes_jobs_and_begins_none(hosted: Hosted) -> None:

@@ -374,6 +374,10 @@ class Host:
             traffic = served.experiment.traffic
         return assigned(served.stream.assign, job, served.arms, traffic)
 
+    def cancel(self, stream: str, jobs: Sequence[str], by: str, note: AnyEvent) -> None:
+        """Cancel jobs of this stream, in whatever state; durable when it returns."""
+        self._find(stream).execution.cancel_tasks(jobs, by, note)
+
     def decide(self, stream: str, arm: int, by: str, why: str, note: AnyEvent) -> None:
         """End the experiment of this stream by hand: all jobs get this arm. Durable when it returns."""
         served = self._find(stream)

@@ -26,10 +26,11 @@ from peira.core.log.events import TERMINAL, OutcomeValue, State
 from peira.core.log.rows import Task
 from peira.core.registry import nearest
 from peira.engine.commands import running_service
-from peira.engine.control import CANCEL, PAUSE, RESUME, Command, ControlFolder, control_of, requester
+from peira.engine.control import PAUSE, RESUME, Command, ControlFolder, control_of, requester
 from peira.engine.stages import StoredOutput
 from peira.engine.streams.decision import MOST_WHY, decide_command
 from peira.engine.streams.declaration import Declaration, arm_labels, last_opening, stream_names
+from peira.engine.streams.job_cancellation import cancel_jobs_command
 from peira.engine.streams.jobs import Job, class_of, job_id, job_of, listed, submissions, task_of
 from peira.engine.streams.outcomes import outcome_command, outcome_problems
 from peira.engine.streams.submission import DRAIN, SUBMIT, Outbox, host_of, outbox_of, submitted_jobs
@@ -235,9 +236,7 @@ class StreamView:
         if State(self.state(job)) in TERMINAL:
             return False
         job = self._id(job)
-        with self.session.reading() as store:
-            run, _ = last_opening(store, self.name)
-        self._deliver(Command(CANCEL, run.id, self._by, tasks=(job,)))
+        self._deliver(cancel_jobs_command(self.name, (job,), self._by))
         self.wait(job, PATIENCE)
         return self.state(job) == State.cancelled.value
 
@@ -279,10 +278,10 @@ class StreamView:
         row = self._row(job)
         if row is None and (sent := self._sent().get(job)) is None:
             row = self._row(job)  # it was queued between the two looks
-        if row is None:
+        if row is None:  # submitted, and queued by nobody yet: its arm is drawn then
             sent = sent or Job(self.name)
-            shown = listed(task_of(sent)[0], State.queued)
-            return {**shown, "job": job, "input": sent.input, "output": None}
+            row = Task(**msgspec.structs.asdict(task_of(sent)[0]), state=State.queued)
+            return {**self._shown(row, sent), "job": job, "factors": None}
         failure = row.result.failure
         try:
             with self.session.reading() as store:
@@ -290,14 +289,18 @@ class StreamView:
         except NotKept:
             shown = {**listed(row, row.state), "state": state, "kept": False}
             return {**shown, "input": None, "output": None, "why": failure.message if failure else None}
+        return {**self._shown(row, submitted_job), "state": state}
+
+    def _shown(self, row: Task, job: Job) -> dict[str, Any]:
+        """A job and what it was submitted with."""
+        failure, arms = row.result.failure, self.declaration.arms
         return {
             **listed(row, row.state),
-            "state": state,
-            "input": submitted_job.input,
-            "factors": self.declaration.arms[min(submitted_job.arm, len(self.declaration.arms) - 1)],
-            "trigger": submitted_job.trigger or None,
-            "cause": submitted_job.cause or None,
-            "output": self.result(job) if row.state is State.succeeded else None,
+            "input": job.input,
+            "factors": arms[min(job.arm, len(arms) - 1)],
+            "trigger": job.trigger or None,
+            "cause": job.cause or None,
+            "output": self.result(row.id) if row.state is State.succeeded else None,
             "why": failure.message if failure else None,
             "outcomes": row.outcomes or None,
             "took": row.result.took if row.state in TERMINAL else None,
@@ -372,11 +375,17 @@ class StreamView:
         """Let the host take no more jobs of this stream, finish those it has, and then end the stream."""
         self._command(DRAIN)
 
-    def _command(self, word: str) -> None:
+    def is_served(self) -> bool:
+        """Whether a host does its jobs now, or will when it is resumed."""
         with self.session.reading() as store:
             run, _ = last_opening(store, self.name)
-            if store.owner() is None or with_current_status(run, store).status not in UNDER_WAY:
-                raise StoreInUse(f"stream {self.name!r}: no host serves it")
+            return store.owner() is not None and with_current_status(run, store).status in UNDER_WAY
+
+    def _command(self, word: str) -> None:
+        if not self.is_served():
+            raise StoreInUse(f"stream {self.name!r}: no host serves it")
+        with self.session.reading() as store:
+            run, _ = last_opening(store, self.name)
         about = "" if word == DRAIN else run.id
         self._deliver(Command(word, about, self._by, body={"stream": self.name}))
 

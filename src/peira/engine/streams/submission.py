@@ -48,6 +48,10 @@ class ServingHost(Protocol):
         """Whether the stream is being served."""
         ...
 
+    def cancel(self, stream: str, jobs: Sequence[str], by: str, note: AnyEvent) -> None:
+        """Cancel jobs of this stream, in whatever state; durable when it returns."""
+        ...
+
     def decide(self, stream: str, arm: int, by: str, why: str, note: AnyEvent) -> None:
         """End the experiment of this stream by hand: all jobs get this arm. Durable when it returns."""
         ...

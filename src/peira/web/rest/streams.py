@@ -59,7 +59,7 @@ class JobList(msgspec.Struct, frozen=True):
     jobs: list[dict[str, Any]]
 
 
-class JobSubmission(msgspec.Struct, frozen=True):
+class JobSubmission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A job to submit; the same key is the same job. `text` is an input as people type it: JSON, or text."""
 
     input: Any = None
@@ -122,7 +122,7 @@ class LiveTextList(msgspec.Struct, frozen=True):
     pieces: list[LiveTextPiece]
 
 
-class ArmDecision(msgspec.Struct, frozen=True):
+class ArmDecision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The arm that all jobs get from now on, and why."""
 
     arm: str
@@ -133,7 +133,7 @@ class StreamChange(msgspec.Struct, frozen=True):
     """A request that says everything by its path."""
 
 
-class OutcomeReport(msgspec.Struct, frozen=True):
+class OutcomeReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What became of a job; `text` is a value as people type it: true, false, a number, or text."""
 
     name: str

@@ -21,6 +21,7 @@ from peira.cli.options import Json, Store
 from peira.cli.output import CommandOutput, grid, note, program, terminal_width
 from peira.core.clock import seconds
 from peira.core.ids import short
+from peira.core.log.events import TERMINAL, State
 from peira.core.registry import registry
 from peira.core.text.words import counted, duration
 from peira.errors import Invalid
@@ -183,6 +184,7 @@ def stream(
                 return _wait(view, made.id, wait, out)
             out.document({"job": made.id, "state": made.state})
             out.text(f"job {short(made.id)}: {made.state}")
+            _note_missing_host(view, made.state)
         elif action is StreamAction.outcome:
             target = view.find(job)
             view.outcome(target, outcome, _value(value or ""))
@@ -305,8 +307,10 @@ def _of_job(action: StreamAction, view: StreamView, job: str, timeout: str | Non
         return _wait(view, job, timeout, out)
     if action is StreamAction.cancel:
         done = view.cancel(job)
-        out.document({"job": job, "state": view.state(job), "cancelled": done})
-        out.text(f"job {short(job)}: {'' if done else 'had ended before: '}{view.state(job)}")
+        state = view.state(job)
+        out.document({"job": job, "state": state, "cancelled": done})
+        before = "had ended before: " if State(state) in TERMINAL else "is not cancelled yet: "
+        out.text(f"job {short(job)}: {'' if done else before}{state}")
         return 0 if done else 1
     document = view.document(job)
     out.document(document)
@@ -324,7 +328,15 @@ def _time_problems(**times: str | None) -> Iterator[str]:
             yield from (f"--{option}: {line}" for line in error.problems)
 
 
+def _note_missing_host(view: StreamView, state: str) -> None:
+    """Say that a job which has not ended will not while nobody serves its stream."""
+    if State(state) not in TERMINAL and not view.is_served():
+        note(f"no host serves {view.name} now: its jobs are done once one does ({program()} serve FILE)")
+
+
 def _wait(view: StreamView, job: str, timeout: str | None, out: CommandOutput) -> int:
+    if timeout is None or seconds(timeout):
+        _note_missing_host(view, view.state(job))
     ended = view.wait(job, None if timeout is None else seconds(timeout))
     document = view.document(job)
     out.document(document)
@@ -375,12 +387,13 @@ def _streams(found: list[dict[str, Any]]) -> str:
     rows = [
         [
             one["stream"],
+            one["standing"],
             " ".join(f"{state} {n}" for state, n in one["states"].items()) or "-",
             str(one["free"]),
         ]
         for one in found
     ]
-    return grid(["stream", "jobs", "free"], rows)
+    return grid(["stream", "host", "jobs", "free"], rows)
 
 
 def _listing(jobs: list[dict[str, Any]]) -> str:
