@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -55,6 +56,22 @@ def test_a_stream_says_how_it_stands_and_how_jobs_ended(tmp_path: Path, capsys: 
     code, text = said("list", "work", "--state", "done")
     assert (code, text.startswith("state: must be one of queued, running, ")) == (2, True)
     assert open(store).stream("work").stats()["standing"] == "not served"
+
+
+def test_a_file_of_many_jobs_is_submitted_whatever_its_size(tmp_path: Path, capsys: Any) -> None:
+    store, file = tmp_path / "live.db", tmp_path / "jobs.jsonl"
+    made = stream(lambda case: len(case.input), name="measure")
+    serve(made, store=store).stop()
+    lines = [{"input": "x" * 700_000, "key": f"k{n}"} for n in range(30)]
+    file.write_text("\n".join(json.dumps(line) for line in [*lines, {"input": 1, "key": ""}]))
+    assert main(["stream", "submit", "measure", "--jobs", str(file), "--store", str(store)]) == 2
+    assert "jobs[30].key: must be 1 to 500" in capsys.readouterr().err
+    assert open(store).stream("measure").jobs() == [], "none, if anything is wrong with one"
+    file.write_text("\n".join(json.dumps(line) for line in lines))
+    assert main(["stream", "submit", "measure", "--jobs", str(file), "--store", str(store)]) == 0
+    assert "30 jobs submitted" in capsys.readouterr().out
+    with serve(made, store=store) as host:
+        assert [host.stream("measure").result(f"k{n}", 30) for n in range(30)] == [700_000] * 30
 
 
 def test_a_server_that_cannot_be_opens_no_stream(

@@ -33,7 +33,15 @@ from peira.engine.streams.declaration import Declaration, arm_labels, last_openi
 from peira.engine.streams.job_cancellation import cancel_jobs_command
 from peira.engine.streams.jobs import Job, class_of, job_id, job_of, listed, submissions, task_of
 from peira.engine.streams.outcomes import outcome_command, outcome_problems
-from peira.engine.streams.submission import DRAIN, SUBMIT, Outbox, host_of, outbox_of, submitted_jobs
+from peira.engine.streams.submission import (
+    DRAIN,
+    SUBMIT,
+    Outbox,
+    host_of,
+    in_messages,
+    outbox_of,
+    submitted_jobs,
+)
 from peira.errors import Invalid, JobFailed, NotKept, StoreInUse, Unknown
 from peira.plan.manifest import read
 from peira.spec.streams.stream import session_in
@@ -110,15 +118,16 @@ class StreamView:
         return self.submit_many([{"input": input, **options}])[0]
 
     def submit_many(self, jobs: Iterable[Mapping[str, Any]], trigger: str = "") -> list[JobView]:
-        """Submit several jobs as one message, which is synced once: all of them or none.
+        """Submit several jobs; none if anything is wrong with any of them. Durable when this returns.
 
-        Each is a table with `input`, and what else `submit` takes.
+        Each is a table with `input`, and what else `submit` takes. Up to 8 MiB are one message, which is
+        synced once: all of them or none. More are several messages, one after the other.
         """
         if self._host is not None and self._host.serves(self.name) and not trigger:
             return self._host.submit_many(self.name, jobs)
         made = submissions(_Declared(self.declaration), jobs, time.time(), trigger)
-        if made:
-            self._find_outbox().send(made, self._by)
+        for some in in_messages(made):
+            self._find_outbox().send(some, self._by)
         return [JobView(self, job_id(self.name, job.key)) for job in made]
 
     def _find_outbox(self) -> Outbox:

@@ -142,6 +142,20 @@ def _messages(taken: Sequence[Submission]) -> Iterator[Sequence[Submission]]:
         yield found
 
 
+def in_messages(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+    """Jobs in parts that fit into one message each, in their order."""
+    found, size = list[Job](), 0
+    for job in jobs:
+        more = len(msgspec.json.encode(job))
+        if found and size + more > MOST_BYTES // 2:
+            yield found
+            found, size = [], 0
+        found.append(job)
+        size += more
+    if found:
+        yield found
+
+
 _outboxes: WeakValueDictionary[Path, Outbox] = WeakValueDictionary()
 
 
