@@ -38,7 +38,7 @@ def test_a_stream_says_how_it_stands_and_how_jobs_ended(tmp_path: Path, capsys: 
             host.submit("work", key, key=key).wait(30)
         assert said("wait", "work", "good") == (0, "succeeded: good")
         code, text = said("wait", "work", "bad")
-        assert (code, "failed: " in text, "no such customer" in text) == (1, True, True)
+        assert (code, "failed: " in text, "ValueError: no such customer" in text) == (1, True, True)
         assert said("cancel", "work", "good") == (1, "had ended before: succeeded")
         assert said("stats", "work")[1].startswith("served; ")
         assert said("pause", "work") == (0, "paused; what runs is finished, and nothing more begins")

@@ -280,6 +280,22 @@ def test_a_job_is_cancelled_in_every_state_from_another_process(hosted: Hosted) 
         ended(process, signal.SIGTERM)
 
 
+def test_the_next_host_waits_for_the_one_before(hosted: Hosted) -> None:
+    first = hosted.start()
+    command = ["peira", "serve", "live.py", "--store", "live.db"]
+    refused = hosted.warm.run(command, cwd=hosted.folder)
+    assert (refused.returncode, "in use by process" in refused.stderr) == (4, True)
+    later = hosted.warm.start([*command, "--wait"], cwd=hosted.folder, text=True, stdout=subprocess.PIPE)
+    try:
+        jobs = [hosted.stream.submit({"c": 1, "n": n, "sleep": 0.3}) for n in range(3)]
+        until_states(["running", "queued", "queued"], *jobs)
+        assert ended(first, signal.SIGTERM) == 0
+        assert "peira serves support" in later.stdout.readline()
+        assert [job.result(30) for job in jobs] == [0, 1, 2]
+    finally:
+        assert ended(later, signal.SIGTERM) == 0
+
+
 @pytest.mark.parametrize("other", [False, True])
 def test_jobs_are_cancelled_while_nobody_serves_their_stream(hosted: Hosted, other: bool) -> None:
     """With `other`, the store belongs to a host of another stream meanwhile."""

@@ -227,8 +227,7 @@ class StreamView:
         row = self._row(job)
         assert row is not None
         if row.state is not State.succeeded:
-            why = row.result.failure
-            raise JobFailed(job, row.state.value, why.message if why else "")
+            raise JobFailed(job, row.state.value, _why(row) or "")
         try:
             with self.session.reading() as store:
                 return StoredOutput(Ended(row.state, row.result), store).value()
@@ -291,18 +290,17 @@ class StreamView:
             sent = sent or Job(self.name)
             row = Task(**msgspec.structs.asdict(task_of(sent)[0]), state=State.queued)
             return {**self._shown(row, sent), "job": job, "factors": None}
-        failure = row.result.failure
         try:
             with self.session.reading() as store:
                 submitted_job = job_of(store.get(row.payload))
         except NotKept:
             shown = {**listed(row, row.state), "state": state, "kept": False}
-            return {**shown, "input": None, "output": None, "why": failure.message if failure else None}
+            return {**shown, "input": None, "output": None, "why": _why(row)}
         return {**self._shown(row, submitted_job), "state": state}
 
     def _shown(self, row: Task, job: Job) -> dict[str, Any]:
         """A job and what it was submitted with."""
-        failure, arms = row.result.failure, self.declaration.arms
+        arms = self.declaration.arms
         return {
             **listed(row, row.state),
             "input": job.input,
@@ -310,7 +308,7 @@ class StreamView:
             "trigger": job.trigger or None,
             "cause": job.cause or None,
             "output": self.result(row.id) if row.state is State.succeeded else None,
-            "why": failure.message if failure else None,
+            "why": _why(row),
             "outcomes": row.outcomes or None,
             "took": row.result.took if row.state in TERMINAL else None,
         }
@@ -414,6 +412,14 @@ class StreamView:
         quantiles of waiting and running, rate, cost, share of failures with its 95% interval."""
         with self.session.reading() as store:
             return stream_stats(store, self.name, len(self._sent()), seconds(window))
+
+
+def _why(row: Task) -> str | None:
+    """Why a job ended without an output: the type of what was raised and its message, or who cancelled it."""
+    failure = row.result.failure
+    if failure is None or row.state is State.cancelled:
+        return failure.message if failure else None
+    return f"{failure.type}: {failure.message}"
 
 
 def streams_of(session: Session) -> list[dict[str, Any]]:

@@ -57,6 +57,7 @@ def serve(
         int | None,
         typer.Option("--parallel", metavar="N", help="At most so many jobs of all streams at a time."),
     ] = None,
+    wait: Wait = False,
     as_json: Json = False,
 ) -> None:
     """Serve the streams of a file, or web pages of a store.
@@ -76,8 +77,9 @@ def serve(
       peira serve --store capitals.db --listen 127.0.0.1:7360
       peira serve --listen 0.0.0.0:7360 --host lab.example.org:7360
     """
-    if not streams and parallel is not None:
-        raise Invalid("--parallel: is for streams; name their file")
+    given = {"--parallel": parallel is not None, "--wait": wait}
+    if not streams and (vain := [name for name, is_given in given.items() if is_given]):
+        raise Invalid([f"{name}: is for streams; name their file" for name in vain])
     if not streams:
         _serve(store, listen or ANY_PORT, tuple(host or ()), read_only, open_, as_json)
         return
@@ -89,7 +91,7 @@ def serve(
     session, served = Session.find(store), read_streams(Path(streams))
     for line in _webhook_notices(served, pages):
         note(line)
-    with Host(served, session, on_notice=note, parallel=parallel) as hosting:
+    with Host(served, session, None, None if wait else 0.0, note, parallel) as hosting:
         if pages:
             note(f"streams: {', '.join(one.name for one in served)}")
             _serve(store, listen or ANY_PORT, tuple(host or ()), False, open_, as_json)
