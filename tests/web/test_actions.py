@@ -224,3 +224,35 @@ def test_questions_are_answered_by_keyboard(folder: Path, tab: Callable[..., Tab
         events = server.api(f"/runs/{run}/events?limit=1000")["events"]
         assert {one["by"] for one in events if "question" in one["kind"] and one.get("by")} >= {"ann", "bob"}
         assert seen.said == []
+
+
+ENDING = """
+import time
+from peira import exact, study
+
+@study(cases=[(f"q{n}", "a") for n in range(24)],
+       factors={"style": ["plain", "polite"]}, evaluators=[exact()])
+def ending(case, style):
+    time.sleep(0.6)
+    return "a"
+"""
+
+
+@pytest.mark.timeout(300)
+def test_buttons_follow_how_a_run_stands(folder: Path, tab: Callable[..., Tab]) -> None:
+    (folder / "ending.py").write_text(ENDING)
+    _, run = begin(folder, study="ending.py")
+    with serving(folder, "--store", "s.db") as server:
+        seen = tab(of=server)
+        seen.go(f"/runs/{run}")
+        tools = seen.page.locator(".tools")
+        assert "Cancel" in tools.inner_text()
+        one = until(lambda: server.api(f"/runs/{run}")["running"])[0]
+        assert one["condition"] in ("style=plain", "style=polite")
+        seen.until("document.querySelector('.running li')?.innerText.includes('style=p') ?? false")
+        post(server, f"/runs/{run}/pause")
+        seen.page.wait_for_selector(".tools button:has-text('Resume')", timeout=60_000)
+        post(server, f"/runs/{run}/resume")
+        seen.page.wait_for_selector(".tools summary:has-text('Score again')", timeout=60_000)
+        assert "Cancel" not in tools.inner_text()
+        assert seen.said == []

@@ -77,6 +77,8 @@ def test_a_stream_is_seen_and_steered(hosted: Server, tab: Callable[..., Tab]) -
     seen.page.click("button.strong:has-text('Submit')")
     seen.until("document.querySelector('#stream').innerText.includes('t-4')")
     assert hosted.api("/streams/support/jobs/t-4")["state"] == "queued"
+    rows = seen.page.inner_text("[aria-label='Jobs of this stream']")
+    assert all(text in rows for text in ("later", "break", "ask"))  # what the jobs are about, queued or not
     assert seen.serious() == []
     seen.page.click("text=Resume")
     until(lambda: hosted.api("/streams/support/jobs/t-4")["state"] == "succeeded")

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from peira.core.ids import Json, canonical
+from peira.core.ids import canonical
 from peira.core.log.events import State
 from peira.core.text.grid import cell
 from peira.errors import Invalid
@@ -33,7 +33,10 @@ SHOW = ("differs", "a", "b", "all")
 
 
 class CompareQuery(msgspec.Struct, frozen=True):
-    """What is compared: a `run` with an `other` one, or the levels `a` and `b` of the factor `by` in it."""
+    """What is compared: a `run` with an `other` one, or the levels `a` and `b` of the factor `by` in it.
+
+    Without a `score` it is the study's primary outcome, or else its first score.
+    """
 
     run: str = ""
     other: str = ""
@@ -100,7 +103,7 @@ class ComparedSides:
         rows: list[PairRow] = []
         last, done = query.after, True
         while chunk := list(islice(numbers, CHUNK)):
-            for row in self._read(chunk):
+            for row in self._read(chunk, query.score):
                 last = row.number
                 if _fits(row, query.show):
                     rows.append(row)
@@ -151,28 +154,31 @@ class ComparedSides:
         of_two = two.start(second) + cases[case][1] * two.repeats * two.conditions[second].replicates
         return of_one + repeat, of_two + repeat
 
-    def _read(self, numbers: list[int]) -> Iterator[PairRow]:
+    def _read(self, numbers: list[int], score: str) -> Iterator[PairRow]:
+        """The pairs with these numbers, right or wrong by this score."""
         places = [self._place(number) for number in numbers]
         ones = self.one.read([place[0] for place in places])
         twos = self.two.read([place[1] for place in places])
         for number, place, one, two in zip(numbers, places, ones, twos, strict=True):
-            yield _pair(number, place, one, two)
+            yield _pair(number, place, (one, two), score)
 
 
-def _pair(number: int, place: tuple[int, int], one: TrialResult, two: TrialResult) -> PairRow:
+def _pair(number: int, place: tuple[int, int], pair: tuple[TrialResult, TrialResult], score: str) -> PairRow:
+    one, two = pair
+    verdicts = is_correct(one, score), is_correct(two, score)
     common = {name: level for name, level in one.condition.items() if two.condition.get(name) == level}
     return PairRow(
         number=number,
         case=one.case_id,
         repeat=one.repeat,
         condition=common,
-        a=trial_row(one, place[0]),
-        b=trial_row(two, place[1]),
+        a=trial_row(one, place[0], score),
+        b=trial_row(two, place[1], score),
         input=shown(one.input)[:TEXT],
         expected="" if one.expected is None else shown(one.expected)[:TEXT],
         output_a=_output(one),
         output_b=_output(two),
-        same=one.state == two.state and one.output == two.output and _verdict(one) == _verdict(two),
+        same=one.state == two.state and one.output == two.output and verdicts[0] == verdicts[1],
     )
 
 
@@ -180,10 +186,6 @@ def _output(trial: TrialResult) -> str:
     if trial.state is State.succeeded:
         return shown(trial.output)[:TEXT]
     return f"{trial.failure.type}: {trial.failure.message}"[:TEXT] if trial.failure else ""
-
-
-def _verdict(trial: TrialResult) -> Json:
-    return is_correct(trial)
 
 
 def _fits(row: PairRow, show: str) -> bool:

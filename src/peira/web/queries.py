@@ -19,10 +19,12 @@ from peira.app.store.trial import printed_so_far
 from peira.core.contracts import CallQuery, RunQuery
 from peira.core.log.events import State, Status
 from peira.core.log.state import Run
+from peira.core.text.grid import cell
 from peira.core.text.words import HIDDEN, counted
 from peira.engine.run_log import event_values
 from peira.errors import Invalid
 from peira.models.secrets import value_without_keys
+from peira.plan.conditions import LevelLabels
 from peira.plan.manifest import Manifest
 from peira.plan.provenance import read_provenance
 from peira.results.reasons import failure_reasons
@@ -161,17 +163,20 @@ async def run_details(site: Site, prefix: str) -> RunDetails:
 def running_now(reader: SiteReader, run: Run, trials: Sequence[str]) -> list[RunningTrial]:
     """The trials under way, with the last line that the command of each has printed."""
     shown = list(trials)[:MOST_RUNNING]
-    numbers, layout = reader.numbers(run.id), reader.planned(run.id).layout
+    numbers, planned = reader.numbers(run.id), reader.planned(run.id)
+    layout, labels = planned.layout, LevelLabels.kept(planned.manifest.snapshot)
     rows = reader.slow_store.find("task", shown)
     found = []
     for trial in shown:
         number = numbers.get(trial)
-        case = None if number is None else layout.place(number).case
+        place = None if number is None else layout.place(number)
         epoch = rows[trial].epoch if trial in rows else 1
         printed = printed_so_far(reader.slow_store, run.id, trial, epoch)
         lines = [line for text in printed.values() for line in text.splitlines()[-1:]]
-        title = "" if case is None else case_title(case.id, case.input)
-        found.append(RunningTrial(trial, number, title, lines[0][:LINE] if lines else ""))
+        title = "" if place is None else case_title(place.case.id, place.case.input)
+        levels = {} if place is None else labels.shown(place.condition.shown)
+        condition = ", ".join(f"{name}={cell(level)}" for name, level in levels.items())
+        found.append(RunningTrial(trial, number, title, condition, lines[0][:LINE] if lines else ""))
     return found
 
 
@@ -302,7 +307,7 @@ async def as_of_text(site: Site, run: Run, found: ComputedTable) -> str:
     done = seen.progress.done if done is None else done
     sequential = run.look is not None
     early = "looked at early: intervals are too narrow if you stop because of them"
-    early = "its stopping rule may be looked at early" if sequential else early
+    early = "its stopping rule allows looking early" if sequential else early
     return f"as of {done:,} of {counted(run.trials, 'trial')}; {early}"
 
 

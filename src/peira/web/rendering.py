@@ -31,8 +31,8 @@ from peira.web.charts import ARM_COLOURS
 
 LONGEST, MOST_MARKED = 20_000, 6_000
 """Characters of a text on a page, and of texts whose differences are marked."""
-UNNAMED = re.compile(r"[0-9a-f]{16}")
-"""The id of a case that was given none."""
+UNNAMED = re.compile(r"[0-9a-f]{16}|[0-9a-f]{32}")
+"""The id of a case, or the key of a job, that was given none."""
 DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 """An id in full: lists show its beginning."""
 MOST_EXACT = 1e15
@@ -138,7 +138,7 @@ def brief(value: Json, most: int = 120) -> str:
 
 
 def case_title(case: str, input: Json) -> str:
-    """What to call a case: its name, or the beginning of its input if it has no name of its own."""
+    """What to call a case or a job: its name, or the beginning of its input if it has no name of its own."""
     return brief(input, 90) if UNNAMED.fullmatch(case) and input not in (None, "") else case
 
 

@@ -206,8 +206,8 @@ def _words(trial: TrialResult) -> str:
     return "\n".join([*map(_text, parts), failure, trial.case_id, trial.id]).casefold()
 
 
-def trial_row(trial: TrialResult, number: int) -> TrialRow:
-    """A trial as a row of a list."""
+def trial_row(trial: TrialResult, number: int, judged_by: str = "") -> TrialRow:
+    """A trial as a row of a list; right or wrong by this score, or else by its first yes/no score."""
     failure = f"{trial.failure.type}: {trial.failure.message}" if trial.failure else ""
     scores: dict[str, Json] = {}
     for score in trial.scores.values():
@@ -224,7 +224,7 @@ def trial_row(trial: TrialResult, number: int) -> TrialRow:
         repeat=trial.repeat,
         condition=dict(trial.condition),
         scores=scores,
-        correct=is_correct(trial),
+        correct=is_correct(trial, judged_by),
         input=_brief(trial.input),
         output=_brief(trial.output) if trial.state is State.succeeded else "",
         failure=without_keys(failure)[:TEXT],

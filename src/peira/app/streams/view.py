@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -171,6 +172,15 @@ class StreamView:
             if row is None or state in ("", row.state):
                 found.insert(0, listed(row or task_of(job)[0], row.state if row else State.queued))
         return found[:limit]
+
+    def inputs(self, jobs: Sequence[str]) -> dict[str, Json]:
+        """The inputs of the jobs with these ids, without those that are no longer kept."""
+        found = {id: job.input for id, job in self._sent().items() if id in jobs}
+        with self.session.reading() as store:
+            for id, row in store.find("task", jobs).items():
+                with suppress(NotKept):
+                    found[id] = job_of(store.get(row.payload)).input
+        return found
 
     def _id(self, job: str) -> str:
         """The id of a job that is named by its id or its key, whether or not there is one."""

@@ -8,10 +8,12 @@ import msgspec
 
 from peira.analysis.compare.comparison import ComparisonTable
 from peira.core.contracts import RunQuery
-from peira.errors import Invalid
+from peira.errors import Invalid, Unknown
+from peira.results.aims import Aims
 from peira.web.comparison_rows import ComparedSides, CompareQuery, PairList, level_sides, run_sides
 from peira.web.pages.page import Page, PageRequest
-from peira.web.reader import SiteReader
+from peira.web.queries import OVERALL
+from peira.web.reader import PlannedRun, SiteReader
 from peira.web.rendering import axis_of
 from peira.web.rest.routes import read_query
 from peira.web.site import Site
@@ -29,27 +31,51 @@ def sides_of(reader: SiteReader, query: CompareQuery) -> ComparedSides:
     return run_sides(one, two, (reader.rows(one.run.id), reader.rows(two.run.id)))
 
 
+def with_score(one: PlannedRun, query: CompareQuery) -> CompareQuery:
+    """The query with its score: if none is named, the primary outcome, or else the first score."""
+    names = [part.name for part in one.manifest.evaluators]
+    if query.score or len(names) < 2:
+        return query
+    declared = Aims.of(one.manifest.snapshot).measure_of("")
+    return msgspec.structs.replace(query, score=declared or names[0])
+
+
 async def pairs(site: Site, query: CompareQuery) -> PairList:
     """The next pairs that match."""
     if not query.run:
         raise Invalid("run: say which run is compared")
-    return await site.reader.short(lambda: sides_of(site.reader, query).page(query))
+
+    def find() -> PairList:
+        chosen = with_score(site.reader.planned(query.run), query)
+        return sides_of(site.reader, chosen).page(chosen)
+
+    return await site.reader.short(find)
 
 
 async def comparison(site: Site, query: CompareQuery) -> ComparisonTable:
     """The paired difference of both sides with its interval, as `results.compare` has it."""
     reader = site.reader
+    planned = await reader.short(reader.planned, query.run)
+    table = (await reader.table(planned.run, (), **OVERALL)).table
+    score = _measure(with_score(planned, query).score, [row.score for row in table.body if row.score])
 
     def compute() -> ComparisonTable:
         sides = sides_of(reader, query)
         one = reader.results(sides.runs[0])
-        options: dict[str, Any] = {"score": query.score} if query.score else {}
+        options: dict[str, Any] = {"score": score} if score else {}
         if query.other:
             return one.compare(reader.results(sides.runs[1]), **options)
         by = sides.labels[0].partition("=")[0]
         return one.compare(by, *map(_level, sides.labels), **options)
 
     return await reader.long(compute)
+
+
+def _measure(score: str, known: list[str]) -> str:
+    """The number that is compared: of a score with several parts, or if none is named, the first one."""
+    if score in known or not known:
+        return score
+    return next((name for name in known if not score or name.startswith(f"{score}.")), score)
 
 
 def _level(label: str) -> Any:
@@ -69,9 +95,16 @@ async def compare(asked: PageRequest) -> Page:
         "The same cases on two sides: which is right where the other is wrong, and is that more than luck?"
     )
     runs = await reader.short(lambda: reader.store.runs(RunQuery(limit=CHOICES))) if reader.open() else []
-    more: dict[str, Any] = {"runs": runs, "query": msgspec.structs.asdict(query), "factors": {}, "names": ()}
+    more: dict[str, Any] = {
+        "runs": runs,
+        "query": msgspec.structs.asdict(query),
+        "factors": {},
+        "names": (),
+        "problem": "",
+    }
     if not query.run:
         return Page("compare.html.j2", "Compare", about, None, more, tab="compare")
+    query = with_score(await reader.short(reader.planned, query.run), query)
     sides = await reader.short(sides_of, reader, query)
     found = await reader.short(sides.page, query)
     first, second = ((label.partition("=")[2] if not query.other else "") for label in sides.labels)
@@ -83,7 +116,10 @@ async def compare(asked: PageRequest) -> Page:
         "ids": sides.runs,
     }
     if asked.form == "file":
-        more |= await _difference(asked.site, query)
+        try:
+            more |= await _difference(asked.site, query)
+        except (Invalid, Unknown) as problem:  # the cases are worth saving all the same
+            more["problem"] = str(problem)
     return Page("compare.html.j2", "Compare", about, found, more, tab="compare")
 
 

@@ -16,6 +16,7 @@ from peira.errors import Invalid, Unknown
 from peira.web import stream_queries
 from peira.web.pages.page import Page, PageRequest
 from peira.web.reader import SiteReader
+from peira.web.rendering import case_title
 from peira.web.rest.routes import NoQuery, read_query
 from peira.web.rest.streams import JobListQuery
 
@@ -92,8 +93,10 @@ async def stream(asked: PageRequest) -> Page:
     """One stream: statistics, jobs, decisions, and what can be done about it."""
     query, reader, name = read_query(asked.request, JobListQuery), asked.site.reader, asked.parts["stream"]
     found = await reader.long(_page, reader, name, query)
+    ids = [str(one["job"]) for one in found.jobs]
     more = {
         "found": found.state,
+        "inputs": await reader.long(lambda: _view(reader, name).inputs(ids)) if asked.form != "json" else {},
         "stats": found.state.stats,
         "openings": await reader.long(_openings, reader, name),
         "query": msgspec.structs.asdict(query),
@@ -141,4 +144,5 @@ async def job(asked: PageRequest) -> Page:
     late = declaration.deciding.name if declaration.deciding and declaration.deciding.late else ""
     more = {"stream": name, "ended": State(found["state"]) in TERMINAL, "late": late}
     about = "What was submitted, what became of it, and everything that was recorded about it."
-    return Page("job.html.j2", str(found["key"] or found["job"][:12]), about, found, more, tab="streams")
+    title = case_title(str(found["key"] or found["job"][:12]), found["input"])
+    return Page("job.html.j2", title, about, found, more, tab="streams")

@@ -101,11 +101,12 @@ class WaitingFor(msgspec.Struct, frozen=True):
 
 
 class RunningTrial(msgspec.Struct, frozen=True):
-    """A trial under way: what it is about, where it is in the plan, and the last line that it printed."""
+    """A trial under way: its case and condition, where it is in the plan, and the last line it printed."""
 
     trial: str
     number: int | None = None
     case: str = ""
+    condition: str = ""
     printed: str = ""
 
 

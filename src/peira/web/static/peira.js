@@ -96,10 +96,35 @@
       htmx.trigger(document.body, "peira:answered");
       return undefined;
     }
-    if (elt.matches(".tools *")) setTimeout(() => location.reload(), 700);
+    elt.closest(".menu")?.removeAttribute("open");
+    if (elt.matches(".tools *") && !standing()) setTimeout(() => location.reload(), 700);
     if (elt.matches("[data-start], [data-follow]")) location.assign(`/runs/${answer.run}`);
     else htmx.trigger(document.body, "peira:change");
     return undefined;
+  });
+
+  // A part that could not be had says why, where it was to be.
+  document.addEventListener("htmx:responseError", (event) => {
+    const { elt, xhr } = event.detail;
+    const pending = elt.matches("[data-pending]") ? elt : elt.querySelector("[data-pending]");
+    if (!pending) return;
+    let why = "the server did not answer";
+    try {
+      why = JSON.parse(xhr.responseText).error ?? why;
+    } catch {
+      // no document: the words above stay
+    }
+    pending.textContent = why;
+    pending.classList.add("bad");
+  });
+
+  // What can be done depends on how things stand: once that changes, the buttons are asked for again.
+  const standing = () => document.querySelector("[data-standing]")?.dataset.standing;
+  let stood = standing();
+  document.addEventListener("htmx:afterSwap", () => {
+    if (standing() === stood) return;
+    stood = standing();
+    if (document.querySelector(".tools")) htmx.ajax("GET", location.href, { target: ".tools", select: ".tools", swap: "outerHTML" });
   });
 
   // The inbox: who answers, how long the question was looked at, answers by key.
@@ -142,16 +167,23 @@
   // Plots.
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const axes = () => ["x", "y"].map(() => ({ stroke: css("--quiet"), grid: { stroke: css("--line") }, ticks: { stroke: css("--line") } }));
+  const lasting = (seconds) => {
+    const [many, unit] = seconds < 60 ? [seconds, "s"] : seconds < 7200 ? [seconds / 60, "min"] : [seconds / 3600, "h"];
+    return `${Number(many.toFixed(1))} ${unit}`;
+  };
   const draw = (where) => {
     const points = JSON.parse(where.dataset.points);
     const size = { width: Math.max(260, where.clientWidth), height: 220 };
     where.textContent = "";
-    const columns = [0, 1, 2].map((at) => points.map((row) => row[at]));
-    new uPlot({
+    const [across, up] = axes();
+    const columns = [points.map((row) => row[0] - points[0][0]), ...[1, 2].map((at) => points.map((row) => row[at]))];
+    const plot = new uPlot({
       ...size,
-      axes: axes(),
-      series: [{}, { label: "done", stroke: css("--accent"), width: 2, fill: css("--accent-back"), points: { show: false } }, { label: "failed", stroke: css("--bad"), width: 2, dash: [6, 4], points: { show: false } }],
+      axes: [{ ...across, values: (_, times) => times.map(lasting) }, up],
+      scales: { x: { time: false } },
+      series: [{ label: "after", value: (_, at) => (at === null ? "–" : lasting(at)) }, { label: "done", stroke: css("--accent"), width: 2, fill: css("--accent-back"), points: { show: false } }, { label: "failed", stroke: css("--bad"), width: 2, dash: [6, 4], points: { show: false } }],
     }, columns, where);
+    plot.setLegend({ idx: points.length - 1 });
   };
   const drawAll = (root) => root.querySelectorAll("[data-plot]").forEach(draw);
   // What scrolls can be reached by keyboard.
