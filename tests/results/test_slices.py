@@ -86,6 +86,13 @@ def test_slices_by_what_was_answered_say_so(tmp_path: Path) -> None:
     assert warned not in results.table("style").notes
 
 
+def test_slices_by_what_was_asked_hold_the_same_cases_for_all_conditions(tmp_path: Path) -> None:
+    study = made(slices={"asked": "len(input) > 0 and expected != 'nothing'"})
+    results = run(study, store=tmp_path / "s.db", progress=False)
+    assert {one.label: one.n for one in results.slices().slices} == {"asked": 48, "(all)": 48}
+    assert not [note for note in results.table("asked").notes if "by outputs" in note]
+
+
 def test_declaring_slices_changes_no_trial(tmp_path: Path) -> None:
     run(made(slices={}), store=tmp_path / "s.db", progress=False)
     assert plan(made(), store=tmp_path / "s.db").new == 0

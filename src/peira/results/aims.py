@@ -9,7 +9,7 @@ from functools import cache
 from peira.core.expressions import Expression
 from peira.core.ids import Json
 from peira.plan.conditions import LevelLabels, declared
-from peira.spec.aims import AnalysisPlan, Hypothesis, Outcome, is_output_name
+from peira.spec.aims import CASE_NAMES, AnalysisPlan, Hypothesis, Outcome, is_output_name
 from peira.spec.values import read_value
 
 
@@ -83,8 +83,18 @@ class Aims:
     @property
     def slices_by_output(self) -> tuple[str, ...]:
         """The slices that depend on what was answered."""
-        names = ((slice, Expression(text).names) for slice, text in self.slices.items())
-        return tuple(slice for slice, named in names if any(map(is_output_name, named)))
+        return tuple(name for name, known in self._read_by_slices() if known - {*CASE_NAMES})
+
+    @property
+    def slices_read_trials(self) -> bool:
+        """Whether a slice names more of a trial than the plan says: its input, or what was answered."""
+        return any(known for _, known in self._read_by_slices())
+
+    def _read_by_slices(self) -> list[tuple[str, set[str]]]:
+        """Each slice, with what it names of a trial that has ended."""
+        return [
+            (name, set(filter(is_output_name, Expression(text).names))) for name, text in self.slices.items()
+        ]
 
     def slice_notes(self, names: Iterable[str]) -> list[str]:
         """What must be known beside a number of these slices, if some depend on what was answered."""

@@ -54,10 +54,10 @@ def remarks(stop: Json, look: Look | None, spared: int) -> list[str]:
     """What a run with this stopping rule has to say beside every number."""
     name = stop if isinstance(stop, str) else stop.get("rule", "decided")
     if look is None:
-        return [f"stopping rule {name}: not followed in this run"]
+        return [f"the stopping rule ({name}) is not followed in this run"]
     looks = counted(look.number, "look")
     if not look.answer and not spared:
-        return [f"stopping rule {name}, {looks}, not decided {look}"]
+        return [f"the stopping rule ({name}) has not decided in {looks}, {look}"]
     how = "stopped by its rule" if look.answer else "narrowed by its rule"
     return [
         f"{how} ({name}) at look {look.number}, {look}; {counted(spared, 'trial')} not needed",

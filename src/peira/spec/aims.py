@@ -31,8 +31,12 @@ TAKEN = frozenset({*OUTPUT_NAMES, *TRIAL_NAMES, "served", "cases"})
 """Names that mean something else wherever a slice can be named."""
 
 
+CASE_NAMES = ("input", "expected")
+"""Those of them that the case says, whatever came of the trial."""
+
+
 def is_output_name(name: str) -> bool:
-    """Whether a name in an expression is about what a trial gave."""
+    """Whether a name in an expression is read from a trial that has ended: its input, or what it gave."""
     return name in OUTPUT_NAMES or name.startswith(("score.", "metric."))
 
 

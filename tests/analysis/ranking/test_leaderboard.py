@@ -23,7 +23,7 @@ def test_a_published_leaderboard(gsm8k):
         ("175b, finetuning", 3, 3, "c"),
         ("6b, finetuning", 4, 4, "d"),
     ]
-    assert found.sentence == "175b, verification is best on match."
+    assert found.sentence == "size=175b, method=verification is best on match."
     right = {
         (t.case_id, t.condition["size"], t.condition["method"]): t.scores["match"].value for t in gsm8k.trials
     }

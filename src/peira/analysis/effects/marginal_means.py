@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peira.analysis.compare.comparison import DifferenceBounds
+from peira.analysis.compare.comparison import DifferenceBounds, named_level
 from peira.analysis.compare.difference import ORDER, Difference, Differences
 from peira.analysis.compare.family import ADJUST
 from peira.analysis.compare.sides import Contexts, Side, side
@@ -199,6 +199,8 @@ class GridContrast:
     adjusted: float | None
     test: str
     bounds: DifferenceBounds | None = None
+    named: str = ""
+    """The label with the names of the factors, as sentences have it."""
 
     @property
     def overturnable(self) -> bool:
@@ -239,17 +241,17 @@ class MarginalMeans(ResultValue):
     def _said(self, one: GridContrast) -> str:
         """The sentence about one contrast."""
         shown = layout.interval(one.difference.mean, one.difference.low, one.difference.high)
-        where = f" with {one.within}" if one.within else ""
+        where, what = f" with {one.within}" if one.within else "", one.named or one.label
         p = layout.probability(one.adjusted)
         p = f"p {p}" if p[0] in "<>" else f"p = {p}"
         if one.adjusted is None:
-            return f"Nothing can be said about {one.label}{where} with confidence: {shown}."
+            return f"Nothing can be said about {what}{where} with confidence: {shown}."
         if one.adjusted > self.alpha:
-            return f"{one.label}{where} is not clear: {shown}, {p}."
+            return f"{what}{where} is not clear: {shown}, {p}."
         doubt = ""
         if one.bounds is not None and one.overturnable:
             doubt = f"{counted(one.bounds.lost, 'lost trial')} could overturn this: "
-        return f"{doubt}{one.label}{where} changes {self.score} by {shown}, {p}."
+        return f"{doubt}{what}{where} changes {self.score} by {shown}, {p}."
 
     def grids(self) -> list[TextGrid]:
         """The means, then the contrasts."""
@@ -374,6 +376,7 @@ class _Contrast:
     label: str
     within: str
     weights: Weights
+    named: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -467,7 +470,15 @@ class _Grid:
             ]
         for one, two in pairs:
             label = f"{', '.join(labels[one])} - {', '.join(labels[two])}"
-            yield _Contrast(label, within, ((one, 1.0), (two, -1.0)))
+            named = f"{self._named(labels[one])} - {self._named(labels[two])}"
+            yield _Contrast(label, within, ((one, 1.0), (two, -1.0)), named)
+
+    def _named(self, levels: Sequence[str]) -> str:
+        """Levels of the factors that are not in `within`, with the names of these."""
+        free = [name for name in self.query.by if name not in self.query.within]
+        if len(free) == 1:
+            return named_level(free[0], levels[0])
+        return ", ".join(f"{name}={level}" for name, level in zip(free, levels, strict=True))
 
     def _free(self, row: int) -> tuple[str, ...]:
         """The levels of a row, without those of the factors in `within`."""
@@ -538,10 +549,13 @@ class _Grid:
                 tested.p,
                 tested.method,
                 self._direct_bounds(direct, level),
+                one.named,
             )
         shown, tested = self._in_model(self.fit, self.cells, one, level)
         bounds = self._bounds(one, level)
-        return GridContrast(one.label, one.within, shown, tested.p, tested.p, tested.method, bounds)
+        return GridContrast(
+            one.label, one.within, shown, tested.p, tested.p, tested.method, bounds, one.named
+        )
 
     def _in_model(
         self, fit: Fit, cells: Sequence[tuple[tuple[str, ...], GridCell]], one: _Contrast, level: float

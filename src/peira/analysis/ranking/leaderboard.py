@@ -19,6 +19,7 @@ from itertools import combinations, pairwise
 import msgspec
 import numpy as np
 
+from peira.analysis.compare.comparison import named_level
 from peira.analysis.compare.contrasts import loss_notes
 from peira.analysis.compare.difference import Difference, Differences
 from peira.analysis.compare.imputation import Missing, at_worst, check_missing, pooled
@@ -73,6 +74,13 @@ class LeaderboardEntry:
     worst_possible: int | None = None
     letters_possible: str = ""
     doubtful: bool = False
+    named: str = ""
+    """The label with the names of its factors, where the levels alone would not say what they are."""
+
+    @property
+    def spoken(self) -> str:
+        """What sentences call it."""
+        return self.named or self.label
 
 
 @dataclass(frozen=True)
@@ -104,21 +112,23 @@ class Leaderboard(ResultValue):
         if len(self.entries) == 1:
             return "There is one entry, and nothing to rank it with."
         if len(ranked) == 1:
-            return f"Only {first.label} has a score: there is nothing to rank it with."
+            return f"Only {first.spoken} has a score: there is nothing to rank it with."
         if first.worst is None:
             means = [entry.mean.mean for entry in ranked if entry.mean is not None]
             alike = means.count(means[0])
-            who = f"{first.label} has" if alike == 1 else f"{alike:,} entries share"
+            who = f"{first.spoken} has" if alike == 1 else f"{alike:,} entries share"
             return f"{who} the best mean on {self.score}; who is best cannot be told."
         if first.worst == 1 and first.worst_possible not in (None, 1):
             lost = counted(sum(entry.lost for entry in ranked), "lost trial")
-            return f"{lost} could overturn this: {first.label} is best on {self.score}, of what did not fail."
+            return (
+                f"{lost} could overturn this: {first.spoken} is best on {self.score}, of what did not fail."
+            )
         if first.worst == 1:
-            return f"{first.label} is best on {self.score}."
-        rivals = [e.label for e in ranked if set(e.letters) & set(first.letters) and e is not first]
-        listed = ("; " if any(", " in label for label in rivals) else ", ").join(rivals[:MOST_RIVALS])
+            return f"{first.spoken} is best on {self.score}."
+        rivals = [e.spoken for e in ranked if set(e.letters) & set(first.letters) and e is not first]
+        listed = ("; " if any(", " in name for name in rivals) else ", ").join(rivals[:MOST_RIVALS])
         more = f" and {counted(len(rivals) - MOST_RIVALS, 'other')}" if len(rivals) > MOST_RIVALS else ""
-        return f"{first.label} leads on {self.score}, but cannot be told apart from {listed}{more}."
+        return f"{first.spoken} leads on {self.score}, but cannot be told apart from {listed}{more}."
 
     def grids(self) -> list[TextGrid]:
         """One row per entry."""
@@ -332,7 +342,8 @@ def leaderboard(
     ranked_with_front = front(ranked, [seen for _, seen in entrants], sign, level)
     unscored = [_entry(*one, level, ends) for one in everybody if not one[0].scored]
     unscored += _unbegun(measured, names)
-    entries = (*ranked_with_front, *unscored)
+    named = {found.label: _named(seen[0].trial, names) for found, seen in everybody}
+    entries = tuple(replace(one, named=named.get(one.label, "")) for one in (*ranked_with_front, *unscored))
     remarks = _notes(entries, better, notes, sign)
     return Leaderboard(names, measured.name, level, entries, _wins(sides, sign), remarks)
 
@@ -376,6 +387,14 @@ def _unbegun(measured: Measured, by: tuple[str, ...]) -> list[LeaderboardEntry]:
 def _shown(trial: TrialResult, by: tuple[str, ...]) -> str:
     """The label of an entry."""
     return ", ".join(cell(label_of(trial, name)) for name in by) or "all"
+
+
+def _named(trial: TrialResult, by: tuple[str, ...]) -> str:
+    """The label of an entry as sentences have it: several levels with their factors, and one number."""
+    levels = [cell(label_of(trial, name)) for name in by]
+    if len(by) == 1:
+        return named_level(by[0], levels[0])
+    return ", ".join(f"{cell(name)}={level}" for name, level in zip(by, levels, strict=True))
 
 
 def _entry(found: Side, seen: Sequence[Observation], level: float, ends: Limits | None) -> LeaderboardEntry:

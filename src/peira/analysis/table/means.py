@@ -266,4 +266,4 @@ def _without(n: int) -> str:
 
 def _count(n: int, what: str) -> str:
     """A number with its noun; empty for 0."""
-    return f"{n} {what}{'' if n == 1 else 's'}" if n else ""
+    return counted(n, what) if n else ""

@@ -89,7 +89,7 @@ def results_of(
         with session.reading() as opened:
             yield analysis.background.StoredRun(opened, run, manifest)
 
-    whole = manifest.snapshot.get("anchors") or (aims.slices and aims.slices_by_output)
+    whole = manifest.snapshot.get("anchors") or aims.slices_read_trials
     short = None if whole else partial(load, brief=True)
     kept_as = f"{run_id} latest" if latest else run_id
     return Results(
