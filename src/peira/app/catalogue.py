@@ -6,6 +6,7 @@ import inspect
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -13,6 +14,7 @@ from peira import recipes
 from peira.app.models import LIMITS
 from peira.core.registry import nearest, registry
 from peira.errors import Invalid
+from peira.models.http.pool import LOOPBACK
 from peira.models.http.request import Timeouts
 from peira.models.prices import RATES
 from peira.results.causes import CAUSES
@@ -75,8 +77,18 @@ def _about(kind: str, name: str) -> str:
         found = registry.make(kind, name)
         return str(found.title or found.description or found.name)
     if kind == "model":
-        return f"{name}:NAME. {_line(registry.look(kind, name))}"
+        return f"{name}:NAME. {_provider(name)}"
     return _line(registry.look(kind, name))
+
+
+def _provider(name: str) -> str:
+    """The line about a provider of models: of a compatible one its address and the variable of its key."""
+    presets = import_module("peira.models.providers.openai").PRESETS  # only listed here
+    if name not in presets:
+        return _line(registry.look("model", name))
+    base, variable = presets[name]
+    key = "no key" if urlsplit(base).hostname in LOOPBACK else f"key: {variable}"
+    return f"OpenAI's interface at {base}; {key}."
 
 
 def _line(made: Any) -> str:

@@ -120,7 +120,9 @@ Parallel = Annotated[
 Where = Annotated[
     list[str] | None,
     typer.Option(
-        "--where", metavar="EXPR", help="Only these trials: NAME=VALUE, or an expression. All of several."
+        "--where",
+        metavar="EXPR",
+        help="Only these trials: NAME=VALUE, or an expression. Repeatable: all must hold.",
     ),
 ]
 From = Annotated[
@@ -133,10 +135,10 @@ From = Annotated[
 ]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", metavar="N", help="At most so many trials: a balanced part of the plan."),
+    typer.Option("--limit", metavar="N", help="At most this many trials: a balanced part of the plan."),
 ]
 Batched = Annotated[
-    bool, typer.Option("--batch", help="As for `run --batch`: at the price of calls in batches.")
+    bool, typer.Option("--batch", help="At the price of calls in batches, as with `run --batch`.")
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Ask everything anew, beside what there is.")]
 RetryFailed = Annotated[
@@ -152,7 +154,7 @@ Log = Annotated[
 ]
 Progress = Annotated[bool | None, typer.Option("--progress/--quiet", help="Show how far it is.")]
 
-Most = Annotated[int, typer.Option("--limit", metavar="N", help="List at most so many (50).")]
+Most = Annotated[int, typer.Option("--limit", metavar="N", help="List at most this many (50).")]
 OfModel = Annotated[str, typer.Option("--model", metavar="MODEL", help="Only calls of this model.")]
 Alpha = Annotated[
     float, typer.Option("--alpha", metavar="P", callback=share, help="The level of the test (0.05).")

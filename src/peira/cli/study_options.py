@@ -10,10 +10,11 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import typer
 
+from peira.app.models import named
 from peira.app.session import Session
 from peira.app.store.runs import is_run_id
 from peira.cli.options import chosen
-from peira.errors import Invalid
+from peira.errors import Invalid, Unknown
 from peira.spec.agents import COMMAND, AgentKind
 from peira.spec.benchmark import Benchmark, find_benchmark, prompts_of
 from peira.spec.fields.overrides import overridden, read_overrides
@@ -25,15 +26,17 @@ from peira.spec.study_files import load
 
 Model = Annotated[
     list[str] | None,
-    typer.Option("--model", metavar="NAME", help="Of a benchmark or a data file: a model to ask. Several."),
+    typer.Option(
+        "--model", metavar="NAME", help="Of a benchmark or a data file: a model to ask. Repeatable."
+    ),
 ]
 PromptText = Annotated[
     str | None,
-    typer.Option("--prompt", metavar="TEXT", help="Of these: ask in this way: 'Answer: {{ input }}'."),
+    typer.Option("--prompt", metavar="TEXT", help="Of these: the prompt, such as 'Answer: {{ input }}'."),
 ]
 FieldMap = Annotated[
     list[str] | None,
-    typer.Option("--map", metavar="PART=FIELD", help="Of a data file: input=question. Several."),
+    typer.Option("--map", metavar="PART=FIELD", help="Of a data file: input=question. Repeatable."),
 ]
 JudgedBy = Annotated[
     list[str] | None,
@@ -41,7 +44,7 @@ JudgedBy = Annotated[
 ]
 Variant = Annotated[
     list[str] | None,
-    typer.Option("--variant", metavar="NAME", help="Of a benchmark: a prompt variant, or all. Several."),
+    typer.Option("--variant", metavar="NAME", help="Of a benchmark: a prompt variant, or all. Repeatable."),
 ]
 Data = Annotated[
     str | None,
@@ -69,7 +72,7 @@ Overrides = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Another value for a field of the study: policy.retries=2. Several.",
+        help="Another value for a field of the study: policy.retries=2. Repeatable.",
     ),
 ]
 
@@ -167,15 +170,29 @@ def _data_benchmark(file: Path, mapped: Sequence[str]) -> Benchmark:
     )
 
 
+def _asking(study: Study, options: StudyOptions, project: Project) -> Study:
+    """The study; Invalid, with all of them, if names of --model are no models: no call could succeed."""
+    problems = []
+    for name in options.model or ():
+        try:
+            named(project, name)
+        except (Invalid, Unknown) as problem:
+            problems += [f"--model: {one}" for one in getattr(problem, "problems", None) or [problem]]
+    if problems:
+        raise Invalid(problems)
+    return study
+
+
 def study_argument(study: str, session: Session, options: StudyOptions) -> str | Study:
     """The study argument: a file, a run's id, or a study compiled from a benchmark or with other fields."""
     changes = read_overrides(options.overrides) if options.overrides else {}
     if (found := benchmark_named(study, session.project)) is not None:
-        return overridden(options.study_of(found), changes)
+        return overridden(_asking(options.study_of(found), options, session.project), changes)
     if study.lower().endswith(TABLES):
         if not options.model:
             raise Invalid(f"--model: {study} is a file of cases; name the model that is asked")
-        return overridden(options.study_of(_data_benchmark(Path(study), options.map or ())), changes)
+        cases = _data_benchmark(Path(study), options.map or ())
+        return overridden(_asking(options.study_of(cases), options, session.project), changes)
     given = {f"--{name.replace('_', '-')}": value for name, value in options._asdict().items()}
     del given["--overrides"]
     if misplaced := [name for name, value in given.items() if value not in (None, [])]:
@@ -196,7 +213,7 @@ Evaluator = Annotated[
     typer.Option(
         "--evaluator",
         metavar="NAME",
-        help="Judge by this instead: a name, file.py:function, or JSON. Several are possible.",
+        help="Judge by this instead: a name, file.py:function, or JSON. Repeatable.",
     ),
 ]
 Transform = Annotated[

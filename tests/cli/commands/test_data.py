@@ -159,3 +159,12 @@ def test_what_is_wrong_with_a_file_of_cases(peira, folder, words, said):
     (folder / "sums.csv").write_text("question,answer\n1+1,2\n")
     done = peira("run", *words)
     assert (done.code, said in done.err) == (2, True), done.err
+
+
+def test_models_that_nobody_serves_are_refused_before_anything_runs(peira, folder):
+    (folder / "rows.jsonl").write_text('{"input": "2+2?", "expected": "4"}\n')
+    done = peira("run", "rows.jsonl", "--model", "gpt-4o", "--model", "opnai:gpt-4o", "--model", "scripted:4")
+    assert done.code == 2
+    assert "--model: model 'gpt-4o' names no provider; write 'openai:gpt-4o'" in done.err
+    assert "--model: no provider 'opnai'" in done.err
+    assert not list(folder.glob("**/*.db"))

@@ -28,6 +28,16 @@ def test_every_command_it_tells_to_try_works(peira, folder):
     assert "0 new, 96 reused" in peira(*commands[0]).out
 
 
+def test_it_leaves_the_project_alone_that_lies_beside_its_store(peira, folder):
+    (folder / "peira.toml").write_text('store = "mine.db"\n')
+    told = peira("demo", "--store", "mine.db", "--model", "scripted:")
+    assert told.code == 0, told.err
+    assert (folder / "peira.toml").read_text() == 'store = "mine.db"\n'
+    assert (folder / "mine-demo" / "small_model.py").exists()
+    assert "0 new, 96 reused" in peira("run", "mine-demo/small_model.py").out
+    assert [run["study"] for run in peira("runs", "--json").document["runs"]] == ["small_model"] * 2
+
+
 def test_a_model_that_cannot_be_asked_is_named(peira, folder, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     done = peira("demo", "--store", "demo.db", "--model", "openai:gpt-5-mini")

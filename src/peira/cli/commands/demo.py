@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import tempfile
 from pathlib import Path
@@ -42,7 +43,8 @@ def demo(
 
     The model (SmolLM2, 135 million parameters) runs in this process: no key and no network are needed, and it
     takes about a minute. Where its wheels are not installed, answers that it gave before are replayed. The
-    files stay in a temporary folder (or beside --store), so that you can look at them.
+    files stay in a temporary folder, or beside --store (in a folder of their own if a project is there), so
+    that you can look at them.
 
     \b
     Examples:
@@ -50,7 +52,7 @@ def demo(
       peira demo --store demo.db
       peira demo --model ollama:llama3.2
     """
-    folder = Path(tempfile.mkdtemp(prefix="peira-demo-")) if store is None else Path(store).resolve().parent
+    folder = Path(tempfile.mkdtemp(prefix="peira-demo-")) if store is None else _folder(Path(store).resolve())
     path = folder / "demo.db" if store is None else Path(store).resolve()
     out = CommandOutput()
     model, missing = _model(model)
@@ -84,9 +86,18 @@ def _model(wanted: str) -> tuple[str, str]:
     return wanted, ""
 
 
+def _folder(store: Path) -> Path:
+    """Where the study is written: beside the store, or in a folder there if a project lives beside it."""
+    beside = store.parent
+    taken = any((beside / name).exists() for name in (STUDY, ANSWERS, PROJECT))
+    return beside / f"{store.stem}-demo" if taken else beside
+
+
 def _prepare(folder: Path, store: Path, model: str) -> None:
     full = f"replay:{folder / ANSWERS}" if model == STAND_IN else model
-    project = f"store = {json.dumps(store.name)}\n\n[models]\n{NAME} = {json.dumps(full)}\n"
+    project = (
+        f"store = {json.dumps(os.path.relpath(store, folder))}\n\n[models]\n{NAME} = {json.dumps(full)}\n"
+    )
     contents = {STUDY: starter(STUDY), PROJECT: project}
     if model == STAND_IN:
         contents[ANSWERS] = starter(ANSWERS)

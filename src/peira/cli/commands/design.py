@@ -30,7 +30,7 @@ def design(
         typer.Option(
             "--factor",
             metavar="NAME=LEVELS",
-            help="Without a study: model=a,b or temperature=0..1. Several.",
+            help="Without a study: model=a,b or temperature=0..1. Repeatable.",
         ),
     ] = None,
     name: Annotated[

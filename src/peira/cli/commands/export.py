@@ -37,7 +37,7 @@ def export(
     ] = False,
     latest: Latest = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Also the keys of models that stand in answers, unhidden.")
+        bool, typer.Option("--raw", help="Do not hide keys of models that occur in answers.")
     ] = False,
     store: Store = None,
     as_json: Json = False,

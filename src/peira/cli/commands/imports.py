@@ -52,7 +52,7 @@ def import_(
             "--map",
             "--field",
             metavar="PART=FIELD",
-            help="Where a row has a part: output=answer.text. Several.",
+            help="Where a row has a part: output=answer.text. Repeatable.",
         ),
     ] = None,
     factor: Annotated[
@@ -60,7 +60,7 @@ def import_(
         typer.Option(
             "--factor",
             metavar="COLUMN",
-            help="A column that is a factor (or `file`); the rest is none. Several.",
+            help="A column that is a factor (or `file`); no other one is. Repeatable.",
         ),
     ] = None,
     wide: Annotated[

@@ -27,7 +27,7 @@ def gc(
         str | None, typer.Option("--age", metavar="TIME", help="Delete runs older than this: 30d, 12h.")
     ] = None,
     count: Annotated[
-        int | None, typer.Option("--count", metavar="N", help="Keep so many of each study, the newest.")
+        int | None, typer.Option("--count", metavar="N", help="Keep this many of each study, the newest.")
     ] = None,
     size: Annotated[
         str | None, typer.Option("--size", metavar="SIZE", help="Delete the oldest until it has this: 2GB.")

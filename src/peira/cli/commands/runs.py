@@ -146,7 +146,7 @@ def events(
     run: RunName = "",
     after: Annotated[int, typer.Option("--after", metavar="N", help="Only events after number N.")] = 0,
     limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", help="At most so many (1000; all with --follow).")
+        int | None, typer.Option("--limit", metavar="N", help="At most this many (1000; all with --follow).")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
     store: Store = None,

@@ -55,7 +55,7 @@ def serve(
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     parallel: Annotated[
         int | None,
-        typer.Option("--parallel", metavar="N", help="At most so many jobs of all streams at a time."),
+        typer.Option("--parallel", metavar="N", help="At most this many jobs of all streams at once."),
     ] = None,
     wait: Wait = False,
     as_json: Json = False,
@@ -186,10 +186,13 @@ def _serve(
 def endpoint(
     model: Annotated[
         list[str] | None,
-        typer.Option("--model", metavar="NAME", help="A model to serve, or NAME=MODEL. Several."),
+        typer.Option("--model", metavar="NAME", help="A model to serve, or NAME=MODEL. Repeatable."),
     ] = None,
     port: Annotated[
-        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Of the loopback; 0: any.")
+        int,
+        typer.Option(
+            "--port", metavar="N", min=0, max=65535, help="The port on the loopback interface; 0: any."
+        ),
     ] = 0,
     token: Annotated[
         str, typer.Option("--token", metavar="TOKEN", help="The secret part of its address; else a new one.")

@@ -164,7 +164,7 @@ def show(
 ) -> None:
     """Show the results of a run, its trials, or one of them.
 
-    Means stand with their 95% intervals, and with what failed beside them.
+    Means with their 95% intervals, and how many trials failed.
 
     \b
     Examples:

@@ -44,7 +44,10 @@ NOT_SENT = 400
 
 
 class LitellmModel:
-    """A `Model` through litellm. `base_url` is for gateways; vendor settings are parameters."""
+    """A model through litellm: the name is vendor/model.
+
+    `base_url` is for gateways; vendor settings are parameters.
+    """
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ UNUSED_KEY = "PEIRA_LOCAL_KEY"
 
 
 class LocalModel:
-    """A `Model` that runs in this process; its server is started by the first send."""
+    """A model that runs in this process; its server is started by the first call."""
 
     def __init__(
         self,

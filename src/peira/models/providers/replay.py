@@ -31,7 +31,7 @@ def request_digest(request: Request) -> str:
 
 
 class ReplayModel:
-    """A `Model` that replays recorded answers, and fails for requests that have none.
+    """A model that replays recorded answers, and fails for requests that have none.
 
     `recording` has the answers by the digests of their requests, if they are not in a file.
     """

@@ -28,7 +28,10 @@ SPEECH = (
 
 
 class ScriptedModel:
-    """A `Model` with scripted answers; without any it echoes. `sent` has every request, in order."""
+    """A model with scripted answers; without any it repeats the prompt.
+
+    `sent` has every request, in order.
+    """
 
     def __init__(self, model: str = "", *, answers: Answers | None = None, delay: float = 0.0) -> None:
         self.name = f"scripted:{model}"

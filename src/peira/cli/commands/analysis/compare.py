@@ -142,7 +142,7 @@ def effects(
     ] = None,
     score: Score = None,
     order: Annotated[
-        int, typer.Option("--order", metavar="N", help="Interactions of up to so many factors (2).")
+        int, typer.Option("--order", metavar="N", help="Interactions of up to this many factors (2).")
     ] = 2,
     formula: Annotated[
         str,

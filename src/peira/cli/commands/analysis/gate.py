@@ -20,11 +20,11 @@ def gate(
     run: RunName = "",
     least: Annotated[
         list[str] | None,
-        typer.Option("--min", metavar="SCORE=X", help="The mean is at least so much; repeatable."),
+        typer.Option("--min", metavar="SCORE=X", help="The mean is at least X; repeatable."),
     ] = None,
     most: Annotated[
         list[str] | None,
-        typer.Option("--max", metavar="SCORE=X", help="The mean is at most so much; repeatable."),
+        typer.Option("--max", metavar="SCORE=X", help="The mean is at most X; repeatable."),
     ] = None,
     no_worse_than: Annotated[
         list[str] | None,

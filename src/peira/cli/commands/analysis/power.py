@@ -50,19 +50,20 @@ def power(
     ] = None,
     cluster: Annotated[
         float,
-        typer.Option("--cluster", metavar="N", help="With --deviation: cases come so many together ..."),
+        typer.Option("--cluster", metavar="N", help="With --deviation: the size of a cluster of cases ..."),
     ] = 1.0,
     correlation: Annotated[
-        float, typer.Option("--correlation", metavar="R", help="... and correlate so much.")
+        float, typer.Option("--correlation", metavar="R", help="... and how much its cases correlate.")
     ] = 0.0,
     difference: Annotated[
-        float | None, typer.Option("--difference", metavar="X", help="To be seen; else the one there was.")
+        float | None,
+        typer.Option("--difference", metavar="X", help="The difference to detect; else the one observed."),
     ] = None,
     cases: Annotated[
-        int | None, typer.Option("--cases", metavar="N", help="How many; else those there were.")
+        int | None, typer.Option("--cases", metavar="N", help="How many cases; else those of the run.")
     ] = None,
     repeats: Annotated[
-        int | None, typer.Option("--repeats", metavar="N", help="With so many repeats of each case.")
+        int | None, typer.Option("--repeats", metavar="N", help="With this many repeats of each case.")
     ] = None,
     alpha: Alpha = 0.05,
     wanted: Power = 0.8,
@@ -71,8 +72,8 @@ def power(
 ) -> None:
     """Say how many cases it takes to tell two sides apart.
 
-    And with what chance so many cases show a difference, and how small a one. The spread comes from an
-    earlier run, or is given: as a deviation, or for yes/no answers as shares.
+    And the chance that a number of cases shows a difference, and the smallest one it shows. The spread comes
+    from an earlier run, or is given: as a deviation, or for yes/no answers as shares.
 
     \b
     Examples:
@@ -99,7 +100,7 @@ def power(
 def worth(
     run: RunName = "",
     by: Factor = None,
-    more: Annotated[int, typer.Option("--more", metavar="N", help="So many more cases (100).")] = 100,
+    more: Annotated[int, typer.Option("--more", metavar="N", help="How many more cases (100).")] = 100,
     score: Score = None,
     lowest: Lowest = False,
     per_point: Annotated[

@@ -114,7 +114,8 @@ def stream(
         str, typer.Option("--level", metavar="LEVEL", help="Of events: jobs, events, or calls (all).")
     ] = "calls",
     kinds: Annotated[
-        list[str] | None, typer.Option("--kind", metavar="KIND", help="Of events: only these. Several.")
+        list[str] | None,
+        typer.Option("--kind", metavar="KIND", help="Of events: only of this kind. Repeatable."),
     ] = None,
     after: Annotated[
         str, typer.Option("--after", metavar="CURSOR", help="Of events: those after this one.")

@@ -53,7 +53,7 @@ def work(
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="With logs: until the unit has ended.")] = False,
     wait: Annotated[
-        float, typer.Option("--wait", metavar="SECONDS", min=0, help="Wait so long for the store (0).")
+        float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for the store (0).")
     ] = 0.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
     store: Store = None,
