@@ -239,6 +239,22 @@ def ending(case, style):
 
 
 @pytest.mark.timeout(300)
+def test_what_is_shown_of_a_run_that_has_ended_is_all_of_it(folder: Path, project: Path) -> None:
+    (folder / "ending.py").write_text(ENDING)
+    copy_store(project, folder)
+    with serving(folder, "--store", "s.db") as server:
+
+        def counted(run: str) -> int:
+            return sum(int(row["n"]) for row in server.api(f"/runs/{run}/table?overall=true")["rows"])
+
+        assert counted(server.api("/runs")["runs"][0]["id"]) == 44  # what tables need is imported by now
+        _, run = begin(folder, study="ending.py")
+        while server.api(f"/runs/{run}")["run"]["status"] != "completed":
+            assert counted(run) <= 48  # and what was counted is kept for a while
+        assert counted(run) == 48
+
+
+@pytest.mark.timeout(300)
 def test_buttons_follow_how_a_run_stands(folder: Path, tab: Callable[..., Tab]) -> None:
     (folder / "ending.py").write_text(ENDING)
     _, run = begin(folder, study="ending.py")

@@ -215,14 +215,15 @@ class SiteReader:
         return results_of(self._slow, self.slow_store, run, cached=not self.read_only)
 
     async def table(self, run: Run, by: tuple[str, ...], **options: Any) -> ComputedTable:
-        """The table of a run: again only if the run went on, and not too often."""
+        """The table of a run: again only if the run went on, and not too often while it goes on."""
         key = (run.id, by, tuple(sorted(options.items())))
         async with self._making.setdefault(key, asyncio.Lock()):
             found = self._tables.get(key)
             if found is not None:
                 self._tables.move_to_end(key)
                 age = time.monotonic() - found.made
-                if found.events == run.next_seq or age < max(FRESH, PATIENCE * found.took):
+                recent = run.status in UNDER_WAY and age < max(FRESH, PATIENCE * found.took)
+                if found.events == run.next_seq or recent:
                     return found
             made = self._tables[key] = await self.long(self._tabulate, run.id, by, options)
             if run.status in UNDER_WAY and not by and not options:
