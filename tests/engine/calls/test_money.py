@@ -39,6 +39,7 @@ def test_64_workers_spend_a_dollar_on_exactly_a_hundred_calls(endpoint: Any, pro
     again = conducted(studied(cases=180, budget={"money": 1.0}), parallel=64)
     assert (again.results.status, again.finished.exit_code) == ("stopped by a limit", 3)
     assert endpoint.sends() == 100
+    assert again.finished.reason == "budget.money of $1 is used up ($1 of it by earlier runs)"
 
     raised = conducted(studied(cases=180, budget={"money": 1.25}), parallel=64)
     assert (endpoint.bills(), raised.finished.exit_code) == (125, 3)

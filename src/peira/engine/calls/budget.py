@@ -97,7 +97,7 @@ class Account:
     """
 
     def __init__(self, name: str, allowance: Allowance, before: Reservation = NOTHING) -> None:
-        self.name, self._allowance = name, allowance
+        self.name, self._allowance, self._before = name, allowance, before
         self._money, self._tokens, self._calls = before.money, before.tokens, before.calls
         self.aside, self.bounded, self.counted = 0, allowance.bounded, set[str]()
         self.reserved = NOTHING
@@ -150,7 +150,8 @@ class Account:
         ):
             most = getattr(self._allowance, limit)
             if most is not None and (message := lacking_message(self.name, limit, most, used, more)):
-                return message
+                earlier = getattr(self._before, limit)
+                return f"{message} ({_shown(limit, earlier)} of it by earlier runs)" if earlier else message
         return ""
 
     def reserve(self, share: Reservation) -> None:
