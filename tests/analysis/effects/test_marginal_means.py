@@ -162,7 +162,7 @@ def test_lost_trials_that_could_overturn_a_contrast_are_said_first(trial, result
     few = [trial(c, value(c, m, s), m=m, s=s) for c, m, s in product(range(18), "ab", (0, 1))]
     weak = results(few).marginal_means("m", "s", within=["s"], correction=None)
     assert any(one.overturnable for one in weak.contrasts)
-    assert "20 lost trials could overturn this: b - a with 0" in weak.sentence
+    assert "20 lost trials could overturn this: b - a with s=0 changes" in weak.sentence
     assert json.loads(weak.to_json())["contrasts"][0]["overturnable"] is True
 
 
@@ -202,3 +202,14 @@ def test_nothing_but_failures_says_so(trial, results):
     found = results([trial(c, None, m=m) for c in range(3) for m in "ab"]).marginal_means("m")
     assert "nothing can be said" in found.sentence
     assert found.markdown()
+
+
+def test_sentences_name_the_factors_of_several_levels(trial, results):
+    trials = [
+        trial(c, float(m == "b" or c % 3 == 0), m=m, s=s, t=t)
+        for c, m, s, t in product(range(20), "ab", (0, 1), (2, 5))
+    ]
+    found = results(trials).marginal_means("m", "s")
+    assert "(m=b, s=0) - (m=a, s=0) changes match" in found.sentence
+    held = results(trials).marginal_means("m", "s", "t", within=["t", "s"])
+    assert "b - a with s=0, t=5 changes match" in held.sentence

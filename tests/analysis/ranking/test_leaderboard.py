@@ -9,10 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peira.analysis.ranking.leaderboard import leaderboard
+from peira.analysis.ranking.leaderboard import leaderboard, seconds_text
 from peira.core.log.events import State
 from peira.errors import Invalid, Unknown
 from peira.results.trials import Score, TrialResult
+from peira.stats.values import Estimate
+
+
+def test_times_below_a_millisecond_are_not_told_apart() -> None:
+    assert seconds_text(Estimate(4.5e-05, 3.9e-05, 6.9e-05, 9, "skewed")) == "< 0.001"
+    assert seconds_text(Estimate(0.0005, 0.0001, 0.002, 9, "t")).startswith("0.0005 [0.0001, 0.002]")
+    assert seconds_text(None) == "-"
 
 
 def test_a_published_leaderboard(gsm8k):

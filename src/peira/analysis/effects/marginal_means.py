@@ -200,7 +200,7 @@ class GridContrast:
     test: str
     bounds: DifferenceBounds | None = None
     named: str = ""
-    """The label with the names of the factors, as sentences have it."""
+    """The label and what is held equal, with the names of the factors, as sentences have it."""
 
     @property
     def overturnable(self) -> bool:
@@ -241,17 +241,17 @@ class MarginalMeans(ResultValue):
     def _said(self, one: GridContrast) -> str:
         """The sentence about one contrast."""
         shown = layout.interval(one.difference.mean, one.difference.low, one.difference.high)
-        where, what = f" with {one.within}" if one.within else "", one.named or one.label
+        what = one.named or one.label
         p = layout.probability(one.adjusted)
         p = f"p {p}" if p[0] in "<>" else f"p = {p}"
         if one.adjusted is None:
-            return f"Nothing can be said about {what}{where} with confidence: {shown}."
+            return f"Nothing can be said about {what} with confidence: {shown}."
         if one.adjusted > self.alpha:
-            return f"{what}{where} is not clear: {shown}, {p}."
+            return f"{what} is not clear: {shown}, {p}."
         doubt = ""
         if one.bounds is not None and one.overturnable:
             doubt = f"{counted(one.bounds.lost, 'lost trial')} could overturn this: "
-        return f"{doubt}{what}{where} changes {self.score} by {shown}, {p}."
+        return f"{doubt}{what} changes {self.score} by {shown}, {p}."
 
     def grids(self) -> list[TextGrid]:
         """The means, then the contrasts."""
@@ -379,6 +379,13 @@ class _Contrast:
     named: str = ""
 
 
+def _spoken(factors: Sequence[str], levels: Sequence[str]) -> str:
+    """Levels as sentences have them: one that is a number, and several, with the names of their factors."""
+    if len(factors) == 1:
+        return named_level(factors[0], levels[0])
+    return ", ".join(f"{layout.cell(name)}={level}" for name, level in zip(factors, levels, strict=True))
+
+
 @dataclass(frozen=True, eq=False)
 class _Grid:
     """The rows and contrasts of a query on one measure."""
@@ -447,7 +454,12 @@ class _Grid:
             groups.setdefault(
                 tuple(x for x, name in zip(levels, by, strict=True) if name in within), []
             ).append(row)
-        return [one for key, rows in groups.items() for one in self._between(", ".join(key), rows)]
+        found = [one for key, rows in groups.items() for one in self._between(", ".join(key), rows)]
+        held = {", ".join(key): _spoken([name for name in by if name in within], key) for key in groups}
+        return [
+            replace(one, named=f"{one.named or one.label} with {held[one.within]}") if within else one
+            for one in found
+        ]
 
     def _between(self, within: str, rows: Sequence[int]) -> Iterator[_Contrast]:
         """The contrasts between rows with the same levels of the factors in `within`."""
@@ -476,9 +488,8 @@ class _Grid:
     def _named(self, levels: Sequence[str]) -> str:
         """Levels of the factors that are not in `within`, with the names of these."""
         free = [name for name in self.query.by if name not in self.query.within]
-        if len(free) == 1:
-            return named_level(free[0], levels[0])
-        return ", ".join(f"{name}={level}" for name, level in zip(free, levels, strict=True))
+        named = _spoken(free, levels)
+        return named if len(free) == 1 else f"({named})"
 
     def _free(self, row: int) -> tuple[str, ...]:
         """The levels of a row, without those of the factors in `within`."""

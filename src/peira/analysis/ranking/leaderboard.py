@@ -162,7 +162,7 @@ def _cells(entry: LeaderboardEntry) -> list[str]:
         remark = remark_of(entry.mean.method)
         mean = f"{layout.interval(entry.mean.mean, entry.mean.low, entry.mean.high)}{remark}"
     rank, front = layout.ranks(entry.best, entry.worst), layout.number(entry.on_front)
-    prices = price_text(entry.cost_interval), price_text(entry.took_interval)
+    prices = price_text(entry.cost_interval), seconds_text(entry.took_interval)
     return [rank, layout.cell(entry.label), mean, group_text(entry), str(entry.n), *prices, front]
 
 
@@ -188,6 +188,17 @@ def price_text(price: Estimate | None) -> str:
         return layout.number(None if price is None else price.mean)
     low, high = (layout.number(max(0.0, end)) for end in (price.low, price.high))
     return f"{layout.number(price.mean)} [{low}, {high}]{remark_of(price.method)}"
+
+
+def seconds_text(took: Estimate | None) -> str:
+    """A mean time in seconds with its interval; below a millisecond it is only said to be that."""
+    if took is not None and (took.mean if took.high is None else took.high) < MILLISECOND:
+        return f"< {MILLISECOND}"
+    return price_text(took)
+
+
+MILLISECOND = 0.001
+"""Seconds below which nothing is told apart."""
 
 
 # Pareto front

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from peira.analysis.compare.comparison import probability_text as bare
 from peira.analysis.compare.hypotheses import Finding
-from peira.analysis.ranking.leaderboard import LOST_COLUMNS, Leaderboard, group_text, lost_cells, price_text
+from peira.analysis.ranking.leaderboard import (
+    LOST_COLUMNS,
+    Leaderboard,
+    group_text,
+    lost_cells,
+    price_text,
+    seconds_text,
+)
 from peira.core.text import grid as layout
 from peira.report.labels import change, p_value_text, spread
 from peira.report.value import FailureKind, PlotPoint, Scored
@@ -38,7 +45,7 @@ def board_cells(board: Leaderboard) -> Cells:
     ]
     more = {
         "US$": [(e.cost, price_text(e.cost_interval)) for e in board.entries],
-        "seconds": [(e.took, price_text(e.took_interval)) for e in board.entries],
+        "seconds": [(e.took, seconds_text(e.took_interval)) for e in board.entries],
         "chance to be on the front": [(e.on_front, layout.number(e.on_front)) for e in board.entries],
     }
     for name, values in more.items():
