@@ -131,4 +131,4 @@ def test_a_small_table_that_was_shown_before_needs_no_statistics(
     modules = set(json.loads(done.stdout.splitlines()[-1]))
     assert "1.00 [" in done.stdout
     assert not modules & {"asyncio", "numpy", "scipy"}
-    assert not rooms(modules, "engine.batch", "engine.calls", "engine.shared")
+    assert not rooms(modules, "engine.batch", "engine.calls", "engine.workers")

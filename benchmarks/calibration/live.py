@@ -18,7 +18,7 @@ from peira.engine.streams.experiment import ExperimentPlan, LiveExperiment
 from peira.engine.streams.jobs import Job
 from peira.spec.streams.experiment import Experiment
 from peira.stats.sequential.goals import goal_status
-from peira.stats.sequential.randomised import ArmPredictions, RandomisedContrast
+from peira.stats.sequential.randomisation import ArmPredictions, RandomisedContrast
 from peira.stats.sequential.running_mean import UnboundedRunningMean
 
 JOBS = 500

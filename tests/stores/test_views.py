@@ -15,8 +15,8 @@ import pytest
 
 from peira import open as opened
 from peira import run
+from peira.app.store.listing import list_calls
 from peira.app.store.migration import migrate
-from peira.app.store.readable import list_calls
 from peira.app.store.retention import delete
 from peira.app.store.trial import run_of_trial, trial
 from peira.core.contracts import PlanEntry

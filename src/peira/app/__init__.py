@@ -39,11 +39,11 @@ with lazy_imports(__name__):
     from peira.app.store.calls import settle as settle
     from peira.app.store.calls import tally_of as tally_of
     from peira.app.store.follower import Follower as Follower
+    from peira.app.store.listing import list_calls as list_calls
     from peira.app.store.migration import merge as merge
     from peira.app.store.migration import migrate as migrate
     from peira.app.store.payloads import apply_storage as apply_storage
     from peira.app.store.payloads import forget_payloads as forget_payloads
-    from peira.app.store.readable import list_calls as list_calls
     from peira.app.store.results import manifest_of as manifest_of
     from peira.app.store.results import results_of as results_of
     from peira.app.store.retention import collect as collect

@@ -33,11 +33,11 @@ from peira.engine.control import (
 from peira.engine.inbox import cancelling_op, find_question
 from peira.engine.kinds import GENERATE, STAGES
 from peira.engine.progress import LEFT
-from peira.engine.shared.commands import executed_elsewhere, obey_elsewhere
 from peira.engine.streams import decision as decision  # registers its handlers
 from peira.engine.streams import job_cancellation as job_cancellation  # registers its handlers
 from peira.engine.streams import outcomes as outcomes  # registers its handlers
 from peira.engine.streams import submission as submission  # registers its handlers
+from peira.engine.workers.commands import executed_elsewhere, obey_elsewhere
 from peira.errors import Abandoned, Invalid, StoreInUse
 from peira.plan.manifest import layout_of, read
 from peira.spec.limits import RAISABLE

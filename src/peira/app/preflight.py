@@ -12,7 +12,7 @@ from typing import Any
 
 import peira.engine.batch as batches
 import peira.engine.calls as model_calls
-from peira.agents.recorded import recorded
+from peira.agents.recorded_outputs import recorded
 from peira.app.models import is_model, named, problems_of
 from peira.core.models import NamedModel, Usage
 from peira.engine.stages import EVALUATE, GENERATE

@@ -54,14 +54,14 @@ from peira.engine.context import CallSettings, RunContext
 from peira.engine.execution import Execution
 from peira.engine.run import RunEnd
 from peira.engine.run_start import planned_on, spent_before
-from peira.engine.shared.arbiter import Arbiter
-from peira.engine.shared.closing import end_of, is_over
-from peira.engine.shared.membership import renewed
-from peira.engine.shared.ranges import RangeSource
-from peira.engine.shared.worker import COMMANDS, DUTY, WorkerDriver
 from peira.engine.sources.adaptive import AdaptiveSource, StoppingEvidence
 from peira.engine.sources.study import StudySource
 from peira.engine.stages import GENERATE, STAGES
+from peira.engine.workers.arbiter import Arbiter
+from peira.engine.workers.closing import end_of, is_over
+from peira.engine.workers.membership import renewed
+from peira.engine.workers.ranges import RangeSource
+from peira.engine.workers.worker import COMMANDS, DUTY, WorkerDriver
 from peira.errors import Invalid
 from peira.plan.expansion import Plan
 from peira.plan.manifest import keep, read

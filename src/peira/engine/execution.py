@@ -33,7 +33,7 @@ from peira.core.log.events import (
     State,
     Status,
 )
-from peira.engine.attempts.active import ActiveAttempts
+from peira.engine.attempts.active_attempts import ActiveAttempts
 from peira.engine.attempts.cancellation import TaskCancellation
 from peira.engine.attempts.dispatch import Dispatch
 from peira.engine.attempts.endings import Settlement

@@ -19,7 +19,7 @@ with lazy_imports(__name__, "BUILT_IN", "register") as _names:
     from peira.evaluators.composite import pick as pick
     from peira.evaluators.composite import weighted as weighted
     from peira.evaluators.function import from_function as from_function
-    from peira.evaluators.imported import imported as imported
+    from peira.evaluators.imported_scores import imported as imported
     from peira.evaluators.judges.judge import judge as judge
     from peira.evaluators.judges.pairwise import pairwise as pairwise
     from peira.evaluators.judges.panel import panel as panel

@@ -12,7 +12,7 @@ from aiohttp import web
 from peira.errors import ExpressionError, Invalid, PeiraError, StoreInUse, Unknown
 from peira.web.connections import ConnectionGuard
 from peira.web.pages.index import PAGES, error_page, page_handler
-from peira.web.rest import actions, reading, streams, work
+from peira.web.rest import actions, results, streams, work
 from peira.web.rest.documents import ErrorDocument
 from peira.web.rest.responses import json_response
 from peira.web.rest.routes import PREFIX, ApiRoute, openapi, read_body, read_query
@@ -28,7 +28,7 @@ STATIC = {
     ".LICENSE": "text/plain",
 }
 """Kinds of static files that are served."""
-ROUTES = [*reading.ROUTES, *actions.ROUTES, *streams.ROUTES, *work.ROUTES]
+ROUTES = [*results.ROUTES, *actions.ROUTES, *streams.ROUTES, *work.ROUTES]
 """Every route of the REST interface."""
 log = logging.getLogger("peira")
 

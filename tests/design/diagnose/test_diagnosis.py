@@ -14,7 +14,7 @@ from scipy.stats import qmc
 
 from peira.core.space import Dimension, Point, Space
 from peira.design.blocks.block_designs import BalancedIncompleteBlock, RandomizedBlock
-from peira.design.blocks.nested import Nested
+from peira.design.blocks.nested_designs import Nested
 from peira.design.blocks.sequences import SplitPlot
 from peira.design.diagnose.diagnosis import Diagnosis, diagnose
 from peira.design.diagnose.effect_power import Assumed

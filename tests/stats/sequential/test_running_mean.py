@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from peira.stats.sequential.goals import goal_status, window
-from peira.stats.sequential.randomised import (
+from peira.stats.sequential.randomisation import (
     ArmPredictions,
     RandomisedContrast,
     best_arm_chances,

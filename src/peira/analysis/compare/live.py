@@ -23,7 +23,7 @@ from peira.core.text import grid as layout
 from peira.core.text.words import counted
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
-from peira.stats.sequential.randomised import ArmPredictions, Limits, RandomisedContrast
+from peira.stats.sequential.randomisation import ArmPredictions, Limits, RandomisedContrast
 from peira.stats.sequential.running_mean import BracketedMean, SequencePath, SequencePoint
 from peira.stats.tests.equivalence import Answer, Equivalence
 from peira.stats.tests.multiplicity import bonferroni, family_level, holm

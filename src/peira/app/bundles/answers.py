@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from peira.app.bundles.export import CHUNK, opened_file
 from peira.app.imports.intake import ImportProgress, ImportResult, file_digest, import_result
 from peira.app.session import Session, SessionLike
-from peira.app.store.readable import list_missing
+from peira.app.store.listing import list_missing
 from peira.app.store.results import results_of
 from peira.core.clock import SystemClock
 from peira.core.contracts import RunQuery
@@ -29,7 +29,7 @@ from peira.engine.imports import (
     succeeded,
 )
 from peira.engine.progress import LEFT
-from peira.engine.sources.pending import Pending, PendingItem, check_stage
+from peira.engine.sources.pending_work import Pending, PendingItem, check_stage
 from peira.engine.stages import EVALUATE
 from peira.errors import Invalid
 from peira.evaluators.scores import score_value

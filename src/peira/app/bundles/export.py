@@ -20,7 +20,7 @@ from peira.core.ids import compose
 from peira.core.log.events import RunFinished, Status
 from peira.engine.imports import newest_ended_run, standing
 from peira.engine.run_start import planned_on
-from peira.engine.sources.pending import Pending, check_stage, unanswered
+from peira.engine.sources.pending_work import Pending, check_stage, unanswered
 from peira.engine.stages import EVALUATE, GENERATE, TRANSFORM
 from peira.errors import Invalid
 from peira.plan.bundle import BundleDigest, header_of, sealed, written

@@ -27,7 +27,7 @@ from peira.engine.context import CallSettings, RunContext
 from peira.engine.execution import Execution
 from peira.engine.run import RunDriver, RunEnd
 from peira.engine.sources.bundle import BundleSource
-from peira.engine.sources.pending import check_stage
+from peira.engine.sources.pending_work import check_stage
 from peira.engine.stages import GENERATE
 from peira.errors import Invalid
 from peira.plan.bundle import (

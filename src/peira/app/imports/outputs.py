@@ -13,7 +13,7 @@ from peira.app.imports.intake import ImportProgress, ImportResult, ImportSource,
 from peira.app.imports.study import OutputPlace, Survey
 from peira.app.run import RunOptions, execute
 from peira.app.session import Session, SessionLike
-from peira.app.store.readable import list_missing
+from peira.app.store.listing import list_missing
 from peira.app.store.results import results_of
 from peira.app.studies import StudyLike, plan_of
 from peira.core.clock import SystemClock
@@ -36,7 +36,7 @@ from peira.engine.imports import (
 )
 from peira.engine.stages import EVALUATE, GENERATE, TRANSFORM
 from peira.errors import Invalid
-from peira.evaluators.imported import ImportedScore
+from peira.evaluators.imported_scores import ImportedScore
 from peira.plan.expansion import Plan
 from peira.plan.manifest import keep, read
 from peira.plan.score_ids import ScoreIds, output_digest

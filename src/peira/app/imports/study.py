@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from peira.agents.recorded import recorded
+from peira.agents.recorded_outputs import recorded
 from peira.core.ids import Json, canonical, digest_bytes
 from peira.core.text.words import counted
 from peira.data.outputs import RecordedOutput

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from peira.app.session import Session, SessionLike
 from peira.app.store.access import StoreLike, display_path, locate, reading, scheme_of, store_folder
-from peira.app.store.readable import list_missing
+from peira.app.store.listing import list_missing
 from peira.core.contracts import Merged, Merges, Versioned
 from peira.errors import Invalid, StoreInUse, Unknown
 from peira.stores.memory import MemoryStore

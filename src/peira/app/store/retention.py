@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from peira.app.session import Session, SessionLike
 from peira.app.store.access import AnyStore, store_folder
-from peira.app.store.readable import list_missing
+from peira.app.store.listing import list_missing
 from peira.app.store.results import manifest_of
 from peira.app.store.runs import UNDER_WAY, find_run, with_current_status
 from peira.core.contracts import Deletes, Retained, RunQuery

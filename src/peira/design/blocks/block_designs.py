@@ -15,7 +15,7 @@ from peira.core.registry import Registry
 from peira.core.space import Point, Space
 from peira.design.blocks.incomplete_blocks import Blocks, exactly, fewest
 from peira.design.blocks.latin_squares import GraecoLatinSquare, LatinSquare
-from peira.design.blocks.nested import Nested
+from peira.design.blocks.nested_designs import Nested
 from peira.design.dimensions import (
     combinations,
     count_problems,

@@ -19,7 +19,7 @@ from peira.core.log.events import (
 )
 from peira.core.log.rows import ASKED
 from peira.core.log.state import Task
-from peira.engine.attempts.active import ActiveAttempts
+from peira.engine.attempts.active_attempts import ActiveAttempts
 from peira.engine.attempts.dispatch import Dispatch
 from peira.engine.attempts.waits import Waits
 from peira.engine.kinds import GENERATE

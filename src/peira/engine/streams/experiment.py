@@ -142,7 +142,7 @@ class LiveExperiment:
     """Counts the results of one experiment and says what follows from them; thread-safe."""
 
     def __init__(self, plan: ExperimentPlan, traffic: Traffic, store: Store) -> None:
-        from peira.stats.sequential.randomised import ArmPredictions, RandomisedContrast
+        from peira.stats.sequential.randomisation import ArmPredictions, RandomisedContrast
 
         self.plan, self.traffic, self._store = plan, traffic, store
         self.changing = threading.Lock()
@@ -323,7 +323,7 @@ class LiveExperiment:
 
     def _thompson(self) -> list[float]:
         """Each arm's probability of being the best, above the floor."""
-        from peira.stats.sequential.randomised import best_arm_chances, floored
+        from peira.stats.sequential.randomisation import best_arm_chances, floored
 
         seen = self._predictions
         chances = best_arm_chances(seen.counts, seen.sums, self.plan.options.range, self.plan.maximize)
@@ -332,7 +332,7 @@ class LiveExperiment:
     def _rejects(self) -> list[float]:
         """Equal shares of the arms that are left, the floor for the others."""
         from peira.stats.sequential.group_sequential import successive_rejects
-        from peira.stats.sequential.randomised import floored
+        from peira.stats.sequential.randomisation import floored
 
         arms, seen = self.plan.arms, self._predictions
         drops = successive_rejects(arms, self.plan.options.jobs or JOBS_PER_ARM * arms)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from peira.stats.sequential.randomised import ArmPredictions
+from peira.stats.sequential.randomisation import ArmPredictions
 from peira.stats.sequential.running_mean import BracketedMean, SequencePath, SequencePoint
 
 GoalVerdict = Literal["met", "missed", "undecided"]

@@ -22,7 +22,7 @@ from peira.core.log.state import UNDER_WAY, Run
 from peira.core.text.words import counted
 from peira.engine.kinds import STAGES
 from peira.engine.run import RunEnd
-from peira.engine.shared.worker import LEFT_TO_OTHERS
+from peira.engine.workers.worker import LEFT_TO_OTHERS
 from peira.errors import Invalid
 from peira.spec.project import parallel_problem
 

@@ -19,7 +19,7 @@ from peira.core.log.events import (
 from peira.engine.attempts.cancellation import cancelled_elsewhere
 from peira.engine.control import ADJUST, CANCEL, PAUSE, RESUME, Command, StopRequest
 from peira.engine.execution import Execution
-from peira.engine.shared.membership import BEAT, StopNotice
+from peira.engine.workers.membership import BEAT, StopNotice
 from peira.stores.sharing import ListsSharedRuns, SharedStore
 
 

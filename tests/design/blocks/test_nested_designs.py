@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peira.core.space import Dimension, Space
-from peira.design.blocks.nested import Nested
+from peira.design.blocks.nested_designs import Nested
 from peira.errors import Invalid
 
 MODEL = Dimension("model", ("a", "b"))

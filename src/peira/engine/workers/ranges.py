@@ -21,9 +21,9 @@ from peira.core.log.state import UNDER_WAY
 from peira.core.looks import Look
 from peira.engine.control import StopRequest
 from peira.engine.execution import Execution
-from peira.engine.shared.membership import Membership
 from peira.engine.sources.adaptive import CANCELLED
 from peira.engine.sources.study import GENERATE, StudySource, trial_of
+from peira.engine.workers.membership import Membership
 from peira.plan.stopping import StopQuestion
 from peira.stores.sharing import STAGES, LeasedRange, Sharing
 

@@ -15,11 +15,11 @@ from peira.engine.commands import CommandService
 from peira.engine.execution import Execution
 from peira.engine.progress import Progress
 from peira.engine.run import ClassQueue, RunDriver, RunEnd
-from peira.engine.shared.arbiter import Arbiter
-from peira.engine.shared.closing import close_run, end_of, is_over
-from peira.engine.shared.commands import CancelledAttempts
-from peira.engine.shared.membership import Membership, StopNotice, read_notice
-from peira.engine.shared.ranges import REST, RangeLeases, RangeSource
+from peira.engine.workers.arbiter import Arbiter
+from peira.engine.workers.closing import close_run, end_of, is_over
+from peira.engine.workers.commands import CancelledAttempts
+from peira.engine.workers.membership import Membership, StopNotice, read_notice
+from peira.engine.workers.ranges import REST, RangeLeases, RangeSource
 from peira.stores.sharing import SharedStore
 
 COMMANDS = "commands"

@@ -13,7 +13,7 @@ from peira.engine.kinds import BATCH, GENERATE
 from peira.engine.progress import LEFT, SPARED, TaskCounts, shared
 from peira.engine.run import RunEnd
 from peira.engine.run_start import spent_by_calls
-from peira.engine.shared.membership import StopNotice, read_notice
+from peira.engine.workers.membership import StopNotice, read_notice
 from peira.errors import Abandoned
 from peira.stores.sharing import ListsSharedRuns, SharedStore
 
