@@ -13,15 +13,19 @@ from typing import Any
 
 import pytest
 
+from peira import Case, run, study
 from peira import open as opened
-from peira import run
-from peira.app.store.listing import list_calls
+from peira.app.store.listing import list_calls, trials_begun
 from peira.app.store.migration import migrate
+from peira.app.store.results import manifest_of
 from peira.app.store.retention import delete
 from peira.app.store.trial import run_of_trial, trial
-from peira.core.contracts import PlanEntry
+from peira.core.contracts import PlanEntry, RunQuery
 from peira.core.log.events import State
 from peira.errors import Unknown
+from peira.plan.conditions import LevelLabels
+from peira.plan.listing import PlanListing
+from peira.plan.manifest import layout_of
 from peira.results.trials import TrialResult
 from peira.stores.sqlite import SqliteStore, views
 from peira.stores.sqlite.schema import MIGRATIONS
@@ -197,6 +201,39 @@ def test_a_killed_run_is_listed_by_migrate_or_when_it_is_gone_on_with(folder):
     agrees(killed.id)
     ended = run("speak.py", store="copy/s.db", progress=False).run_id
     agrees(ended, "copy/s.db")
+
+
+def test_a_large_run_is_listed_by_place_when_it_is_over(folder):
+    ended = run("speak.py", store="s.db", progress=False).run_id
+    with sqlite3.connect("s.db") as db:
+        for table in ("listed_plan", "listed_trial", "listed_score", "listed_case", "listed_condition"):
+            db.execute(f"DELETE FROM {table}")
+    store = SqliteStore("s.db")
+    try:
+        [row] = store.runs(RunQuery())
+        manifest = manifest_of(store, row)
+        layout = layout_of(manifest, store.get)
+        listing = PlanListing(
+            row.manifest, store, LevelLabels.kept(manifest.snapshot), store.get, manifest.case_sets, layout
+        )
+        noted = list(trials_begun(store, row, manifest))
+        for one in (*reversed(noted), noted[3]):  # in another order than that of places, and one again
+            listing.note(*one)
+        assert store.listed_tasks(row.manifest, "") == []
+        listing.close(complete=True)
+    finally:
+        store.close()
+    agrees(ended)
+    numbers = [row["n"] for row in rows("SELECT case_n AS n FROM listed_trial ORDER BY place LIMIT 12")]
+    assert numbers == sorted(numbers)
+    assert set(numbers) == {row["n"] for row in rows("SELECT n FROM listed_case")}
+
+
+@pytest.mark.torture
+def test_a_run_of_60_000_trials_is_listed_when_it_is_over(folder):
+    cases = [Case(f"{n}", expected=f"{n}") for n in range(60_000)]
+    ended = run(study(lambda case: case.input, cases=cases, evaluators=["exact"]), store="s.db")
+    agrees(ended.run_id)
 
 
 @pytest.mark.parametrize("version", range(2, len(MIGRATIONS)))

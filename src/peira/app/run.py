@@ -218,7 +218,8 @@ def _run(
     work_root = store_folder(store, "work") / short(run)
     only = recorded.trials if recorded else None
     storage = plan.study.storage
-    listing = PlanListing.of(store, manifest, storage.payloads == "keep") if storage.tables else None
+    texts = storage.payloads == "keep"
+    listing = PlanListing.of(store, manifest, texts, plan.layout) if storage.tables else None
     context = RunContext(
         run,
         str(number),

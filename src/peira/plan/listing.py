@@ -1,12 +1,16 @@
 """Telling a store what the tasks of a plan are about, so that other programs can read it.
 
-A run tells it as its trials end; what it did not (a killed run, a store of before) is told from the manifest.
+A run tells it as its trials end, and a large one when it is over; what it did not (a killed run, a store of
+before) is told from the manifest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import accumulate, islice
+from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -18,11 +22,16 @@ from peira.core.log.events import Result
 from peira.errors import StoreDamaged, Unknown
 from peira.plan.conditions import Condition, LevelLabels
 from peira.plan.manifest import read
-from peira.plan.trials import Place, PlannedCase
+from peira.plan.trials import Layout, Place, PlannedCase
 
 FEWEST, MOST = 2_000, 20_000
 """Trials that are written together: few at first, so that this is done while others run; then more and more,
 because trials end in random order, and the more are written in theirs the fewer pages are written again."""
+LARGE = 50_000
+"""Trials of a plan from which on all are written in the order of their places, when the run is over: written
+as they end, they would touch pages all over tables that no cache holds."""
+POSITIONS = 2**23
+"""Cases of a set that are numbered by their position."""
 MOST_TEXT = 2000
 """Characters that are shown of a long text."""
 MOST_REMEMBERED = 20_000
@@ -32,32 +41,95 @@ Noted = tuple[Place, str, Result, Sequence[tuple[str, str]]]
 """A trial: its place, id and result, and the names and ids of its scores."""
 
 
+class TrialNote(NamedTuple):
+    """A trial that has ended: the number of its place, the beginning of its id, the blob of its output if it
+    has one, and the names of its scores with the beginnings of their ids."""
+
+    place: int
+    task: str
+    blob: str
+    scores: Sequence[tuple[str, str]]
+
+
+class TrialNotes:
+    """Notes of trials in some 30 bytes each, in whatever order they are added."""
+
+    def __init__(self) -> None:
+        self._places, self._tasks, self._kinds = array("Q"), array("Q"), array("I")
+        self._known: dict[
+            tuple[tuple[str, ...], bool], int
+        ] = {}  # names of scores and whether there is a blob
+        self._scores, self._blobs = array("Q"), bytearray()
+
+    def add(self, place: int, trial: str, blob: str, scores: Sequence[tuple[str, str]]) -> None:
+        """Add a trial; of several notes of one place the last one counts."""
+        kind = tuple([name for name, _ in scores]), bool(blob)
+        self._places.append(place)
+        self._tasks.append(int(trial[:16], 16))
+        self._kinds.append(self._known.setdefault(kind, len(self._known)))
+        for _, score in scores:
+            self._scores.append(int(score[:16], 16))
+        if blob:
+            self._blobs += bytes.fromhex(blob)
+
+    def in_order(self) -> Iterator[TrialNote]:
+        """The notes, by place."""
+        kinds, places = list(self._known), self._places
+        scores = array("Q", accumulate((len(kinds[kind][0]) for kind in self._kinds), initial=0))
+        blobs = array("Q", accumulate((32 * kinds[kind][1] for kind in self._kinds), initial=0))
+        order = sorted(range(len(places)), key=places.__getitem__)
+        for at, following in zip(order, [*order[1:], None], strict=False):
+            if following is not None and places[following] == places[at]:
+                continue
+            ids = [f"{id:016x}" for id in self._scores[scores[at] : scores[at + 1]]]
+            blob = self._blobs[blobs[at] : blobs[at + 1]].hex()
+            named = list(zip(kinds[self._kinds[at]][0], ids, strict=True))
+            yield TrialNote(places[at], f"{self._tasks[at]:016x}", blob, named)
+
+
 class PlanListing:
     """The entries of one plan, on their way to a store."""
 
     def __init__(
-        self, plan: str, store: ListsPlans, labels: LevelLabels, get: Callable[[str], bytes] | None
+        self,
+        plan: str,
+        store: ListsPlans,
+        labels: LevelLabels,
+        get: Callable[[str], bytes] | None,
+        case_sets: Mapping[str, str],
+        layout: Layout | None = None,
     ) -> None:
-        """`plan` is the digest of the manifest; `get` reads blobs, None if nothing is shown of them."""
+        """`plan` is the digest of the manifest, `case_sets` are those of its sets of cases; `get` reads
+        blobs, None if nothing is shown of them. `layout` is given if the plan is large."""
         self._plan, self._store, self._labels, self._get = plan, store, labels, get
+        self._case_sets, self._layout = case_sets, layout
+        self._notes = TrialNotes()
         self._waiting: list[Noted] = []
         self._enough = FEWEST
         self._groups: dict[int, tuple[Condition, tuple[int, str, str]]] = {}
         self._subjects: dict[int, tuple[PlannedCase, tuple[int | str | None, ...]]] = {}
 
     @classmethod
-    def of(cls, store: Store, manifest: str, texts: bool = True) -> PlanListing | None:
+    def of(
+        cls, store: Store, manifest: str, texts: bool = True, layout: Layout | None = None
+    ) -> PlanListing | None:
         """Where a run tells of its trials as they end; None if the store cannot be told.
 
-        Without `texts`, nothing of what was said in long outputs is written.
+        Without `texts`, nothing of what was said in long outputs is written. With the plan's `layout`, a
+        large plan is written when the listing is closed.
         """
         if not isinstance(store, ListsPlans):
             return None
-        labels = LevelLabels.kept(read(manifest, store.get).snapshot)
-        return cls(manifest, store, labels, store.get if texts else None)
+        plan = read(manifest, store.get)
+        late = layout if layout is not None and layout.size >= LARGE else None
+        labels = LevelLabels.kept(plan.snapshot)
+        return cls(manifest, store, labels, store.get if texts else None, plan.case_sets, late)
 
     def note(self, place: Place, trial: str, result: Result, scores: Sequence[tuple[str, str]]) -> None:
         """Add a trial that has ended. Never waits: the store's own thread makes texts of it, and writes."""
+        if self._layout is not None:
+            self._notes.add(place.number, trial, "" if result.exposed else result.blob, scores)
+            return
         self._waiting.append((place, trial, result, scores))
         if len(self._waiting) >= self._enough:
             self._enough = min(2 * self._enough, MOST)
@@ -69,6 +141,10 @@ class PlanListing:
 
     def close(self, complete: bool) -> None:
         """Write the rest; with `complete`, nothing of the plan is missing then."""
+        if self._layout is not None:
+            late = self._late_entries(self._layout)
+            while chunk := list(islice(late, MOST)):
+                self._store.list_plan(self._plan, chunk).result()
         waiting, self._waiting = self._waiting, []
         self._store.list_plan(self._plan, map(self._entry, waiting), complete).result()
 
@@ -76,10 +152,22 @@ class PlanListing:
         """Write these trials."""
         self._store.list_plan(self._plan, map(self._entry, trials), complete).result()
 
+    def _late_entries(self, layout: Layout) -> Iterator[PlanEntry]:
+        """All that was noted, by place; cases are numbered in the order in which they come here, too."""
+        sets = {label: int(digest[:9], 16) for label, digest in self._case_sets.items()}
+        for number, task, blob, scores in self._notes.in_order():
+            place = layout.place(number)
+            group, subject = self._group(place.condition), self._subject(place.case)
+            label, position = layout.case_at(number)
+            if position < POSITIONS:  # above all numbers that are made of a case's content
+                subject = 2**62 + sets[label] * POSITIONS + position, *subject[1:]
+            output = self._output(blob) if blob else ""
+            yield PlanEntry(number, task, group, subject, place.repeat, output, scores)
+
     def _entry(self, noted: Noted) -> PlanEntry:
         place, trial, result, scores = noted
         group, subject = self._group(place.condition), self._subject(place.case)
-        output = self._output(result) if result.blob else ""
+        output = self._output(result.blob) if result.blob and not result.exposed else ""
         return PlanEntry(place.number, trial, group, subject, place.repeat, output, scores)
 
     def _group(self, condition: Condition) -> tuple[int, str, str]:
@@ -105,12 +193,12 @@ class PlanListing:
             known = self._subjects[id(case)] = case, (number, *texts)
         return known[1]
 
-    def _output(self, result: Result) -> str:
+    def _output(self, blob: str) -> str:
         """How an output begins that is in a blob."""
-        if self._get is None or result.exposed:
+        if self._get is None:
             return ""
         try:
-            return beginning(as_text(decode(self._get(result.blob))) or "")
+            return beginning(as_text(decode(self._get(blob))) or "")
         except (StoreDamaged, Unknown) as problem:
             return f"({problem})"
 

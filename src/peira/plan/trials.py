@@ -125,12 +125,21 @@ class Layout:
         """The trial at an index."""
         if index >= self.anchored:
             return self._anchor(index)
-        at = index // self._even if self._even else bisect_right(self._ends, index)
-        condition = self.conditions[at]
-        repeats = self.repeats * condition.replicates
-        case, repeat = divmod(index - self.start(at), repeats)
+        condition, case, repeat = self._located(index)
         own = self.case_sets[condition.cases][case]
         return Place(index, condition, own, condition.first * self.repeats + repeat)
+
+    def _located(self, index: int) -> tuple[Condition, int, int]:
+        """The condition of a trial that is no anchor, the position of its case in its set, and the repeat."""
+        at = index // self._even if self._even else bisect_right(self._ends, index)
+        condition = self.conditions[at]
+        case, repeat = divmod(index - self.start(at), self.repeats * condition.replicates)
+        return condition, case, repeat
+
+    def case_at(self, index: int) -> tuple[str, int]:
+        """The set of cases that the case of a trial belongs to, and its position in it."""
+        condition, case, _ = self._located(index if index < self.anchored else 0)
+        return condition.cases, case
 
     def _anchor(self, index: int) -> Place:
         """An anchor: a repeat of the first trial beyond those of the study."""

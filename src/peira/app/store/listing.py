@@ -40,7 +40,7 @@ def list_missing(store: AnyStore) -> int:
     for plan, run in plans.items():
         manifest, listing = manifest_of(store, run), PlanListing.of(store, plan)
         assert listing is not None
-        listing.add_all(_noted(store, run, manifest), complete=is_complete(run))
+        listing.add_all(trials_begun(store, run, manifest), complete=is_complete(run))
     if plans:
         list_calls(store)
     return len(plans)
@@ -51,7 +51,7 @@ def is_complete(run: Run) -> bool:
     return run.status is Status.completed and not run.reopened
 
 
-def _noted(store: AnyStore, run: Run, manifest: Manifest) -> Iterator[Noted]:
+def trials_begun(store: AnyStore, run: Run, manifest: Manifest) -> Iterator[Noted]:
     """The trials of a run that have begun."""
     for found in ResultReader(manifest, store, run.id).found():
         if found.task is not None:
