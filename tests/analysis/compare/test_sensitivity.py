@@ -58,3 +58,27 @@ def test_a_difference_that_nothing_overturns_says_so(trial):
 
 def test_an_unclear_difference_says_so(trial):
     assert "is not clear" in curve(planted(trial, 5, gap=0.0)).sentence
+
+
+def test_without_a_shift_the_difference_is_the_one_that_is_compared(trial, results):
+    """Sixty lost trials imputed from forty pairs are no evidence: the comparison is not clear."""
+    trials = [
+        trial(
+            c, None if m == "a" and c < 60 else (c % 20 > 0 if m == "a" else c >= 60 or c % 3 == 0), model=m
+        )
+        for c in range(100)
+        for m in "ab"
+    ]
+    found, compared = curve(trials), results(trials).compare("model").contrasts[0].difference
+    first = found.points[0].difference
+    assert (first.mean, first.low, first.high) == (compared.mean, compared.low, compared.high)
+    assert not compared.excludes_zero
+    assert not found.clear
+    assert found.sentence == "b - a in match is not clear, with or without the 60 lost trials."
+
+
+def test_a_shift_moves_the_interval_with_the_difference(trial):
+    found = curve(planted(trial, 40))
+    first, last = (found.points[at].difference for at in (0, -1))
+    assert last.high - first.high == pytest.approx(last.mean - first.mean)
+    assert last.mean < first.mean

@@ -4,22 +4,25 @@ Each lost trial is imputed as it would be expected from its like: from the other
 from the other side's value of the case and the mean difference; and then shifted against the observed
 difference. The curve shows the difference at each shift; the tipping point is the smallest shift at which it
 is no longer clear.
+
+What is imputed is no evidence: without a shift the difference is the one that was observed, with its
+interval, and a shift moves both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from peira.analysis.compare.difference import Difference
-from peira.analysis.compare.estimates import Data, difference
 from peira.analysis.compare.sides import CaseCell, Key
 from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
 from peira.core.text.words import counted
 from peira.stats.inputs import Floats
+from peira.stats.intervals.means import Limits
 from peira.stats.values import Estimate, within
 
 STEPS = 6
@@ -86,17 +89,23 @@ def sensitivity(found: Difference, score: str, level: float = 0.95) -> Sensitivi
     lost = found.found.one.lost + found.found.two.lost
     if not lost or not found.known:
         return None
-    sign = 1.0 if found.estimate(level).mean >= 0 else -1.0
-    expected, widest = _Expected.of(found), _widest(found)
+    expected, widest, observed = _Expected.of(found), _widest(found), found.estimate(level)
+    sign = 1.0 if observed.mean >= 0 else -1.0
 
     def at(shift: float) -> Estimate:
-        return within(difference(expected.shifted(sign * shift), level), found.reach)
+        return within(_moved(observed, expected.moved(sign * shift)), found.reach)
 
     points = tuple(SensitivityPoint(float(s), at(float(s))) for s in np.linspace(0, widest, STEPS))
     clear = points[0].difference.excludes_zero
     tipping = _tipping(at, sign, widest) if clear else None
     one, two = found.found.one.label, found.found.two.label
     return Sensitivity(one, two, score, lost, clear, tipping, widest, points)
+
+
+def _moved(found: Estimate, by: float) -> Estimate:
+    """An estimate with its interval, moved."""
+    low, high = (None if end is None else end + by for end in (found.low, found.high))
+    return replace(found, mean=found.mean + by, low=low, high=high)
 
 
 def _holds(one: Estimate, sign: float) -> bool:
@@ -132,7 +141,7 @@ class _Expected:
     two: Floats
     weights_one: Floats
     weights_two: Floats
-    like: Data
+    limits: Limits | None
 
     @classmethod
     def of(cls, found: Difference) -> _Expected:
@@ -146,22 +155,21 @@ class _Expected:
         one = [_expected(first[k], second.get(k) if paired else None, gap, means[0]) for k in sides[0]]
         two = [_expected(second[k], first.get(k) if paired else None, -gap, means[1]) for k in sides[1]]
         shares = _shares(first, sides[0]), _shares(second, sides[1])
-        units = [first[k].unit for k in sides[0]], [second[k].unit for k in sides[1]]
-        like = Data(np.array(one), np.array(two), units[0], units[1], paired, found.data.limits)
-        return cls(like.one, like.two, *shares, like)
+        return cls(np.array(one), np.array(two), *shares, found.data.limits)
 
-    def shifted(self, shift: float) -> Data:
-        """The data with the lost trials of the first side lower by `shift`, of the second higher.
+    def moved(self, shift: float) -> float:
+        """By how much the difference moves with the lost trials of the first side lower by `shift`.
 
-        No value is shifted beyond the limits of the score.
+        Those of the second are higher by it. No value is shifted beyond the limits of the score.
         """
         one, two = self.one - shift * self.weights_one, self.two + shift * self.weights_two
-        limits = self.like.limits
+        limits = self.limits
         if limits is not None and shift > 0:
             one, two = np.maximum(one, limits[0]), np.minimum(two, limits[1])
         elif limits is not None and shift < 0:
             one, two = np.minimum(one, limits[1]), np.maximum(two, limits[0])
-        return Data(one, two, self.like.units_one, self.like.units_two, self.like.paired, limits)
+        before = float(self.one.mean() - self.two.mean())
+        return float(one.mean() - two.mean()) - before
 
 
 def _expected(cell: CaseCell, other: CaseCell | None, gap: float, mean: float) -> float:
