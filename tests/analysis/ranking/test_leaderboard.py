@@ -88,8 +88,13 @@ def test_entries_without_a_score_come_last_and_hide_nobody(trial, results):
         ({"a": [None]}, "No entry has a score: nothing can be said."),
         ({"a": [1]}, "There is one entry, and nothing to rank it with."),
         ({"a": [1], "b": [None]}, "Only a has a score: there is nothing to rank it with."),
-        ({"a": [1], "b": [1]}, "a leads on match, but cannot be told apart from b."),
-        ({"a": [0.5] * 4, "b": [0.5] * 4}, "a leads on match, but cannot be told apart from b."),
+        ({"a": [1], "b": [1]}, "a and b have the same mean on match, and cannot be told apart."),
+        ({"a": [0.5] * 4, "b": [0.5] * 4}, "a and b have the same mean on match, and cannot be told apart."),
+        (
+            {"a": [1, 0], "b": [1, 1], "c": [1, 1]},
+            "b and c have the same mean on match, and cannot be told apart from a.",
+        ),
+        ({"a": [1, None], "b": [1, 1]}, "a leads on match, but cannot be told apart from b."),
     ],
 )
 def test_degenerate_results_say_so(trial, results, values, said):
@@ -236,3 +241,16 @@ def test_an_entry_that_was_not_begun_has_no_lost_trials(trial, results):
     assert (last.label, last.mean, last.n, last.lost) == ("c", None, 0, 0)
     assert "not begun: 10 trials" in found.notes
     assert not found.has_bounds
+
+
+def test_the_front_is_that_of_the_cases_that_entries_share(trial, results):
+    """A fails on the 60 hard cases: its mean over easy ones does not put it on the front beside B."""
+    trials = []
+    for c in range(100):
+        trials.append(trial(c, None if c < 60 else c % 10 > 0, model="a", took=2.0))
+        trials.append(trial(c, c >= 60 or c % 3 == 0, model="b", took=1.0))
+    first, second = results(trials).leaderboard().entries
+    assert (first.label, second.label) == ("b", "a")
+    assert second.mean.mean > first.mean.mean
+    assert first.on_front == 1
+    assert second.on_front < 0.05

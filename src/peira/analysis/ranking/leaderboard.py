@@ -41,7 +41,7 @@ from peira.stats.values import Estimate, clipped, remark_of
 # Results
 
 MOST_RIVALS = 4
-"""The largest number of entries that the sentence names beside the first."""
+"""The largest number of entries that the sentence names at once."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,14 @@ class Leaderboard(ResultValue):
             )
         if first.worst == 1:
             return f"{first.spoken} is best on {self.score}."
-        rivals = [e.spoken for e in ranked if set(e.letters) & set(first.letters) and e is not first]
-        listed = ("; " if any(", " in name for name in rivals) else ", ").join(rivals[:MOST_RIVALS])
-        more = f" and {counted(len(rivals) - MOST_RIVALS, 'other')}" if len(rivals) > MOST_RIVALS else ""
-        return f"{first.spoken} leads on {self.score}, but cannot be told apart from {listed}{more}."
+        rivals = [e for e in ranked if set(e.letters) & set(first.letters) and e is not first]
+        tied = [] if any(e.lost for e in ranked) else [e for e in rivals if _mean_of(e) == _mean_of(first)]
+        rest = _listed([e for e in rivals if e not in tied])
+        if not tied:
+            return f"{first.spoken} leads on {self.score}, but cannot be told apart from {rest}."
+        others = f" from {rest}" if rest else ""
+        who = _listed([first, *tied], " and ")
+        return f"{who} have the same mean on {self.score}, and cannot be told apart{others}."
 
     def grids(self) -> list[TextGrid]:
         """One row per entry."""
@@ -153,6 +157,25 @@ class Leaderboard(ResultValue):
             for i, (label, row) in enumerate(zip(labels, self.wins, strict=True))
         ]
         return layout.plain(["wins of", *labels], rows)
+
+
+def _mean_of(entry: LeaderboardEntry) -> float | None:
+    """The mean of an entry, without rounding errors."""
+    return None if entry.mean is None else round(entry.mean.mean, 12)
+
+
+def _listed(entries: Sequence[LeaderboardEntry], last: str = "") -> str:
+    """The labels of entries, and how many there are beyond those that are named.
+
+    `last` stands before the last one, if there are no more.
+    """
+    labels = [entry.spoken for entry in entries]
+    between = "; " if any(", " in label for label in labels) else ", "
+    if len(labels) > MOST_RIVALS:
+        return f"{between.join(labels[:MOST_RIVALS])} and {counted(len(labels) - MOST_RIVALS, 'other')}"
+    if last and len(labels) > 1:
+        return f"{between.join(labels[:-1])}{last}{labels[-1]}"
+    return between.join(labels)
 
 
 def _cells(entry: LeaderboardEntry) -> list[str]:
@@ -260,18 +283,26 @@ def _read(one: Observation, axis: str) -> float | None:
 
 
 def _chances(seen: Sequence[Seen], axes: Sequence[str], sign: int, seed: int) -> list[float]:
-    """The probability of each entry to be on the front, by the bootstrap."""
+    """The probability of each entry to be on the front, by the bootstrap.
+
+    Any two entries are compared on the units that both have, as differences are.
+    """
     known = [[one for one in observations if one.value is not None] for observations in seen]
     labels = [one.trial.unit for observations in known for one in observations]
     codes, units = coded(labels, len(labels))
     ends = np.cumsum([0, *map(len, known)])
-    tables = [
-        _sums(observations, codes[ends[i] : ends[i + 1]], units, axes, sign)
-        for i, observations in enumerate(known)
-    ]
-    rng = np.random.default_rng(seed)
-    parts = [_drawn(tables, rng, min(CHUNK, DRAWS - done)) for done in range(0, DRAWS, CHUNK)]
-    return _undominated(np.concatenate(parts, axis=1))
+    tables = np.stack(
+        [
+            _sums(observations, codes[ends[i] : ends[i + 1]], units, axes, sign)
+            for i, observations in enumerate(known)
+        ]
+    )
+    rng, beaten = np.random.default_rng(seed), np.zeros(len(tables))
+    for done in range(0, DRAWS, CHUNK):
+        drawn = rng.integers(0, units, (min(CHUNK, DRAWS - done), units))
+        times = np.stack([np.bincount(row, minlength=units) for row in drawn]).astype(np.float64)
+        beaten += _beaten(tables, times)
+    return [float(1 - share) for share in beaten / DRAWS]
 
 
 def _sums(known: Seen, codes: Codes, units: int, axes: Sequence[str], sign: int) -> Floats:
@@ -284,28 +315,35 @@ def _sums(known: Seen, codes: Codes, units: int, axes: Sequence[str], sign: int)
     return np.stack([*columns, np.bincount(codes, minlength=units)], axis=1).astype(np.float64)
 
 
-def _drawn(tables: Sequence[Floats], rng: np.random.Generator, draws: int) -> Floats:
-    """Resampled means by entry, draw and axis; NaN if a resample has no trial of an entry."""
-    units = len(tables[0])
-    drawn = rng.integers(0, units, (draws, units))
-    times = np.stack([np.bincount(row, minlength=units) for row in drawn]).astype(np.float64)
+def _beaten(tables: Floats, times: Floats) -> Floats:
+    """For each entry the number of resamples in which another one dominates it.
+
+    `tables` have a row of sums for each entry and unit, `times` says how often a resample has each unit.
+    """
+    has = tables[:, :, -1] > 0
+    means = _resampled(tables, times) if bool(has.all()) else None
+    found = np.zeros(len(tables))
+    for i in range(len(tables)):
+        by_any = np.zeros(len(times), dtype=bool)
+        for j in range(len(tables)):
+            if i == j:
+                continue
+            if means is None:
+                both = (has[i] & has[j])[:, None]
+                own, other = _resampled(tables[[i, j]] * both, times)
+            else:
+                own, other = means[i], means[j]
+            by_any |= (other >= own).all(axis=1) & (other > own).any(axis=1)
+        found[i] = by_any.sum()
+    return found
+
+
+def _resampled(tables: Floats, times: Floats) -> Floats:
+    """Resampled means by entry, resample and axis; NaN, which beats nothing, if a resample has no trial."""
     with np.errstate(invalid="ignore", divide="ignore"):
         sums = np.stack([times @ table for table in tables])
         found: Floats = sums[:, :, :-1] / sums[:, :, -1:]
     return found
-
-
-def _undominated(draws: Floats) -> list[float]:
-    """The share of draws in which no other entry dominates."""
-    chances = []
-    for i in range(len(draws)):
-        beaten = np.zeros(draws.shape[1], dtype=bool)
-        for j in range(len(draws)):
-            if i != j:
-                no_worse = (draws[j] >= draws[i]).all(axis=1)
-                beaten |= no_worse & (draws[j] > draws[i]).any(axis=1)
-        chances.append(float(1 - beaten.mean()))
-    return chances
 
 
 # Leaderboard
