@@ -105,7 +105,7 @@ DEGENERATE: dict[str, tuple[Callable[[Make], list[Any]], str]] = {
     ),
     "one case": (
         lambda t: [t(0, {"match": m == "a"}, model=m) for m in "ab"],
-        "match does not clearly change with model=b rather than model=a: -1.00 [-1.00, 0.59].",
+        "match does not clearly change with model=b rather than model=a: -1.00 [-1.00, 1.00].",
     ),
     "one trial": (
         lambda t: [t(0, {"match": 0.5})],

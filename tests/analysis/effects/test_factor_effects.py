@@ -430,7 +430,11 @@ def test_too_few_cases_have_no_intervals_of_shares_and_say_so(trial, results):
 
 def test_factors_and_their_interaction_have_intervals_too(trial, results):
     rng = np.random.default_rng(4)
-    trials = [trial(c, float(rng.normal() + a), a=a, b=b) for c, a, b in product(range(12), (0, 1), (0, 1))]
+    noise = rng.normal(size=(12, 2, 2))
+    trials = [
+        trial(c, float(noise[c, a, b] + a + c / 12), a=a, b=b)
+        for c, a, b in product(range(12), (0, 1), (0, 1))
+    ]
     found = results(trials).effects().variance
     assert {name for name, _, _ in found.intervals} == {
         "a",
@@ -536,3 +540,29 @@ def test_yes_no_answers_under_several_conditions_keep_the_power_of_t(trial, resu
     (contrast,) = results(trials).compare("A").contrasts
     assert contrast.test == "paired t, clustered"
     assert contrast.p < 0.001
+
+
+@pytest.mark.parametrize(
+    ("value", "whole"),
+    [
+        (lambda case, level: 10.0 * (level == "a"), "condition"),
+        (lambda case, level: float(case), "case"),
+    ],
+)
+def test_a_source_that_has_all_of_the_variance_has_no_interval(trial, results, value, whole):
+    """Whichever cases are drawn, its share is 100%: that does not say that nothing else varies."""
+    found = results([trial(c, value(c, m), m=m) for c in range(20) for m in "ab"]).effects().variance
+    assert found.shares[whole] == 1
+    assert found.intervals == ()
+    assert found.sources.startswith(f"variance, estimated (no intervals: one source has all of it): {whole}")
+
+
+def test_what_was_never_seen_to_vary_has_no_interval_of_its_share(trial, results):
+    """Repeats that always agree."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(20, 2))
+    trials = [trial(c, values[c, m], repeat=r, m=m) for c in range(20) for m in range(2) for r in range(2)]
+    found = results(trials).effects().variance
+    assert {name for name, _, _ in found.intervals} == set(found.shares) - {"repeat"}
+    assert "repeat 0% [unknown]" in found.sources
+    assert ["repeat", "0% [unknown]"] in found.grids()[0].rows

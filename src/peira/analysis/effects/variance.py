@@ -28,7 +28,8 @@ class Variance(ResultValue):
     intervals narrow if their number is doubled. `factors` decomposes `condition` into main effects and
     interactions, for full factorial conditions. `intervals` are approximate 95% intervals of the shares, by
     source, and `repeats_interval` is that of `repeats`: from units of evidence drawn with replacement. Both
-    are empty with fewer than `FEWEST` units.
+    are empty with fewer than `FEWEST` units. A share that is the same whichever units are drawn has none:
+    that nothing was seen of a source does not say that there is nothing.
     """
 
     condition: float | None
@@ -58,13 +59,22 @@ class Variance(ResultValue):
         if not found:
             return ""
         parts = ", ".join(f"{name} {share:.0%}{known.get(name, '')}" for name, share in found)
-        how = "with approximate 95% intervals" if known else f"too few cases for intervals: under {FEWEST}"
-        return f"variance, estimated ({how}): {parts}"
+        return f"variance, estimated ({self._how}): {parts}"
+
+    @property
+    def _how(self) -> str:
+        """How intervals were made, or why there are none."""
+        if self.intervals:
+            return "with approximate 95% intervals"
+        if max(self.shares.values()) > 1 - 1e-9:
+            return "no intervals: one source has all of it"
+        return f"too few cases for intervals: under {FEWEST}"
 
     @property
     def _intervals(self) -> dict[str, str]:
-        """The intervals of the shares, as text."""
-        return {name: f" [{low:.0%}, {high:.0%}]" for name, low, high in self.intervals}
+        """The intervals of the shares, as text; empty if there are none."""
+        known = {name: f" [{low:.0%}, {high:.0%}]" for name, low, high in self.intervals}
+        return {name: known.get(name, " [unknown]") for name in self.shares} if known else {}
 
     def _largest(self) -> list[tuple[str, float]]:
         """The sources and their shares, largest first."""
@@ -258,7 +268,7 @@ def _ends(values: Floats, groups: int) -> tuple[float, float] | None:
     """The expanded percentile interval of what was drawn (Hesterberg 2015): a bit more than the middle 95%.
 
     The tails are those of Student's t with the degrees of freedom of so many units. None if hardly anything
-    could be computed.
+    could be computed, or nothing varied.
     """
     known = values[np.isfinite(values)]
     if known.size < values.size / 2:
@@ -266,7 +276,11 @@ def _ends(values: Floats, groups: int) -> tuple[float, float] | None:
     reach = student.quantile(groups - 1, 0.975) * (groups / (groups - 1)) ** 0.5
     tail = 0.5 * math.erfc(reach / 2**0.5)
     low, high = np.quantile(known, [tail, 1 - tail])
-    return float(low), float(high)
+    return None if high - low <= _SAME else (float(low), float(high))
+
+
+_SAME = 1e-9
+"""Shares that differ by less are the same, but for rounding."""
 
 
 def _factor_parts(there: Sequence[TrialResult], means: Floats) -> dict[str, Floats]:

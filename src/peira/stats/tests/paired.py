@@ -39,8 +39,9 @@ def difference(
 ) -> Estimate:
     """The mean of `one - two` with the interval method chosen by the kind of data.
 
-    0/1 values of unrelated cases: Tango's score interval. Everything else: a t interval of the differences,
-    cluster-robust where cases are related, or one without assumptions for scores within `limits` (`fitted`).
+    0/1 values of unrelated cases: Tango's score interval, of one case the whole range. Everything else: a t
+    interval of the differences, cluster-robust where cases are related, or one without assumptions for scores
+    within `limits` (`fitted`).
     With `skewed` t is adjusted for evident skewness, which is for measures without limits.
     If the differences do not vary: Tango's with each cluster as one case for 0/1 values, unknown bounds for
     others without limits.
@@ -48,6 +49,9 @@ def difference(
     first, second = pairs(one, two)
     codes, groups = coded(clusters, first.size)
     binary = is_binary(first) and is_binary(second)
+    if binary and groups == first.size == 1:
+        upper(level)
+        return Estimate(float(first[0] - second[0]), -1.0, 1.0, 1, "whole range")
     if binary and groups == first.size:
         return tango(int((first > second).sum()), int((first < second).sum()), first.size, level)
     upper(level)
