@@ -134,10 +134,10 @@ def test_p_values_look_alike_everywhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [("leaderboard",), ("compare", "--by", "model")])
 def test_tables_fit_into_80_columns(ran: str, folder: Path, words: tuple[str, ...]) -> None:
     lines = in_terminal([*words], folder)
-    table = lines[: max(at for at, line in enumerate(lines) if line.startswith(("rank", "model"))) + 2]
+    table = lines[: max(at for at, line in enumerate(lines) if line.startswith(("rank ", "model "))) + 2]
     assert max(map(len, table)) <= 80
     assert len(table) >= 4
-    assert len([line for line in lines if line.startswith(("rank", "model"))]) in (2, 3)
+    assert len([line for line in lines if line.startswith(("rank ", "model "))]) in (2, 3)
 
 
 def in_terminal(words: list[str], folder: Path) -> list[str]:
