@@ -91,6 +91,12 @@ def test_money_is_set_against_the_gain():
     assert json.loads(found.to_json())["gain"] == found.gain
 
 
+def test_the_level_that_is_chosen_is_named_with_its_factor_where_it_is_a_number():
+    shots = [one(c, float((c * level) % 7), shots=level) for c in range(40) for level in (0, 2)]
+    assert "change the choice of shots=2 with" in gathered(shots).worth("shots", 50).sentence
+    assert "change the choice of m1 with" in gathered(study([0.1])).worth("m", 50).sentence
+
+
 def test_of_several_levels_any_may_overtake():
     two, three = (gathered(study(gaps)).worth("m", 100) for gaps in ([0.1], [0.1, 0.1]))
     assert len(three.rows) == 2

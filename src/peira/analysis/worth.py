@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from peira.analysis.compare.comparison import named_level
 from peira.analysis.compare.difference import Difference, Differences
 from peira.analysis.compare.sides import Side, levels_of
 from peira.analysis.table.groups import Unit
@@ -99,9 +100,9 @@ class Worth(ResultValue):
         """What the cases would change, what that is worth, and what they cost."""
         if not self.rows:
             return "Nothing can be forecast: there is no difference with a known spread."
-        more = counted(self.more, "more case")
+        more, choice = counted(self.more, "more case"), named_level(self.by, self.leader)
         lines = [
-            f"{more} change the choice of {self.leader} with a chance of {layout.probability(self.changes)}, "
+            f"{more} change the choice of {choice} with a chance of {layout.probability(self.changes)}, "
             f"and the score of what is chosen by {_number(self.gain)} on average "
             f"({_number(self.gain_low)} to {_number(self.gain_high)}); "
             f"knowing everything would by {_number(self.most)}."
