@@ -113,6 +113,18 @@ def test_a_gate_without_a_clear_demand_is_refused(peira, ran, demand):
     assert peira("gate", ran, *demand).code == 2
 
 
+def test_a_gate_says_where_it_was_asked(peira, folder):
+    (folder / "shots.py").write_text(
+        "from peira import exact, study\n"
+        "@study(cases=[(f'q{n}', 'a') for n in range(12)], factors={'shots': [0, 2]}, evaluators=[exact()])\n"
+        "def shots(case, shots):\n    return 'a' if shots else 'b'\n"
+    )
+    run = peira("run", "shots.py", "--json").document["run"]
+    done = peira("gate", run, "--min", "exact=0.5", "--where", "shots=2")
+    assert (done.code, "met: exact >= 0.5 where shots=2: " in done.out) == (0, True)
+    assert peira("gate", run, "--min", "exact=0.5", "--where", "shots=0").code == 1
+
+
 def test_failed_trials_count_against_the_gate(peira, folder):
     peira("run", "failing.py")
     done = peira("gate", "--min", "exact=0.1")

@@ -205,7 +205,7 @@ class Results:
         It may name factors, agent, case, slice, cluster, repeat, and metadata of cases: "model == 'small' and
         metadata.src != 'web'".
         """
-        note = f"only where {expression}"
+        note = f"only where {analysis.selection.as_asked(expression)}"
         if self.aims and self.aims.slices_by_output:
             note = "; ".join([note, *self.aims.slice_notes(analysis.selection.names_in(expression))])
         return self._derived(lambda: analysis.selection.selected(self._stream(), expression), note)
@@ -258,8 +258,9 @@ class Results:
         found = gates.judge((self.where(where) if where else self).trials, demands, level)
         if not where:
             return found
+        asked = analysis.selection.as_asked(where)
         return gates.GateResult(
-            tuple(replace(check, demand=f"{check.demand} where {where}") for check in found.checks)
+            tuple(replace(check, demand=f"{check.demand} where {asked}") for check in found.checks)
         )
 
     def compare(

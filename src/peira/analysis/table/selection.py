@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from peira.core.expressions import Expression
@@ -9,6 +10,14 @@ from peira.core.registry import nearest
 from peira.errors import ExpressionError, Invalid
 from peira.results.slices import facts_of, holds
 from peira.results.trials import TrialResult
+
+EITHER = re.compile(r"\b([A-Za-z_][\w.]*) in \['([^']*)', \2\]")
+"""What NAME=VALUE stands for where the value may be a number or its text."""
+
+
+def as_asked(where: str) -> str:
+    """An expression as people write it: shots=2, not the list of what that stands for."""
+    return EITHER.sub(r"\1=\2", where)
 
 
 def selected(trials: Iterable[TrialResult], where: str) -> Iterator[TrialResult]:
