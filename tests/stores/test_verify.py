@@ -84,21 +84,42 @@ def test_an_end_that_is_none(store: AnyStore) -> None:
     assert any("said to end as waiting" in problem for problem in verify(store))
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        ev.TaskFinished(digest("a"), 1, State.succeeded, Result(blob=digest("gone"))),
-        ev.TaskRetried(digest("a"), 1, Result(artifacts=(ev.Artifact("f", digest("gone"), 1),))),
-        ev.Attached(digest("a"), 1, ev.Artifact("f", digest("gone"), 1)),
-        ev.StepRecorded(digest("a"), 1, digest("s"), "s", blob=digest("gone")),
-    ],
-    ids=lambda event: type(event).__name__,
-)
+GONE = digest("gone")
+NAMING = [
+    ev.TaskFinished(digest("a"), 1, State.succeeded, Result(blob=GONE)),
+    ev.TaskFinished(digest("a"), 1, State.succeeded, Result(trail=GONE)),
+    ev.TaskRetried(digest("a"), 1, Result(artifacts=(ev.Artifact("f", GONE, 1),))),
+    ev.Attached(digest("a"), 1, ev.Artifact("f", GONE, 1)),
+    ev.StepRecorded(digest("a"), 1, digest("s"), "s", blob=GONE),
+    ev.SessionWritten(digest("a"), digest("s"), 1, blob=GONE),
+    ev.QuestionAsked(digest("a"), 1, digest("s"), 1.0, blob=GONE),
+    ev.CallIntended(digest("a"), 1, digest("c"), "scripted:", GONE, "generate"),
+    ev.TasksQueued((ev.TaskSpec(digest("b"), "job", "job.s", payload=GONE),)),
+]
+"""Events that name a blob, beside those of runs and answers."""
+
+
+@pytest.mark.parametrize("event", NAMING, ids=lambda event: type(event).__name__)
 def test_a_blob_that_is_named_and_not_there(store: AnyStore, event: ev.AnyEvent) -> None:
     run = plan_run(store)
     accept(store, run, claimed("a"), event)
     [found] = verify(store)
-    assert found.startswith(f"blob {digest('gone')}: is missing")
+    assert found.startswith(f"blob {GONE}: is missing")
+
+
+@pytest.mark.parametrize("field", ["provenance", "stream"])
+def test_what_a_run_rests_on_and_is_not_there(store: AnyStore, field: str) -> None:
+    plan_run(store, manifest=store.put(b"{}"), **{field: GONE})
+    [found] = verify(store)
+    assert found.startswith(f"blob {GONE}: is missing")
+
+
+def test_an_answer_that_is_not_there(store: AnyStore) -> None:
+    run, request = plan_run(store), store.put(b"request")
+    accept(store, run, claimed("a"), ev.CallIntended(digest("a"), 1, digest("c"), "m", request, "generate"))
+    accept(store, run, ev.CallAnswered(digest("a"), digest("c"), blob=GONE))
+    [found] = verify(store)
+    assert found.startswith(f"blob {GONE}: is missing")
 
 
 def test_a_manifest_that_is_not_there_or_names_what_is_not(store: AnyStore) -> None:

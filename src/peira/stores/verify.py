@@ -151,8 +151,10 @@ def _referenced_blobs(event: ev.AnyEvent) -> Iterator[str]:
     if isinstance(result, Result):
         yield from _blobs_of_result(result)
     if isinstance(event, ev.RunPlanned):
-        yield from filter(None, [event.manifest, event.provenance])
-    elif isinstance(event, (ev.StepRecorded, ev.CallAnswered, ev.QuestionAsked)):
+        yield from filter(None, [event.manifest, event.provenance, event.stream])
+    elif isinstance(event, ev.TasksQueued):
+        yield from filter(None, (spec.payload for spec in event.tasks))
+    elif isinstance(event, (ev.StepRecorded, ev.SessionWritten, ev.CallAnswered, ev.QuestionAsked)):
         yield from filter(None, [event.blob])
     elif isinstance(event, ev.CallIntended):
         yield event.request

@@ -148,12 +148,8 @@ class StreamView:
         """Jobs that were submitted and that no owner of the store has queued yet."""
         with self.session.reading() as store:
             control = control_of(store)
-        jobs = (
-            job
-            for _, command in (control.pending() if control is not None else ())
-            if command.command == SUBMIT
-            for job in submitted_jobs(command)
-        )
+            pending = list(control.pending()) if control is not None else []
+        jobs = (job for _, command in pending if command.command == SUBMIT for job in submitted_jobs(command))
         return {job_id(job.stream, job.key): job for job in jobs if job.stream == self.name}
 
     def jobs(self, state: str = "", limit: int = 1000) -> list[dict[str, Json]]:
