@@ -89,6 +89,30 @@ def test_a_waiter_gets_its_result_however_little_is_kept(tmp_path: Path) -> None
     assert (sorted(found), failed) == (list(range(8)), [])
 
 
+def test_a_session_stays_when_the_job_that_wrote_it_goes(tmp_path: Path) -> None:
+    def count(case: Any) -> Any:
+        who = case.input["who"]
+        return [who, session().update(lambda before: {"n": before.get("n", 0) + 1, "who": who})["n"]]
+
+    made = stream(count, session="input.who", isolation="shared", keep={"count": 1})
+    with serve(made, store=tmp_path / "live.db") as host:
+        first = host.submit("count", {"who": "ann"}, key="first")
+        assert first.result(30) == ["ann", 1]
+        time.sleep(0.01)
+        assert host.submit("count", {"who": "ben"}, key="second").result(30) == ["ben", 1]
+        retention = JobRetention(host.store, {"count": JobKeep(count=1)}, print, grace=0.0, look=60.0)
+        retention.look()
+        retention.stop()
+        with pytest.raises(NotKept):
+            first.result(0)
+        assert host.submit("count", {"who": "ann"}, key="third").result(30) == ["ann", 2]
+
+
+def test_a_store_that_cannot_let_go_of_payloads_is_told_at_once(postgres_url: str) -> None:
+    with pytest.raises(Invalid, match=r"streams\.echo\.keep: this kind of store keeps all payloads"):
+        serve(stream(echo, keep={"count": 2}), store=postgres_url)
+
+
 def test_entry_points_of_a_graph_are_streams_over_one_agent(tmp_path: Path) -> None:
     def plan(case: Any) -> Any:
         return ["planned", session().update(lambda table: {"n": table.get("n", 0) + 1})["n"]]

@@ -27,7 +27,7 @@ from peira.app.streams.results import StreamRecord
 from peira.app.streams.retention import JobRetention
 from peira.app.streams.view import JobView, StreamView
 from peira.core.clock import Clock, SystemClock
-from peira.core.contracts import Commands, Consequences, Ended, Op, OpenStore, Outcome, Runner
+from peira.core.contracts import Commands, Consequences, Ended, Forgets, Op, OpenStore, Outcome, Runner
 from peira.core.ids import Json, short
 from peira.core.log.events import AnyEvent, GoalLooked, OutcomeValue, State, Status
 from peira.core.log.rows import Task
@@ -155,6 +155,12 @@ class Host:
         self._open.callback(register_host, self._service, None)
         try:
             self._open.enter_context(hosted(self.store, self.session.store))
+            keeps = {one.name: one.keep for one in streams if one.keep.bounded}
+            if keeps and not isinstance(self.store, Forgets):
+                raise Invalid(
+                    f"streams.{name}.keep: this kind of store keeps all payloads; leave it out"
+                    for name in keeps
+                )
             for stream in streams:
                 for trigger in stream.triggers:
                     if isinstance(trigger, After):
@@ -165,7 +171,6 @@ class Host:
             for served in self._served.values():
                 self._start(served)
             self._watch = self._goal_watch()
-            keeps = {one.name: one.keep for one in streams if one.keep.bounded}
             self._retention = JobRetention(self.store, keeps, self._fail) if keeps else None
             self._dispatcher = threading.Thread(target=self._dispatch, name="peira-host", daemon=True)
             self._dispatcher.start()

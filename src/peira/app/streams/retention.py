@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from peira.core.contracts import Forgets, OpenStore
 from peira.core.log.events import TERMINAL
-from peira.core.log.rows import Run, Task
+from peira.core.log.rows import SESSION, Run, Task
 from peira.core.log.state import Call
 from peira.engine.streams.jobs import SHADOW, class_of
 from peira.errors import NotKept
@@ -128,7 +128,7 @@ def _size(store: OpenStore, task: Task) -> int:
 
 
 def _payloads(store: OpenStore, expired: set[str]) -> tuple[set[str], set[str]]:
-    """The payloads of these jobs, and those of everything else."""
+    """The payloads of these jobs, and those of everything else, with what they wrote to sessions last."""
     doomed: set[str] = set()
     needed: set[str] = set()
     for row in store.rows():
@@ -136,7 +136,7 @@ def _payloads(store: OpenStore, expired: set[str]) -> tuple[set[str], set[str]]:
             continue
         if isinstance(row, Call):
             found = {row.blob, row.request}
-            own = row.task in expired
+            own = row.task in expired and row.name != SESSION
         else:
             found = {row.result.blob, row.result.trail, row.payload}
             found |= {artifact.digest for artifact in row.result.artifacts}
