@@ -7,6 +7,8 @@ import signal
 import subprocess
 import time
 import tracemalloc
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -294,6 +296,27 @@ def test_the_next_host_waits_for_the_one_before(hosted: Hosted) -> None:
         assert [job.result(30) for job in jobs] == [0, 1, 2]
     finally:
         assert ended(later, signal.SIGTERM) == 0
+
+
+def test_a_drain_ends_while_others_submit(store: Path) -> None:
+    for _ in range(4):
+        host, jobs = serve(made(), store=store), list[Any]()
+
+        def submit(host: Host = host, jobs: list[Any] = jobs) -> None:
+            while host.serves("echo"):
+                jobs.append(host.submit("echo", 1))
+
+        with ThreadPoolExecutor(9) as threads:
+            submitting = [threads.submit(submit) for _ in range(8)]
+            time.sleep(0.05)
+            threads.submit(host.drain).result(30)
+            assert [one.result(30) for one in submitting] == [None] * 8
+        states = Counter(job.state for job in jobs)
+        assert set(states) <= {"succeeded", "queued"}, "done, or left for the next host"
+        host.stop()
+    with serve(made(), store=store) as host:
+        host.drain()
+        assert set(host.stream("echo").stats()["states"]) == {"succeeded"}
 
 
 @pytest.mark.parametrize("other", [False, True])

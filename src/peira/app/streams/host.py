@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -350,6 +351,10 @@ class Host:
             committed = self.store.commit(ops)
             self._accepted.append((committed, served, batches))
         committed.result()
+        self._offer_durable()
+
+    def _offer_durable(self) -> None:
+        """Offer the jobs whose commits are durable, in the order of these."""
         with self._accepting:
             while self._accepted and self._accepted[0][0].done():
                 self._offer_accepted(*self._accepted.popleft())
@@ -498,7 +503,14 @@ class Host:
     # Ending
 
     def close(self, stream: str) -> None:
-        """Take no more jobs of this stream; it ends when all its jobs have."""
+        """Take no more jobs of this stream; it ends when all its jobs have.
+
+        Submissions that are being committed are taken; those that come later are for the next host.
+        """
+        with self._accepting:
+            under_way = [committed for committed, _, _ in self._accepted]
+        wait_for(under_way)
+        self._offer_durable()
         self._find(stream).source.drain()
 
     def drain(self, *names: str) -> None:

@@ -93,7 +93,7 @@ class StreamSource(StudySource):
         self._behind: dict[str, deque[tuple[TaskSpec, Job]]] = {}  # by session: after the one that is offered
         self._jobs: dict[str, Job] = {}  # offered, not ended
         self._grown: Callable[[], None] = lambda: None
-        self._draining = False
+        self._draining = self._ended = False
 
     @property
     def size(self) -> int | None:
@@ -102,9 +102,11 @@ class StreamSource(StudySource):
 
     @property
     def closed(self) -> bool:
-        """Whether it was told to end, and has nothing more to offer."""
+        """Whether it was told to end, and has nothing more to offer, from then on."""
         with self._lock:
-            return self._draining and not any(self._queues.values()) and not self._behind
+            if self._draining and not any(self._queues.values()) and not self._behind:
+                self._ended = True
+            return self._ended
 
     @closed.setter
     def closed(self, _: bool) -> None:
@@ -126,6 +128,8 @@ class StreamSource(StudySource):
 
     def _add(self, tasks: Iterable[tuple[TaskSpec, Job]]) -> None:
         with self._lock:
+            if self._ended:  # the run ends: what comes now stays queued, for the next host
+                return
             for spec, job in tasks:
                 if self._experiment is not None:
                     self._experiment.expect(spec.id, job)
