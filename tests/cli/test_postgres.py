@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -18,8 +19,11 @@ import psycopg
 import pytest
 
 import peira as library
+from peira.app.store.access import public_option
+from peira.cli.errors import resume_command
 from peira.errors import PeiraError
 from peira.stores.postgres.server import PrivateServer, programs
+from peira.web import studies
 
 PASSWORD = "hunter2-and-more"
 
@@ -211,6 +215,30 @@ def test_no_command_shows_or_stores_the_password(folder, url, peira, spawn):
         assert not file.is_file() or PASSWORD.encode() not in file.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        (f"postgresql://me:{PASSWORD}@h/db", "postgresql://me@h/db"),
+        (f"postgresql://me@h/db?password={PASSWORD}", "postgresql://me@h/db"),
+        (f"postgresql://me@h/db?password={PASSWORD}&schema=s", "postgresql://me@h/db?schema=s"),
+        (f"postgresql://me@h/db?schema=s&password={PASSWORD}&host=x", "postgresql://me@h/db?schema=s&host=x"),
+    ],
+)
+def test_the_command_that_goes_on_has_no_password(address, shown):
+    said = resume_command(["run", "slow.py", "--store", address])
+    assert shlex.split(said)[1:] == ["run", "slow.py", "--store", shown]
+    assert shlex.split(resume_command([f"--store={address}"]))[1:] == [f"--store={shown}"]
+
+
+def test_the_demonstration_runs_on_a_database(folder, url, peira):
+    done = peira("demo", "--model", "scripted:", "--store", url)
+    assert done.code == 0, done.err
+    [study] = [Path(line.split()[-1]) for line in done.out.splitlines() if line.startswith("The study:")]
+    assert [file.name for file in folder.iterdir() if "postgresql" in file.name] == []
+    assert peira("runs", "--store", url, "--json").document["runs"][0]["trials"] == 96
+    shutil.rmtree(study.parent)
+
+
 def test_the_project_file_may_name_the_store(folder, url, peira):
     (folder / "peira.toml").write_text(f"store = {json.dumps(with_password(url))}\n")
     done = peira("run", "capitals.py")
@@ -260,7 +288,7 @@ def short_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def test_a_private_server_is_started_used_and_stopped(short_folder, folder, peira, monkeypatch):
+def test_a_private_server_is_started_used_and_stopped(short_folder, folder, peira, ended, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     where = str(short_folder / "db")
     before = peira("db", "url", "--store", where)
@@ -289,5 +317,13 @@ def test_a_private_server_is_started_used_and_stopped(short_folder, folder, peir
     assert "PGPASSWORD" in wrong.err
     assert "wr0ng-one" not in wrong.err
     assert peira("runs", "--store", with_password(url)).code == 0
+    # What goes on by itself is given the password, and not on its command line.
+    for secret in (with_password(url), f"{url}&password={PASSWORD}"):
+        begun = ended("run", "slow.py", "--detach", "--json", "--store", secret).document
+        command = Path(f"/proc/{begun['pid']}/cmdline").read_bytes()
+        assert (b"slow.py" in command, PASSWORD.encode() in command) == (True, False)
+        assert peira("cancel", begun["run"], "--store", secret).code == 0
+    begun = studies.start(folder, "capitals.py", str(public_option(with_password(url))), ["--fresh"])
+    assert peira("watch", begun.run, "--store", with_password(url)).code == 0
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     assert peira("runs", "--store", url).code == 0

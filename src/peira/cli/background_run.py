@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from peira.app.run import BegunRun, OnBegin
-from peira.app.store.access import store_folder
+from peira.app.store.access import Located, environment_of, store_folder
+from peira.cli.errors import without_passwords
 from peira.cli.output import CommandOutput
 from peira.cli.run_summary import next_command
 from peira.core.ids import short
@@ -22,16 +23,21 @@ OURS = ("--detach", "--json")
 """Options that are not passed on to the detached process."""
 
 
-def start(arguments: Sequence[str], store: str | None, out: CommandOutput) -> int:
-    """Start the same command detached; returns once its run is durable, or has failed to begin."""
+def start(arguments: Sequence[str], where: Located, store: str | None, out: CommandOutput) -> int:
+    """Start the same command detached; returns once its run is durable, or has failed to begin.
+
+    Its command line, which others can read, has no password.
+    """
     read, write = os.pipe()
-    words = [*(word for word in arguments if word not in OURS), "--announce", str(write)]
+    kept = (without_passwords(word) for word in arguments if word not in OURS)
+    words = [*kept, "--announce", str(write)]
     child = subprocess.Popen(
         [sys.executable, "-P", "-m", "peira.cli", *words],
         stdin=subprocess.DEVNULL,
         stdout=2,
         pass_fds=(write,),
         start_new_session=True,
+        env=environment_of(where),
     )
     os.close(write)
     try:

@@ -21,8 +21,12 @@ UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 LONGEST = 600
 """Characters of a line; of a longer one the middle is left out."""
 
-PASSWORD = re.compile(r"(\b\w+://[^\s/:@]*):[^\s/]*(?=@)")
-"""The password in an address, which no message shows."""
+PASSWORDS = {
+    re.compile(r"(\b\w+://[^\s/:@]*):[^\s/]*(?=@)"): r"\1",
+    re.compile(r"\?password=[^&\s'\"]*&"): "?",
+    re.compile(r"[?&]password=[^&\s'\"]*"): "",
+}
+"""The passwords in an address, which no message shows, and what is left of it."""
 
 NOT_AGAIN = ("--fresh", "--detach")
 """Options that must not be repeated when a run is continued."""
@@ -32,11 +36,18 @@ def say(lines: Iterable[str], exit_code: int) -> int:
     """Print the lines to standard error, each with the prefix `peira: `; returns the exit code."""
     sys.stdout.flush()
     for line in lines:
-        text = PASSWORD.sub(r"\1", " ".join(line.splitlines()))
+        text = without_passwords(" ".join(line.splitlines()))
         if len(text) > LONGEST:  # what was given may be in it, whatever its length
             text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
         print(printable(f"peira: {text}"), file=sys.stderr, flush=True)
     return exit_code
+
+
+def without_passwords(text: str) -> str:
+    """The text, without the passwords of addresses in it."""
+    for found, left in PASSWORDS.items():
+        text = found.sub(left, text)
+    return text
 
 
 def problems(error: PeiraError) -> Sequence[str]:
@@ -78,5 +89,5 @@ def _has_similar(name: str, known: Iterable[str]) -> bool:
 
 def resume_command(arguments: Sequence[str]) -> str:
     """The command that continues where this one was stopped."""
-    words = (PASSWORD.sub(r"\1", word) for word in arguments if word not in NOT_AGAIN)
+    words = (without_passwords(word) for word in arguments if word not in NOT_AGAIN)
     return shlex.join([program(), *words])

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from peira.app.store.access import environment_of
 from peira.core.registry import nearest
 from peira.engine.control import BY, requester
 from peira.errors import Invalid, PeiraError
@@ -104,15 +105,15 @@ def chosen_study(folder: Path, name: str) -> str:
 def preview(folder: Path, study: str, store: str) -> StudyPreview:
     """What a study would do."""
     chosen = chosen_study(folder, study)
-    plan = _peira(folder, "plan", chosen, "--store", store)
-    estimate = _peira(folder, "estimate", chosen, "--store", store)
-    design = _peira(folder, "design", chosen, "--store", store)
+    plan = _peira(folder, store, "plan", chosen)
+    estimate = _peira(folder, store, "estimate", chosen)
+    design = _peira(folder, store, "design", chosen)
     return StudyPreview(study, plan[1], estimate[1], design[1], plan[0] == 0)
 
 
 def start(folder: Path, what: str, store: str, options: Sequence[str] = ()) -> StartedRun:
     """Run a study, or go on with a run, detached; returns once the run is durable."""
-    code, said = _peira(folder, "run", what, "--store", store, "--detach", "--json", *options)
+    code, said = _peira(folder, store, "run", what, "--detach", "--json", *options)
     if code:
         raise _refusal(code, said or "the run could not be started")
     begun: dict[str, Any] = json.loads(said)
@@ -123,7 +124,7 @@ def score(folder: Path, run: str, store: str, evaluators: Sequence[str], name: s
     """Score the outputs of a run with these evaluators; returns what the command says."""
     words = [word for one in evaluators for word in ("--evaluator", one)]
     named = ["--as", name] if name else []
-    code, said = _peira(folder, "score", run, "--store", store, "--quiet", *words, *named)
+    code, said = _peira(folder, store, "score", run, "--quiet", *words, *named)
     if code not in (0, 1):
         raise _refusal(code, said)
     return said
@@ -140,7 +141,7 @@ def retry_units(folder: Path, run: str, store: str, units: Sequence[str]) -> Non
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env=_environment(),
+        env=_environment(store),
     )
     try:
         _, said = started.communicate(timeout=BEGINS)
@@ -156,9 +157,9 @@ def who() -> str:
     return f"{requester()} (web)"
 
 
-def _environment() -> dict[str, str]:
+def _environment(store: str) -> dict[str, str]:
     """The environment of commands: what they record says that it was asked for on a page."""
-    return {**os.environ, BY: who()}
+    return {**environment_of(store), BY: who()}
 
 
 def _refusal(code: int, said: str) -> PeiraError:
@@ -167,17 +168,17 @@ def _refusal(code: int, said: str) -> PeiraError:
     return Invalid(text) if code == UNUSABLE else PeiraError(text)
 
 
-def _peira(folder: Path, *words: str) -> tuple[int, str]:
-    """The exit code of a command, and what it printed; the problem if it failed."""
+def _peira(folder: Path, store: str, *words: str) -> tuple[int, str]:
+    """The exit code of a command on the store, and what it printed; the problem if it failed."""
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "peira.cli", *words],
+            [sys.executable, "-P", "-m", "peira.cli", *words, "--store", store],
             cwd=folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=PATIENCE,
-            env=_environment(),
+            env=_environment(store),
         )
     except subprocess.TimeoutExpired:
         raise PeiraError(f"peira {words[0]} took longer than {PATIENCE:.0f} s") from None

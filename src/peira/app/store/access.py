@@ -69,6 +69,18 @@ def public_option(store: str | None) -> str | None:
     return _public(store)
 
 
+def environment_of(store: Located) -> dict[str, str]:
+    """The environment in which a command that this process starts can open the store, too.
+
+    A password is part of it: command lines can be read by others.
+    """
+    own: Mapping[str, str] = {}
+    if isinstance(store, str) and "://" in store:
+        scheme = scheme_of(store)
+        own = scheme.environment(store) if isinstance(scheme, SharingScheme) else {}
+    return {**os.environ, **own}
+
+
 def _usable(store: object) -> AnyStore:
     """The same, if it is a store; Invalid says what it lacks."""
     if isinstance(store, OpenStore):

@@ -43,8 +43,8 @@ def demo(
 
     The model (SmolLM2, 135 million parameters) runs in this process: no key and no network are needed, and it
     takes about a minute. Where its wheels are not installed, answers that it gave before are replayed. The
-    files stay in a temporary folder, or beside --store (in a folder of their own if a project is there), so
-    that you can look at them.
+    files stay in a temporary folder, or beside --store if that is a file (in a folder of their own if a
+    project is there), so that you can look at them.
 
     \b
     Examples:
@@ -52,8 +52,15 @@ def demo(
       peira demo --store demo.db
       peira demo --model ollama:llama3.2
     """
-    folder = Path(tempfile.mkdtemp(prefix="peira-demo-")) if store is None else _folder(Path(store).resolve())
-    path = folder / "demo.db" if store is None else Path(store).resolve()
+    path: Path | str
+    if store is not None and "://" in store:
+        folder, path = _temporary(), store
+    elif store is not None:
+        path = Path(store).resolve()
+        folder = _folder(path)
+    else:
+        folder = _temporary()
+        path = folder / "demo.db"
     out = CommandOutput()
     model, missing = _model(model)
     _prepare(folder, path, model)
@@ -75,6 +82,11 @@ def demo(
         return outcome.finished.exit_code
 
 
+def _temporary() -> Path:
+    """A new folder for the study's files."""
+    return Path(tempfile.mkdtemp(prefix="peira-demo-"))
+
+
 def _model(wanted: str) -> tuple[str, str]:
     """The model to ask, and why it is not the embedded one if that cannot be had."""
     try:
@@ -93,15 +105,15 @@ def _folder(store: Path) -> Path:
     return beside / f"{store.stem}-demo" if taken else beside
 
 
-def _prepare(folder: Path, store: Path, model: str) -> None:
+def _prepare(folder: Path, store: Path | str, model: str) -> None:
     full = f"replay:{folder / ANSWERS}" if model == STAND_IN else model
-    project = (
-        f"store = {json.dumps(os.path.relpath(store, folder))}\n\n[models]\n{NAME} = {json.dumps(full)}\n"
-    )
+    where = os.path.relpath(store, folder) if isinstance(store, Path) else store
+    project = f"store = {json.dumps(where)}\n\n[models]\n{NAME} = {json.dumps(full)}\n"
     contents = {STUDY: starter(STUDY), PROJECT: project}
     if model == STAND_IN:
         contents[ANSWERS] = starter(ANSWERS)
-    there = [path for path in (*(folder / name for name in contents), store) if path.exists()]
+    files = (*(folder / name for name in contents), *([store] if isinstance(store, Path) else ()))
+    there = [path for path in files if path.exists()]
     if there:
         raise Invalid(f"{path}: is there already; the demonstration wants a fresh --store" for path in there)
     folder.mkdir(parents=True, exist_ok=True)
@@ -109,7 +121,7 @@ def _prepare(folder: Path, store: Path, model: str) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def _next(folder: Path, store: Path, results: Results) -> str:
+def _next(folder: Path, store: Path | str, results: Results) -> str:
     """Commands to try next, as they can be typed here."""
     run, trial = results.run_id, results.trials[0]
     commands = {

@@ -168,7 +168,7 @@ def run(
 
             return submitted(study_or_id, options, session, store, out)
         if detached:
-            return background_run.start(ctx.obj, store, out)
+            return background_run.start(ctx.obj, session.store, store, out)
         begun = background_run.announced(announce) if announce is not None else _announce(progress)
         outcome = execute(study_or_id, replace(options, store=session), begun)
         return _summarise(outcome, session, store, ctx.obj, out)

@@ -226,7 +226,7 @@ def _checks(store: str | None) -> Iterator[HealthCheck]:
         yield HealthCheck("store", False, str(problem))
         return
     yield HealthCheck("store", True, f"{path}{'' if there else ' (not there yet)'}")
-    yield HealthCheck("storage", True, _storage(project))
+    yield HealthCheck("storage", True, _storage(project, tables=isinstance(path, Path)))
     if isinstance(path, Path):
         yield from _disk(path)
     yield _lock(path, project)
@@ -349,13 +349,13 @@ def _project() -> tuple[Project, HealthCheck]:
     return project, HealthCheck("project", True, str(file) if file else f"no {FILE}; the defaults hold")
 
 
-def _storage(project: Project) -> str:
-    """How payloads are kept, unless a study says otherwise."""
+def _storage(project: Project, tables: bool) -> str:
+    """How payloads are kept, unless a study says otherwise; whether the store can have `tables`."""
     kept = project.storage
     answers = "raw answers kept" if kept.responses == "keep" else "raw answers dropped when a run ends"
     payloads = "payloads kept" if kept.payloads == "keep" else "payloads as digests only"
-    tables = "tables for other programs" if kept.tables else "no tables for other programs"
-    return f"compression {kept.compression}, {answers}, {payloads}, {tables}"
+    listed = "tables for other programs" if kept.tables and tables else "no tables for other programs"
+    return f"compression {kept.compression}, {answers}, {payloads}, {listed}"
 
 
 def _disk(path: Path) -> Iterator[HealthCheck]:
