@@ -17,6 +17,7 @@ from peira.app.session import Session
 from peira.app.store.retention import delete
 from peira.app.workers import WorkerOptions, submit_shared, work
 from peira.core.log.events import Status
+from peira.core.log.rows import Task
 from peira.errors import Invalid
 from peira.stores.postgres.store import PostgresStore
 
@@ -31,6 +32,14 @@ def slow(case):
     if case.input in {failing}:
         raise ValueError("no")
     return case.input
+"""
+ASKING = """
+from peira import ask, exact, study
+
+
+@study(cases=[("a", "a")], evaluators=[exact()])
+def asking(case):
+    return ask("openai:gpt-5-mini", case.input).text
 """
 WORKER = """
 import sys
@@ -133,6 +142,19 @@ def test_other_packages_are_refused_unless_that_is_allowed(study, postgres_url, 
     ended = work(Session.find(postgres_url), WorkerOptions(allow_different=True))
     assert ended is not None
     assert ended.status is Status.completed
+
+
+def test_a_worker_that_lacks_the_key_of_a_model_begins_nothing(study, postgres_url, monkeypatch):
+    file = study(cases=3)
+    file.write_text(ASKING)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-submitter")
+    run = submit(file, postgres_url)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(Invalid, match="OPENAI_API_KEY"):
+        work(Session.find(postgres_url), WorkerOptions())
+    with Session.find(postgres_url) as session, session.reading() as store:
+        assert store.find("run", [run])[run].status is Status.planned
+        assert not any(isinstance(row, Task) for row in store.rows())
 
 
 def test_what_workers_cannot_do_is_said_before_anything_is_written(study, postgres_url, tmp_path):

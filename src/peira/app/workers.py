@@ -6,7 +6,6 @@ A run is submitted (`submit_shared`): its plan is recorded, and its trials are h
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import signal
@@ -37,7 +36,7 @@ from peira.app.run import (
     runners_of,
 )
 from peira.app.session import Session
-from peira.app.store.access import AnyStore, label, scheme_of, shared, store_folder
+from peira.app.store.access import AnyStore, environment_of, label, scheme_of, shared, store_folder
 from peira.app.store.follower import Follower
 from peira.app.store.results import results_of
 from peira.app.store.runs import find_run, names_run, refuse_taken
@@ -224,18 +223,19 @@ def work(
                 found = [one for one in found if one.run == find_run(store, options.run).id]
             if found:
                 run = store.find("run", [found[0].run])[found[0].run]
-                with renewed(store.sharing):
-                    problems = _differences(run, store) if not options.allow_different else []
-                if problems:
+                try:
+                    with renewed(store.sharing):  # a study may take longer than the lease to load
+                        plan = _plan_here(run, found[0], store, session.project, options)
+                except Invalid as refusal:
                     if not options.stay:
-                        raise Invalid(problems)
+                        raise
                     refused.add(run.id)
-                    for problem in problems if on_notice else ():
+                    for problem in refusal.problems if on_notice else ():
                         on_notice(problem)  # type: ignore[misc]
                     continue
                 if on_begin:
                     on_begin(run)
-                ended = _work_on(run, found[0], store, session.project, options, on_notice)
+                ended = _work_on(run, found[0], plan, store, session.project, options, on_notice)
                 if on_end:
                     on_end(store.find("run", [run.id])[run.id], ended)
                 if ended.status is Status.interrupted:
@@ -247,6 +247,21 @@ def work(
                 time.sleep(REST)
             else:
                 return ended
+
+
+def _plan_here(
+    run: Run, found: SharedRun, store: SharedStore, project: Project, options: WorkerOptions
+) -> Plan:
+    """The plan of a shared run; Invalid if this machine cannot execute what this worker would take of it.
+
+    A worker without the key of a model would fail trials that the others can do.
+    """
+    if not options.allow_different and (problems := _differences(run, store)):
+        raise Invalid(problems)
+    how = _read_options(found.options)
+    plan = plan_of(run.id, store, project, agents=GENERATE in how.stages)
+    check_models(plan, project, store, [one for one in how.stages if one in options.classes])
+    return plan
 
 
 def _differences(run: Run, store: SharedStore) -> list[str]:
@@ -268,6 +283,7 @@ def _differences(run: Run, store: SharedStore) -> list[str]:
 def _work_on(
     run: Run,
     found: SharedRun,
+    plan: Plan,
     store: SharedStore,
     project: Project,
     options: WorkerOptions,
@@ -275,12 +291,11 @@ def _work_on(
 ) -> RunEnd:
     """Execute this worker's part of a run."""
     how, number = _read_options(found.options), store.incarnation
-    with renewed(store.sharing):  # a study may take longer than the lease to load
+    with renewed(store.sharing):
         clock = ShiftedClock(options.clock, store.sharing.now() - options.clock.now())
         manifest = read(run.manifest, store.get)
         parallel = options.parallel or how.parallel or project.parallel or WORKERS
         chosen = options.runner or how.runner or project.runner
-        plan = plan_of(run.id, store, project, agents=GENERATE in how.stages)
         pools = runners_of(plan, store, chosen, parallel, project.runner_options(chosen))
         runners = {cls: pool for cls, pool in pools.items() if cls.partition(".")[0] in options.classes}
         work_root = store_folder(store, "work") / str(number)
@@ -369,14 +384,13 @@ class LocalWorkers:
 
     def __init__(self, store: str, run: str, options: RunOptions) -> None:
         command = [sys.executable, "-P", "-m", "peira.cli", "worker", *worker_arguments(store, run, options)]
-        secrets = scheme.environment(store) if isinstance(scheme := scheme_of(store), SharingScheme) else {}
         self._children = [
             subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=2,
                 start_new_session=True,
-                env={**os.environ, **secrets},
+                env=environment_of(store),
             )
             for _ in range(options.workers or 0)
         ]
