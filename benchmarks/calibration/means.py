@@ -58,7 +58,7 @@ def skewed(quick: bool) -> Iterator[Cell]:
     """
     rounds = 500 if quick else 2500
     shapes = [shape for shape in SHAPES if shape.startswith(("lognormal", "normal"))]
-    for seed, (n, shape) in enumerate(product((12, 30, 100), shapes)):
+    for seed, (n, shape) in enumerate(product((12, 30, 100, 20), shapes)):
         for kind in ("paired", "unpaired"):
             yield _compared(kind, shape, n, rounds, seed)
 

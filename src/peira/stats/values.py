@@ -18,6 +18,8 @@ Beyond it Student's t also keeps its level, and does not lose power to ties.
 """
 FEW = 19
 """With fewer units than this that differ from the most common value, skewness cannot be assessed."""
+FULLY_EVIDENT = 40
+"""Fewer units than this need not show the skewness of a difference as clearly for it to be adjusted for."""
 
 
 REMARKS = ("few", "skewed")

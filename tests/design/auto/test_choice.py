@@ -137,7 +137,7 @@ def test_every_contender_is_explained() -> None:
     lines = Auto(cases=20, effect=0.5).why(space)
     assert lines[0] == "chosen: fractional_factorial(runs = 16): 16 runs x 20 cases x 1 repeat = 320 trials"
     assert lines[1] == "it estimates A, B, C, D, E, F and G, clear of two-way interactions"
-    assert lines[2].startswith("a difference of 0.5 is seen with a chance of at least 98.9%")
+    assert lines[2].startswith("a difference of 0.5 is seen with a chance of at least 98.1%")
     assert "not full_factorial (128 runs): 16 runs will do" in lines
     assert any(line.startswith("not plackett_burman (8 runs): A is confounded with ") for line in lines)
     assert any(line.startswith("not definitive_screening: A: is categorical") for line in lines)

@@ -56,8 +56,8 @@ def test_the_words_that_people_read_first() -> None:
         "model x length is confounded with style x temperature",
         "model x temperature is confounded with style x length",
         "every level of every factor comes equally often",
-        "the smallest difference seen with 80% power is 0.234 (noise 0.5, 20 cases, 1 repeat, alpha 0.05)",
-        "a difference of 0.2 is seen with a chance of 67%",
+        "the smallest difference seen with 80% power is 0.236 (noise 0.5, 20 cases, 1 repeat, alpha 0.05)",
+        "a difference of 0.2 is seen with a chance of 66.1%",
     ]
 
 

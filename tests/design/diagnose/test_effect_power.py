@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.power import FTestAnovaPower, TTestIndPower, TTestPower
 
+from peira.analysis.effects.factor_effects import effects
+from peira.core.log.events import State
 from peira.core.space import Dimension, Point, Space
 from peira.design.diagnose.design_matrix import DesignMatrix, design_matrix
 from peira.design.diagnose.effect_power import (
@@ -18,15 +21,16 @@ from peira.design.diagnose.effect_power import (
     EffectPower,
     cells,
     chance,
-    pair_chance,
     powers,
     shift,
+    t_chance,
 )
 from peira.design.diagnose.efficiency import fit
 from peira.design.factorial.fractional import FractionalFactorial
 from peira.design.factorial.full import FullFactorial
 from peira.design.model import INTERCEPT, Term, parse
 from peira.errors import Invalid
+from peira.results.trials import Score, TrialResult
 from peira.stats.tests.paired import paired_t
 
 SIMULATIONS = 3000
@@ -64,19 +68,19 @@ def test_several_levels_have_the_power_of_the_analysis_of_variance(
 
 def test_the_same_cases_under_two_conditions_have_the_power_of_the_paired_t_test() -> None:
     """Cases are blocks: with one repeat the differences of two conditions are all there is."""
-    found = of(2, Assumed(effect=0.5, noise=1.0, cases=30))
-    expected = TTestPower().power(0.5 / math.sqrt(2), 30, 0.05)
-    assert found.error_df == 29
+    found = of(2, Assumed(effect=0.5, noise=1.0, cases=40))
+    expected = TTestPower().power(0.5 / math.sqrt(2), 40, 0.05)
+    assert found.error_df == 39
     assert found.power == pytest.approx(expected, abs=1e-9)
 
 
 def test_cases_that_differ_in_the_effect_limit_what_repeats_can_do() -> None:
     """The paired t test on means over repeats, whose variance repeats lessen only in part."""
     for repeats in (1, 4, 1000):
-        found = of(2, Assumed(effect=0.5, noise=1.0, case_noise=0.6, cases=30, repeats=repeats))
+        found = of(2, Assumed(effect=0.5, noise=1.0, case_noise=0.6, cases=40, repeats=repeats))
         deviation = math.sqrt(2 * (0.6**2 + 1 / repeats))
-        expected = TTestPower().power(0.5 / deviation, 30, 0.05)
-        assert found.error_df == 29
+        expected = TTestPower().power(0.5 / deviation, 40, 0.05)
+        assert found.error_df == 39
         assert found.power == pytest.approx(expected, abs=1e-9)
 
 
@@ -268,7 +272,8 @@ def test_cases_are_the_sample_however_many_runs_there_are() -> None:
     critical = stats.t.ppf(0.975, 2)
     expected = stats.nct.sf(critical, 2, 0.2 / error) + stats.nct.cdf(-critical, 2, 0.2 / error)
     assert (found.error_df, found.error) == (2, pytest.approx(error))
-    assert found.power == pytest.approx(expected, abs=1e-9) == pytest.approx(0.179, abs=1e-3)
+    assert expected == pytest.approx(0.179, abs=1e-3)
+    assert expected - 2e-3 < found.power < expected  # the rest is lost where three cases look skewed
 
 
 def test_several_levels_on_cases_have_the_power_of_hotellings_test() -> None:
@@ -296,13 +301,13 @@ def test_a_crossed_factor_on_few_cases_is_tested_by_flips_of_signs(cases: int, t
 
 @pytest.mark.parametrize("cases", [10, 12, 18])
 def test_a_crossed_factor_on_some_cases_has_the_power_of_the_adjusted_t(cases: int) -> None:
-    """Normal samples of fewer than 19 cases look skewed by chance, and the analysis allows for it."""
-    rng, size, rounds = np.random.default_rng(cases), 3.2 / math.sqrt(cases), 600
+    """Few normal samples look skewed by chance, and the analysis allows for it."""
+    rng, size, rounds = np.random.default_rng(cases), 3.2 / math.sqrt(cases), 3000
     studies = rng.normal(size, 1.0, (rounds, cases))
     seen = sum((paired_t(one, np.zeros(cases), skewed=True).p or 1.0) <= 0.05 for one in studies) / rounds
     plain = chance(3.2**2, 1, cases - 1, 0.05)
-    assert pair_chance(3.2**2, cases, 0.05) == pytest.approx(seen, abs=0.045)
-    assert pair_chance(3.2**2, cases, 0.05) < plain - 0.01
+    assert t_chance(3.2**2, cases, 0.05) == pytest.approx(seen, abs=0.045)
+    assert t_chance(3.2**2, cases, 0.05) < plain - 0.01
 
 
 def test_the_smallest_effect_of_some_cases_is_found_as_often_as_it_says() -> None:
@@ -312,3 +317,31 @@ def test_the_smallest_effect_of_some_cases_is_found_as_often_as_it_says() -> Non
     assert smallest is not None
     again = powers(seen, parse("main", space), Assumed(effect=smallest, cases=12))[0].power
     assert again == pytest.approx(0.8, abs=1e-6)
+
+
+@pytest.mark.parametrize("cases", [8, 12])
+def test_a_contrast_on_few_cases_has_the_power_that_is_found_in_the_model(cases: int) -> None:
+    """The values of few normal cases seem to agree or to be skewed by chance, which costs power."""
+    space = Space(tuple(Dimension(name, ("off", "on")) for name in "ABC"))
+    runs = tuple(FullFactorial().points(space, 0))[1:]
+    seen, size = design_matrix(space, runs), 1.6 * (8 / cases) ** 0.5
+    found = powers(seen, parse("main", space), Assumed(effect=size, cases=cases))[0]
+    rng, rounds, clear = np.random.default_rng(cases), 300, 0
+    for _ in range(rounds):
+        own = rng.normal(size=cases)
+        trials = [
+            _trial(case, run.factors, own[case] + size * (run.factors["A"] == "on") + rng.normal())
+            for case in range(cases)
+            for run in runs
+        ]
+        clear += next(test.p or 1.0 for test in effects(trials).tests if test.term == "A") <= 0.05
+    assert found.power == pytest.approx(clear / rounds, abs=0.05)
+    assert found.power < chance(size**2 / (found.error or 1.0) ** 2, 1, cases - 1, 0.05) - 0.005
+
+
+def _trial(case: int, run: Mapping[str, object], value: float) -> TrialResult:
+    scores = {"score": Score("score", State.succeeded, value)}
+    key = f"{case} {sorted(run.items())}"
+    return TrialResult(
+        id=key, agent="a", case_id=str(case), state=State.succeeded, condition=run, scores=scores
+    )

@@ -23,9 +23,8 @@ from peira.stats.intervals.means import (
     EVIDENT,
     FEW_VALUES,
     Limits,
-    design_effect,
-    shape_of,
-    skewness_of,
+    contrast_skewness,
+    mean_t,
     t_suffices,
     unbounded,
 )
@@ -39,7 +38,7 @@ class LinearContrast:
 
     `spread` is None if it cannot be estimated. `by_unit` are values of the units with this mean and spread:
     each unit's own difference if all units have the same conditions. `sample` is there if Student's t cannot
-    be trusted.
+    be trusted. Not `limited` is a measure without limits, whose few or skewed units are remarked upon.
     """
 
     mean: float
@@ -47,6 +46,7 @@ class LinearContrast:
     by_unit: Floats
     rounding: float
     sample: BoundedSample | None = None
+    limited: bool = True
 
     @property
     def units(self) -> int:
@@ -94,8 +94,10 @@ class LinearContrast:
     @cached_property
     def _remark(self) -> str:
         """What an interval of the units' mean says of itself, if the measure has no limits."""
-        if not self._skewness:
+        if self.limited:
             return ""
+        if not self._skewness:
+            return remark_of(mean_t(self.by_unit).method)
         codes = np.arange(self.units)
         return remark_of(unbounded(self.by_unit, codes, self.units, 0.95, EVIDENT).method)
 
@@ -109,26 +111,10 @@ def linear_contrast(fit: Fit, place: slice, weights: Floats, limits: Limits | No
     by_unit = mean + moved * (units * (units - 1)) ** 0.5
     rows = _row_weights(fit, place, weights)
     if limits is None:
-        skewness = _skewness(_moved(fit, rows), fit.table.units, by_unit)
-        return LinearContrast(mean, replace(spread, skewness=skewness), by_unit, fit.rounding)
+        skewness = contrast_skewness(*_signed(fit, rows), by_unit)
+        return LinearContrast(mean, replace(spread, skewness=skewness), by_unit, fit.rounding, limited=False)
     sample = None if _is_t_enough(fit, rows, mean, limits) else _sample(fit, rows, mean, by_unit, limits)
     return LinearContrast(mean, spread, by_unit, fit.rounding, sample)
-
-
-AGREEING = 2.0
-"""Values of a unit agree if their design effect exceeds this, as by chance in one normal study of twenty."""
-
-
-def _skewness(moved: Floats, codes: Codes, by_unit: Floats) -> float:
-    """The skewness of the contrast that is to be allowed for, given the contributions of values and units.
-
-    It has to be evident in the single values, which are many, unless the values of a unit agree: then units
-    react differently, and the tail of their reactions shows in the units alone.
-    """
-    evident = skewness_of(shape_of(moved, np.arange(moved.size)), noticed=EVIDENT)
-    if not evident and design_effect(moved, codes) <= AGREEING:
-        return 0.0
-    return skewness_of(shape_of(by_unit, np.arange(by_unit.size)), noticed=EVIDENT)
 
 
 def _row_weights(fit: Fit, place: slice, weights: Floats) -> Floats:
@@ -142,6 +128,18 @@ def _moved(fit: Fit, rows: Floats) -> Floats:
     """How far the residual of each value moves the contrast, times the number of values."""
     found: Floats = rows.size * rows * (fit.response - fit.kept.matrix @ fit.beta)
     return found
+
+
+def _signed(fit: Fit, rows: Floats) -> tuple[Floats, Codes]:
+    """The residuals with the signs of their weights, and the unit of each; without those that have none."""
+    counted = np.abs(rows) > _NO_WEIGHT * float(np.abs(rows).max())
+    residuals = fit.response - fit.kept.matrix @ fit.beta
+    _, codes = np.unique(fit.table.units[counted], return_inverse=True)
+    return (np.sign(rows) * residuals)[counted], codes
+
+
+_NO_WEIGHT = 1e-6
+"""Weights below this share of the largest are none."""
 
 
 def _is_t_enough(fit: Fit, rows: Floats, mean: float, limits: Limits) -> bool:

@@ -16,7 +16,7 @@ nothing about others; its effects are tested against the residual, as `anova` do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -27,11 +27,13 @@ from peira.design.diagnose.design_matrix import DesignMatrix, contrasts
 from peira.design.diagnose.efficiency import ModelInformation, fit
 from peira.design.dimensions import count_problems, is_number, numeric, require
 from peira.design.model import INTERCEPT, Term, expand, width
-from peira.stats.values import FEW, FEW_UNITS
+from peira.stats.values import FEW_UNITS, FULLY_EVIDENT
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from peira.stats.student import Spread
 
     Matrix = NDArray[np.float64]
 
@@ -95,6 +97,12 @@ class EffectPower(msgspec.Struct, frozen=True):
     """The minimum detectable effect at the assumed power."""
 
 
+SHAPED = 3
+"""The least number of cases whose skewness can be estimated."""
+MOST_VALUES = 16
+"""More values of each case than this make no difference to the test of a contrast."""
+
+
 @dataclass(frozen=True)
 class ErrorModel:
     """What an effect is tested against: the model of error that the analysis has.
@@ -102,12 +110,16 @@ class ErrorModel:
     - cases: each case gives one value of the effect, and the mean of these is tested by Student's t, for
       several parameters by Hotelling's T-squared.
     - pairs: a factor of two levels that is crossed with all others is tested by the cases' differences: for
-      up to `FEW_UNITS` cases by every flip of their signs, for fewer than `FEW` by t adjusted for skewness,
-      which few normal values have by chance too.
+      up to `FEW_UNITS` cases by every flip of their signs, for fewer than `FULLY_EVIDENT` by t adjusted for
+      skewness, which few normal values have by chance too.
+    - contrasts: every other term with one parameter is tested by t in the linear model, adjusted for a
+      skewness that shows in single values or if the values of a case agree, which happens by chance too.
     - residual: for one case; and for surfaces over ranges with no more cases than parameters.
     """
 
     cases: int
+    runs: int = 0
+    """The number of different runs."""
     residual: int | None = None
     """The residual degrees of freedom, if these are used."""
     crossed: frozenset[str] = frozenset()
@@ -117,21 +129,27 @@ class ErrorModel:
         """The degrees of freedom of the error of a term with `wide` parameters."""
         return self.cases - wide if self.residual is None else self.residual
 
-    def by_pairs(self, term: Term, wide: int) -> bool:
-        """Whether the term is tested by the differences of few cases."""
-        few = self.residual is None and self.cases < FEW
-        return few and wide == 1 and len(term.factors) == 1 and term.factors[0] in self.crossed
+    def values(self, term: Term, wide: int) -> int:
+        """The number of values of each case whose shape decides the test of a term; 0 if it is an F test.
+
+        One for pairs.
+        """
+        if self.residual is not None or wide > 1 or self.cases >= FULLY_EVIDENT:
+            return 0
+        if len(term.factors) == 1 and term.factors[0] in self.crossed:
+            return 1
+        return min(self.runs, MOST_VALUES) if self.cases >= SHAPED and self.runs > 2 else 0
 
     def chance(self, term: Term, wide: int, shifted: float, alpha: float) -> float:
         """The power for a term at this noncentrality."""
-        if self.by_pairs(term, wide):
-            return pair_chance(shifted, self.cases, alpha)
+        if values := self.values(term, wide):
+            return t_chance(shifted, self.cases, alpha, values)
         return chance(shifted, wide, self.degrees(wide), alpha)
 
     def shift(self, term: Term, wide: int, alpha: float, power: float) -> float | None:
         """The noncentrality at which the power is reached; None if it is never."""
-        if self.by_pairs(term, wide):
-            return pair_shift(self.cases, alpha, power)
+        if values := self.values(term, wide):
+            return t_shift(self.cases, alpha, power, values)
         return shift(wide, self.degrees(wide), alpha, power)
 
 
@@ -154,14 +172,14 @@ def worth(times: Sequence[int], assumed: Assumed) -> Matrix:
 def error_model(design: DesignMatrix, rank: int, times: Sequence[int], assumed: Assumed) -> ErrorModel:
     """The error of a model of this rank in which run i is made times[i] times."""
     residual = _residual(rank, sum(times), len(times), design.space, assumed)
-    few = residual is None and assumed.cases < FEW
-    return ErrorModel(assumed.cases, residual, _crossed(design) if few else frozenset())
+    few = residual is None and assumed.cases < FULLY_EVIDENT
+    return ErrorModel(assumed.cases, len(times), residual, _crossed(design) if few else frozenset())
 
 
 def full_error_model(space: Space, rank: int, runs: int, assumed: Assumed) -> ErrorModel:
     """The error of a model of this rank in a full factorial, in which every factor is crossed with all."""
     crossed = frozenset(d.name for d in space.dimensions if not numeric(d))
-    return ErrorModel(assumed.cases, _residual(rank, runs, runs, space, assumed), crossed)
+    return ErrorModel(assumed.cases, runs, _residual(rank, runs, runs, space, assumed), crossed)
 
 
 def _residual(rank: int, runs: int, different: int, space: Space, assumed: Assumed) -> int | None:
@@ -280,20 +298,20 @@ FLIPPED, SAMPLED = 4000, 1000
 """Number of simulated studies behind the power of flips of signs, and of t adjusted for skewness."""
 
 
-def pair_chance(shifted: float, cases: int, alpha: float) -> float:
-    """The power of the test of few cases' differences, for normal values of the cases."""
-    if cases <= FEW_UNITS:
+def t_chance(shifted: float, cases: int, alpha: float, values: int = 1) -> float:
+    """The power of the test of a term with one parameter on few cases, each with so many normal values."""
+    if values == 1 and cases <= FEW_UNITS:
         return flip_chance(shifted, cases, alpha)
-    return max(alpha, chance(shifted, 1, cases - 1, alpha) - _forgone(shifted, cases, alpha))
+    return max(alpha, chance(shifted, 1, cases - 1, alpha) - _forgone(shifted, cases, alpha, values))
 
 
 @cache
-def pair_shift(cases: int, alpha: float, power: float) -> float | None:
+def t_shift(cases: int, alpha: float, power: float, values: int = 1) -> float | None:
     """The noncentrality at which that test reaches this power; None if so few cases never do."""
-    if cases <= FEW_UNITS and alpha * 2**cases < 2:
+    flips = values == 1 and cases <= FEW_UNITS
+    if flips and alpha * 2**cases < 2:
         return None
-    steps = 12 if cases <= FEW_UNITS else 30
-    return _reaching(lambda shifted: pair_chance(shifted, cases, alpha), power, steps)
+    return _reaching(lambda shifted: t_chance(shifted, cases, alpha, values), power, 12 if flips else 30)
 
 
 def flip_chance(shifted: float, cases: int, alpha: float) -> float:
@@ -309,18 +327,18 @@ def flip_chance(shifted: float, cases: int, alpha: float) -> float:
     return float((extreme <= alpha).mean())
 
 
-def _forgone(shifted: float, cases: int, alpha: float) -> float:
+def _forgone(shifted: float, cases: int, alpha: float, values: int) -> float:
     """The power that t loses by its adjustment for the skewness of normal samples."""
     from scipy.special import ndtr
 
-    size, (plain, below, above) = shifted**0.5, _reaches(cases, alpha)
+    size, (plain, below, above) = shifted**0.5, _reaches(cases, alpha, values)
     by_t = ndtr(size - plain) + ndtr(-size - plain)
     adjusted = ndtr(size - below) + ndtr(-size - above)
     return float((by_t - adjusted).mean())
 
 
 @cache
-def _reaches(cases: int, alpha: float) -> tuple[Matrix, Matrix, Matrix]:
+def _reaches(cases: int, alpha: float, values: int) -> tuple[Matrix, Matrix, Matrix]:
     """How far intervals of normal samples reach from their mean, as the analysis makes them.
 
     By t to either side, and adjusted for skewness downwards and upwards; in true standard errors. The mean of
@@ -328,17 +346,36 @@ def _reaches(cases: int, alpha: float) -> tuple[Matrix, Matrix, Matrix]:
     """
     import numpy as np
 
-    from peira.stats.intervals.means import EVIDENT, skewed_spread
     from peira.stats.student import Spread, around
 
-    codes, found = np.arange(cases), []
-    for values in np.random.default_rng(cases).standard_normal((SAMPLED, cases)):
-        made = skewed_spread(values, codes, EVIDENT)
+    found = []
+    for sample in np.random.default_rng(cases).standard_normal((SAMPLED, cases, values)):
+        made = _spread(sample)
         plain = around(0.0, Spread(made.error, made.df), 1 - alpha)
-        low, high = around(0.0, made, 1 - alpha)
+        low, high = around(0.0, made, 1 - alpha) if made.skewness else (-plain[1], plain[1])
         found.append((plain[1], -low, high))
-    plain_reach, below, above = np.sqrt(cases) * np.array(found).T
+    plain_reach, below, above = np.sqrt(cases * values) * np.array(found).T
     return plain_reach, below, above
+
+
+def _spread(values: Matrix) -> Spread:
+    """The error of the mean of cases, which have a row of values each, as the analysis finds it.
+
+    Several values of a case stand for the runs of a contrast, half of which count against it; the case's own
+    mean is no part of them.
+    """
+    import numpy as np
+
+    from peira.stats.intervals.means import EVIDENT, contrast_skewness, skewed_spread, spread
+
+    codes, (cases, each) = np.arange(len(values)), values.shape
+    if each == 1:
+        return skewed_spread(values[:, 0], codes, EVIDENT)
+    by_case, signs = values.mean(axis=1), np.where(np.arange(each) % 2, 1.0, -1.0)
+    runs = values * signs
+    within = (runs - runs.mean(axis=1, keepdims=True) - (runs.mean(axis=0) - runs.mean())) * signs
+    skewness = contrast_skewness(within.ravel(), np.repeat(np.arange(cases), each), by_case)
+    return replace(spread(by_case, codes), skewness=skewness)
 
 
 def _above(name: str, value: object) -> Iterator[str]:

@@ -23,7 +23,7 @@ from peira.stats.inputs import Codes, Floats, coded, flat, is_binary, is_roundin
 from peira.stats.intervals.bounded import BoundedSample, bounded_mean
 from peira.stats.intervals.proportions import Clusters, exact, wilson
 from peira.stats.student import Spread, around
-from peira.stats.values import FEW, Estimate, remark_of
+from peira.stats.values import FEW, FULLY_EVIDENT, Estimate, remark_of
 
 # Cluster-robust standard errors
 
@@ -91,20 +91,27 @@ def _effective(weights: Floats) -> float:
 
 NOTICED, EVIDENT = 0.5, 2.0
 """Skewness of a mean, and of a difference, is adjusted for beyond this many of its standard errors in normal
-samples. Measures without limits are mostly skewed, their differences mostly not; but of fewer than `FEW`
-units also the skewness of differences is taken for real once it is noticed."""
+samples. Measures without limits are mostly skewed, their differences mostly not; but few units rarely show
+that they are skewed: the fewer they are, from `FULLY_EVIDENT` down to `UNSHAPED`, the less clearly they need
+to show it, in proportion, but as clearly as the first number says."""
+UNSHAPED = 8
+"""So few units say next to nothing about their shape."""
 CAUTION = 5.0
 """Skewness is multiplied by 1 + this / n: samples of long-tailed values show too little of it."""
 
 
-CAUTION_WITHIN = 20.0
-"""The same for means of clusters, in which the errors of the single values hide the tail of the clusters."""
+CAUTION_WITHIN, ENOUGH = 20.0, 12
+"""The same for means of clusters, in which the errors of the single values hide the tail of the clusters;
+for differences only if there are as many clusters as the second number: fewer gain little by it."""
 
 
-def skewness_of(one: Shape, two: Shape | None = None, *, noticed: float, caution: float = CAUTION) -> float:
+def skewness_of(
+    one: Shape, two: Shape | None = None, *, noticed: float, caution: float = CAUTION, lenient: bool = True
+) -> float:
     """The skewness of a mean, or of the difference of two independent ones.
 
-    0 if it does not exceed `noticed` times its standard error in normal samples, which may be infinite.
+    0 if it does not exceed `noticed` times its standard error in normal samples, which may be infinite; if
+    `lenient`, few units need show it less clearly.
 
     That of a mean of n values is their skewness over the root of n. Estimated without bias for normal values
     (Fisher's G1) and then increased by `CAUTION`, a number found by simulation ("Means" in
@@ -114,7 +121,8 @@ def skewness_of(one: Shape, two: Shape | None = None, *, noticed: float, caution
     scale, fewest = max(side.scale for side, _ in sides), min(side.clusters for side, _ in sides)
     if scale == 0 or fewest < 3 or math.isinf(noticed):
         return 0.0
-    least = min(noticed, NOTICED) if fewest < FEW else noticed
+    few = (fewest - UNSHAPED) / (FULLY_EVIDENT - UNSHAPED) if lenient else 1.0
+    least = min(noticed, max(NOTICED, noticed * few))
     third = chance = variance = 0.0
     for side, sign in sides:
         n, share = side.clusters, side.variance * (side.scale / scale) ** 2
@@ -123,6 +131,27 @@ def skewness_of(one: Shape, two: Shape | None = None, *, noticed: float, caution
         chance += part**2 * 6 * n * (n - 1) / ((n - 2) * (n + 1) * (n + 3))
         variance += share
     return third / variance**1.5 if abs(third) > least * math.sqrt(chance) else 0.0
+
+
+AGREEING = 2.0
+"""Values of a unit agree if their design effect exceeds this, as by chance in one normal study of twenty."""
+
+
+def contrast_skewness(signed: Floats, codes: Codes, by_unit: Floats) -> float:
+    """The skewness of a contrast in a linear model that is to be allowed for.
+
+    `signed` are the residuals of single values with the signs of their weights in the contrast, each of the
+    unit that `codes` says; `by_unit` are the contributions of the units, whose skewness it is. Few units look
+    skewed by chance: their skewness counts fully only if it is evident in the single values, which are many,
+    or if the values of a unit agree, so that a tail can show in the units alone. Otherwise it has to be as
+    evident as in many units, and does not count below `FEW`.
+    """
+    units, single = shape_of(by_unit, np.arange(by_unit.size)), shape_of(signed, np.arange(signed.size))
+    evident = skewness_of(single, noticed=EVIDENT, lenient=False)
+    if evident or design_effect(signed, codes) > AGREEING:
+        caution = CAUTION_WITHIN if units.clusters >= ENOUGH else CAUTION
+        return skewness_of(units, noticed=EVIDENT, caution=caution)
+    return skewness_of(units, noticed=EVIDENT, lenient=False) if units.clusters >= FEW else 0.0
 
 
 def _satterthwaite(each: Floats, weights: Floats, correlation: float) -> float:
