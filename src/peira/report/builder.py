@@ -28,7 +28,6 @@ from peira.report.sections.spending import spending
 from peira.report.sections.threats import ThreatEvidence, threats
 from peira.report.value import Convergence, PlotPoint, Report, ReportedCondition, Scored
 from peira.results.trials import TrialResult, end_counts, end_word
-from peira.stats.values import remark_of
 
 MOST_CONDITIONS = 60
 """The largest number of conditions that are listed."""
@@ -180,8 +179,8 @@ def _conditions(
     means: dict[str, list[tuple[str, str]]] = {}
     for row in table.body if table.by == labels.by else ():
         label = labels.named([cell(value) for value in row.labels])
-        point = PlotPoint("", row.mean, row.low, row.high)
-        means.setdefault(label, []).append((row.score or "", f"{spread(point)}{remark_of(row.method)}"))
+        point = PlotPoint("", row.mean, row.low, row.high, method=row.method)
+        means.setdefault(label, []).append((row.score or "", spread(point)))
     some = list(counts.items())[:MOST_CONDITIONS]
     return tuple(
         ReportedCondition(label, n, failed, tuple(means.get(label, ()))) for label, (n, failed) in some

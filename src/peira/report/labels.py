@@ -18,8 +18,7 @@ def spread(found: Estimate | PlotPoint | None) -> str:
     """A mean with its interval as text, marked if the interval may be too narrow."""
     if found is None:
         return "-"
-    remark = remark_of(found.method) if isinstance(found, Estimate) else ""
-    return f"{layout.interval(found.mean, found.low, found.high)}{remark}"
+    return f"{layout.interval(found.mean, found.low, found.high)}{remark_of(found.method)}"
 
 
 def change(found: Estimate | PlotPoint | None) -> str:

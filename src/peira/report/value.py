@@ -31,6 +31,8 @@ class PlotPoint:
     declared: bool = False
     zero: bool = True
     """Whether it is a difference, for which 0 means no effect."""
+    method: str = ""
+    """The method of the interval, which ends in a remark if the interval may be too narrow."""
 
 
 @dataclass(frozen=True)

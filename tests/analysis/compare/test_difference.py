@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.formula.api import ols
 
+from peira.analysis.compare.hypotheses import decide
 from peira.analysis.effects.regression import CaseModel, table_of
 from peira.analysis.power import PowerQuestion, plan_from
 from peira.analysis.results import Results
@@ -21,9 +22,11 @@ from peira.errors import Invalid
 from peira.report.sections import scores as report_scores
 from peira.report.sections.answer import answer
 from peira.report.sections.scores import ScoreQuery, scored
+from peira.report.writers.cells import point_cells
 from peira.results.aims import Aims
 from peira.results.trials import Score, TrialResult
 from peira.spec.aims import Hypothesis
+from peira.stats.values import remark_of
 
 KINDS = ("yes or no", "shares", "numbers")
 
@@ -368,3 +371,40 @@ def test_effect_size_and_bounds_are_of_the_adjusted_difference(trial, results):
     assert one.bounds.lost == 1
     assert one.bounds.low <= one.difference.mean <= one.bounds.high
     assert one.bounds.high - one.bounds.low < 0.2
+
+
+@pytest.mark.parametrize(("cases", "remark"), [(12, " (few)"), (30, "")])
+def test_few_cases_are_marked_in_the_model_of_a_design_as_they_are_in_pairs(trial, results, cases, remark):
+    """A measure without limits; a lost trial makes the difference that of the model."""
+    rng = np.random.default_rng(1)
+    trials = [
+        trial(c, None if (c, m, s) == (0, 0, 0) else float(rng.normal(100, 10)), m=m, s=s)
+        for c, m, s in product(range(cases), range(2), range(2))
+    ]
+    found = results(trials).compare("m").contrasts[0]
+    assert found.model == "design"
+    assert remark_of(found.difference.method) == remark
+    shown = [row for row in results(trials).effects().grids()[0].rows if row[0] == "m"]
+    assert all(row[2].endswith(f"]{remark}") for row in shown)
+    paired = results([one for one in trials if one.case_id != "0"]).compare("m").contrasts[0]
+    assert remark_of(paired.difference.method) == remark
+
+
+def test_one_pair_of_yes_or_no_answers_says_nothing(trial, results):
+    """Tango's interval ends at 0.59, which a true difference of 0.6 exceeds in one of five studies."""
+    found = results([trial(0, m == "a", m=m) for m in "ba"]).compare("m")
+    assert (found.contrasts[0].difference.low, found.contrasts[0].difference.high) == (-1, 1)
+    assert found.contrasts[0].p == 1
+    assert "1 pair\n" in str(found)
+    assert "intervals: whole range" in str(found)
+
+
+def test_an_interval_that_may_be_too_narrow_is_marked_in_hypotheses_and_reports(trial, results):
+    rng = np.random.default_rng(1)
+    trials = [trial(c, float(rng.normal(100, 10)), m=m) for c in range(12) for m in "ab"]
+    aims = Aims(hypotheses=(Hypothesis("h", factor="m", levels=("a", "b")),))
+    decided = decide(trials, aims)
+    assert decided.grids()[0].rows[0][3].endswith("] (few)")
+    found, asked = results(trials), ScoreQuery(("m",), 2, 0.95)
+    reported = scored(found, report_scores.table_of(found, asked), decided.found, asked)[0]
+    assert point_cells(reported.points)[0][1].endswith("] (few)")

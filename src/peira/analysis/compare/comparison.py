@@ -117,7 +117,7 @@ class Contrast(ResultValue):
             probability_text(self.adjusted),
             f"{effect.method} {size}" if effect and effect.value is not None else "-",
             probability_text(self.better),
-            f"{self.n} {'pairs' if self.model == 'pairs' else 'values'}",
+            counted(self.n, "pair" if self.model == "pairs" else "value"),
         ]
 
 

@@ -27,7 +27,7 @@ from peira.errors import Invalid, PeiraError, Unknown
 from peira.results.aims import Aims, alone
 from peira.results.trials import TrialResult
 from peira.spec.aims import AnalysisPlan, Hypothesis
-from peira.stats.values import Alternative, Estimate
+from peira.stats.values import Alternative, Estimate, remark_of
 
 # Findings
 
@@ -134,9 +134,11 @@ class Findings(ResultValue):
 
 
 def _difference(one: Contrast) -> str:
-    """A contrast with its interval, as text."""
+    """A contrast with its interval, as text; marked if the interval may be too narrow."""
     found = one.difference
-    shown = layout.interval(found.mean, found.low, found.high) if found else "-"
+    if found is None:
+        return f"{one.first} - {one.second} -"
+    shown = f"{layout.interval(found.mean, found.low, found.high)}{remark_of(found.method)}"
     return f"{one.first} - {one.second} {shown}"
 
 

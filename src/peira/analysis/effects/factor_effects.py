@@ -25,7 +25,7 @@ from peira.core.registry import nearest
 from peira.core.text import grid as layout
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
-from peira.stats.values import Estimate, within
+from peira.stats.values import Estimate, remark_of, within
 
 
 @dataclass(frozen=True)
@@ -101,16 +101,13 @@ class Effects(ResultValue):
 
     def _effects(self) -> TextGrid:
         """The table of effects."""
-        rows = [
-            [e.term, e.label, layout.interval(*_bounds(e.estimate)), layout.probability(e.p)]
-            for e in self.effects
-        ]
+        rows = [[e.term, e.label, _shown(e.estimate), layout.probability(e.p)] for e in self.effects]
         header = ["effect", "levels", f"change in {self.score} [{100 * self.level:g}% interval]", "p"]
         return TextGrid(header, rows)
 
     def _means(self) -> TextGrid:
         """The table of marginal means."""
-        rows = [[m.factor, m.level, layout.interval(*_bounds(m.estimate))] for m in self.means]
+        rows = [[m.factor, m.level, _shown(m.estimate)] for m in self.means]
         return TextGrid(["factor", "level", f"mean [{100 * self.level:g}% interval]"], rows)
 
     @property
@@ -128,8 +125,9 @@ class Effects(ResultValue):
         return {**super().document(), "notes": self.remarks}
 
 
-def _bounds(found: Estimate) -> tuple[float, float | None, float | None]:
-    return found.mean, found.low, found.high
+def _shown(found: Estimate) -> str:
+    """An estimate with its interval, marked if that may be too narrow."""
+    return f"{layout.interval(found.mean, found.low, found.high)}{remark_of(found.method)}"
 
 
 def effects(

@@ -69,8 +69,8 @@ def _entries(board: Leaderboard, prices: dict[str, Estimate | None]) -> list[Pri
     for entry in board.entries:
         price, mean = prices.get(entry.label), entry.mean
         if price is not None and mean is not None:
-            quality = PlotPoint(entry.label, mean.mean, mean.low, mean.high, zero=False)
-            cost = PlotPoint(entry.label, price.mean, price.low, price.high, zero=False)
+            quality = PlotPoint(entry.label, mean.mean, mean.low, mean.high, zero=False, method=mean.method)
+            cost = PlotPoint(entry.label, price.mean, price.low, price.high, zero=False, method=price.method)
             found.append(Priced(entry.label, quality, cost, entry.on_front))
     return found
 
@@ -198,7 +198,7 @@ def _points(
     if not shown and not found:
         for row in rows:
             label = ", ".join(map(cell, row.labels)) or name
-            yield PlotPoint(label, row.mean, row.low, row.high, zero=False)
+            yield PlotPoint(label, row.mean, row.low, row.high, zero=False, method=row.method)
 
 
 def _is_shown(effect: Effect) -> bool:
@@ -217,7 +217,7 @@ def _point(label: str, found: Estimate | None, p: float | None, declared: bool =
     """An estimate as a plot point."""
     if found is None:
         return PlotPoint(label, None, None, None, p, declared)
-    return PlotPoint(label, found.mean, found.low, found.high, p, declared)
+    return PlotPoint(label, found.mean, found.low, found.high, p, declared, method=found.method)
 
 
 def _with_details(results: Results, one: Scored, query: ScoreQuery) -> Scored:
@@ -285,4 +285,6 @@ def _interaction(first: str, second: str, rows: Sequence[TableRow]) -> Interacti
 
 def _cell(row: TableRow | None, label: str) -> PlotPoint | None:
     """The mean of a row as a plot point."""
-    return None if row is None else PlotPoint(label, row.mean, row.low, row.high, zero=False)
+    if row is None:
+        return None
+    return PlotPoint(label, row.mean, row.low, row.high, zero=False, method=row.method)

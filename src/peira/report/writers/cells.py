@@ -86,5 +86,6 @@ def headline(one: Scored) -> str:
     """A score in one line."""
     rows = one.table.body if one.table else ()
     if len(rows) == 1:
-        return layout.interval(rows[0].mean, rows[0].low, rows[0].high)
+        found = rows[0]
+        return spread(PlotPoint("", found.mean, found.low, found.high, method=found.method))
     return "; ".join(f"{p.label} {change(p) if p.zero else spread(p)}" for p in one.points[:3])
