@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ results = run(echo, store="store.db", progress=False)
 assert results.ok, results
 """
 TELLING = "\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))\n"
-SHELVES = ("agents", "data", "design", "evaluators", "models", "runners", "transforms")
+PLUG_INS = ("agents", "data", "design", "evaluators", "models", "runners", "transforms")
 SLOW = {"aiohttp", "apsw", "asyncio", "genai_prices", "jinja2", "jsonschema", "matplotlib", "multiprocessing"}
 SLOW |= {"numpy", "pandas", "psutil", "regex", "rich", "scipy", "typer", "yaml", "zstandard"}
 
@@ -36,49 +37,53 @@ def opened(folder: Path, code: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-def rooms(modules: set[str], *packages: str) -> set[str]:
+def inside(modules: set[str], *packages: str) -> set[str]:
     """The modules inside these packages of peira."""
-    inside = tuple(f"peira.{package}." for package in packages)
-    return {name for name in modules if name.startswith(inside)}
+    prefixes = tuple(f"peira.{package}." for package in packages)
+    return {name for name in modules if name.startswith(prefixes)}
+
+
+def existing(package: str, *names: str) -> set[str]:
+    """Modules of a package, by their names; each can be imported, so that its absence says something."""
+    modules = {f"peira.{package}.{name}" for name in names}
+    assert {name for name in modules if find_spec(name) is None} == set()
+    return modules
 
 
 def test_naming_what_a_study_file_needs_opens_what_is_asked_and_nothing_that_does_it(tmp_path: Path) -> None:
     modules = opened(tmp_path, NAMING)
     packages = {name.split(".")[1] for name in modules if name.startswith("peira.")}
     assert packages == {"app", "core", "errors", "spec"}
-    assert rooms(modules, "app") == {"peira.app.functions"}
-    unused = {"ask", "code.fingerprint", "steps", "templates"}
-    assert not rooms(modules, "core") & {f"peira.core.{name}" for name in unused}
-    assert not rooms(modules, "spec") & {
-        f"peira.spec.{name}" for name in ("benchmark", "data_files", "query")
-    }
+    assert inside(modules, "app") == {"peira.app.functions"}
+    assert not modules & existing("core", "ask", "code.fingerprint", "steps", "chat.templates")
+    assert not modules & existing("spec", "benchmark", "data_files", "query")
     assert not modules & SLOW
 
 
 def test_a_study_opens_the_plug_ins_that_it_names(tmp_path: Path) -> None:
     modules = opened(tmp_path, NAMING + STUDYING)
-    assert rooms(modules, *SHELVES) == {
+    assert inside(modules, *PLUG_INS) == {
         "peira.evaluators.comparison",
         "peira.evaluators.text",
     }
-    assert rooms(modules, "app", "report") == {"peira.app.functions"}
-    assert not rooms(modules, "analysis", "engine", "plan", "stores")
-    assert not rooms(modules, "spec") & {"peira.spec.data_files", "peira.spec.query"}
+    assert inside(modules, "app", "report") == {"peira.app.functions"}
+    assert not inside(modules, "analysis", "engine", "plan", "stores")
+    assert not modules & existing("spec", "data_files", "query")
     assert not modules & SLOW
 
 
 def test_a_run_that_asks_no_model_opens_nothing_of_models_reports_and_means(tmp_path: Path) -> None:
     modules = opened(tmp_path, NAMING + STUDYING + RUNNING)
-    assert rooms(modules, "models") == {"peira.models.names", "peira.models.secrets"}  # searches outputs
-    assert rooms(modules, "runners") == {"peira.runners.threads"}
-    assert not rooms(modules, "data", "transforms", "stats", "sandbox", "report.telemetry")
-    assert not rooms(modules, "engine.calls", "engine.batch", "stopping")
-    assert not modules & {"peira.engine.sources.adaptive", "peira.engine.run_log", "peira.plan.diff.changes"}
-    apart = {"batches", "bundles", "control", "imports", "plan", "prior_results", "recordings"}
-    apart |= {"store.calls", "store.table_files", "store.trial"}
-    assert not rooms(modules, "app") & {f"peira.app.{name}" for name in apart}
-    assert rooms(modules, "analysis") == {"peira.analysis.results"}
-    assert rooms(modules, "results") == {f"peira.results.{name}" for name in ("aims", "trials")}
+    assert inside(modules, "models") == {"peira.models.names", "peira.models.secrets"}  # searches outputs
+    assert inside(modules, "runners") == {"peira.runners.threads"}
+    assert not inside(modules, "data", "transforms", "stats", "sandbox", "report.telemetry")
+    assert not inside(modules, "engine.calls", "engine.batch", "stopping")
+    assert not modules & existing("engine", "sources.adaptive", "run_log")
+    assert not modules & existing("plan", "diff.changes")
+    apart = ("batches", "bundles", "control", "imports", "plan", "prior_results", "recordings")
+    assert not modules & existing("app", *apart, "store.calls", "store.table_files", "store.trial")
+    assert inside(modules, "analysis") == {"peira.analysis.results"}
+    assert inside(modules, "results") == {f"peira.results.{name}" for name in ("aims", "trials")}
     assert not modules & (SLOW - {"apsw", "zstandard"})
 
 
@@ -103,7 +108,7 @@ def commanded(folder: Path, *words: str) -> set[str]:
 
 def test_help_opens_no_command_and_nothing_that_encodes(tmp_path: Path) -> None:
     modules = commanded(tmp_path, "--help")
-    assert not rooms(modules, "analysis", "app", "engine", "plan", "spec", "stores")
+    assert not inside(modules, "analysis", "app", "engine", "plan", "spec", "stores")
     assert not modules & ((SLOW - {"typer"}) | {"msgspec", "pydantic"})
 
 
@@ -111,8 +116,8 @@ def test_help_opens_no_command_and_nothing_that_encodes(tmp_path: Path) -> None:
 def test_looking_at_runs_opens_nothing_that_runs_them(ran: Path, word: str) -> None:
     modules = commanded(ran, word, "--store", "store.db")
     read = {"kinds", "run_log", "progress", "recovery"}
-    assert rooms(modules, "engine") == {f"peira.engine.{name}" for name in read}
-    assert not rooms(modules, "app") & {"peira.app.run", "peira.app.preflight", "peira.app.store.calls"}
+    assert inside(modules, "engine") == {f"peira.engine.{name}" for name in read}
+    assert not modules & existing("app", "run", "preflight", "store.calls")
     assert not modules & (SLOW - {"apsw", "typer", "zstandard"})
 
 
@@ -131,4 +136,4 @@ def test_a_small_table_that_was_shown_before_needs_no_statistics(
     modules = set(json.loads(done.stdout.splitlines()[-1]))
     assert "1.00 [" in done.stdout
     assert not modules & {"asyncio", "numpy", "scipy"}
-    assert not rooms(modules, "engine.batch", "engine.calls", "engine.workers")
+    assert not inside(modules, "engine.batch", "engine.calls", "engine.workers")

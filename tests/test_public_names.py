@@ -1,4 +1,4 @@
-"""The one door: what is public is pinned, sorted, and there."""
+"""The public names of `peira`: pinned, sorted, and there."""
 
 from __future__ import annotations
 
