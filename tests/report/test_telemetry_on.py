@@ -18,7 +18,7 @@ from peira.core.models import Reply, Request, ToolCall, Usage
 from peira.core.registry import registry
 from peira.errors import Invalid
 from peira.report.telemetry import telling
-from peira.report.telemetry.metrics import CallMetrics
+from peira.report.telemetry._metrics import CallMetrics
 from peira.report.telemetry.spans import OpenTelemetry
 from peira.spec.case import case_ids
 from peira.spec.project import Project

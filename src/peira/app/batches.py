@@ -13,7 +13,7 @@ from peira.app.store.access import AnyStore
 from peira.core.log.state import Task
 from peira.core.models import BatchState, NamedModel
 from peira.engine.batch.open_batches import OpenBatches
-from peira.engine.batch.record import BATCH, NoBatchCallbacks, batches_of, name_in, read_slip, step_key
+from peira.engine.batch.record import BATCH, NoBatchCallbacks, batches_of, name_in, read_record, step_key
 from peira.engine.calls.budget import RunAccounts
 from peira.engine.calls.purchase import Buyer
 from peira.engine.context import NoCallbacks, RunContext
@@ -93,7 +93,7 @@ def _open(store: AnyStore) -> list[Task]:
 
 def _recorded(task: Task, store: AnyStore) -> OpenBatch:
     """A batch as recorded in the store."""
-    record = read_slip(store.get(task.payload))
+    record = read_record(store.get(task.payload))
     step = store.find("call", [step_key(task.id)]).get(step_key(task.id))
     return OpenBatch(task.id, record.model, len(record.calls), task.run, name_in(step))
 

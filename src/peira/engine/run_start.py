@@ -171,10 +171,10 @@ def _handed_in(store: Readable, runs: Container[str]) -> Iterator[Spent]:
     """What is set aside for calls in batches that these runs left open."""
     for task in store.queued(BATCH):
         if task.run in runs:
-            slip = batch.read_slip(store.get(task.payload))
-            for key, call in store.find("call", list(slip.calls)).items():
+            record = batch.read_record(store.get(task.payload))
+            for key, call in store.find("call", list(record.calls)).items():
                 if batch.in_batch(call) and call.batch == task.id:
-                    handed = slip.calls[key]
+                    handed = record.calls[key]
                     yield Spent.in_doubt(call.model, handed.tokens, handed.money)
 
 

@@ -29,8 +29,8 @@ from peira.errors import Unknown
 from peira.plan.manifest import Manifest, layout_of
 from peira.plan.trials import Layout
 from peira.results.snapshot import as_of
+from peira.web._stream_monitor import StreamMonitor
 from peira.web.monitor import RunMonitor
-from peira.web.stream_monitor import StreamMonitor
 
 P = ParamSpec("P")
 T = TypeVar("T")

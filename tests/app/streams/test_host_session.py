@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from peira import serve, stream
-from peira.app.streams.host_session import PATIENCE as HELD_UP
+from peira.app.streams._host_session import PATIENCE as HELD_UP
 
 pytestmark = pytest.mark.timeout(60)
 PATIENCE = 30.0

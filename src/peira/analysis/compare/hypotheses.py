@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any, Literal
 
+from peira.analysis.compare._margins import claim, margin_evidence
 from peira.analysis.compare.comparison import Contrast
 from peira.analysis.compare.contrasts import ComparisonOptions, contrast
 from peira.analysis.compare.difference import Difference, Differences
 from peira.analysis.compare.family import ADJUST, Family
-from peira.analysis.compare.margins import claim, margin_evidence
 from peira.analysis.compare.sides import Levels, Pair, levels_of
 from peira.analysis.table.measures import Measured, measure
 from peira.analysis.value import ResultValue, TextGrid

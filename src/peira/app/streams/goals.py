@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from peira.analysis.results import Results
 from peira.app.session import Session
-from peira.app.streams.outcome_reports import outcome_reports
+from peira.app.streams._outcome_reports import outcome_reports
 from peira.app.streams.results import stream_results
 from peira.core.contracts import RunQuery
 from peira.core.log.events import TERMINAL, GoalLooked, State

@@ -21,9 +21,9 @@ from peira.app.models import by_model, models_of
 from peira.app.run import following_runners, local_runner
 from peira.app.session import Session, SessionLike
 from peira.app.store.access import hosted, run_label, store_folder
-from peira.app.streams.experiments import opened_experiment, opening_before
+from peira.app.streams._experiments import opened_experiment, opening_before
+from peira.app.streams._host_session import HostSession
 from peira.app.streams.goals import GoalLook, GoalWatch
-from peira.app.streams.host_session import HostSession
 from peira.app.streams.results import StreamRecord
 from peira.app.streams.retention import JobRetention
 from peira.app.streams.view import JobView, StreamView

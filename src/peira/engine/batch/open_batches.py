@@ -43,7 +43,7 @@ from peira.engine.batch.record import (
     Endings,
     batches_of,
     name_in,
-    read_slip,
+    read_record,
     step_key,
 )
 from peira.engine.calls.budget import Reservation
@@ -391,7 +391,7 @@ class OpenBatches:
 
     def _read_batch(self, task: Task) -> tuple[BatchRecord, dict[str, Call], dict[str, Run]]:
         """Read the record of a batch, its calls, and the runs concerned; runs on a thread."""
-        record = read_slip(self._store.get(task.payload))
+        record = read_record(self._store.get(task.payload))
         rows = self._store.find("call", [*record.calls, step_key(task.id)])
         return record, rows, self._store.find("run", [task.run, self._run])
 

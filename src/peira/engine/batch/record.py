@@ -47,7 +47,7 @@ class BatchRecord(msgspec.Struct, frozen=True):
     calls: dict[str, BatchedCall]
 
 
-read_slip = msgspec.json.Decoder(BatchRecord).decode
+read_record = msgspec.json.Decoder(BatchRecord).decode
 Ending = Reservation | CallFailed
 """What a call of a batch took, or why it was not answered."""
 Endings = Mapping[str, Ending]

@@ -31,6 +31,7 @@ from peira.core.log.events import (
 from peira.core.log.state import Call
 from peira.core.mailbox import Mailbox
 from peira.core.models import Answer, NamedModel, Reply, Request, Usage, text_listener, token_count
+from peira.engine.calls._senders import ELSEWHERE, LOOK, OtherSenders
 from peira.engine.calls.budget import (
     NOTHING,
     UNCOUNTED,
@@ -43,7 +44,6 @@ from peira.engine.calls.budget import (
 from peira.engine.calls.live_text import TextSink
 from peira.engine.calls.open_calls import CallState, OpenSend
 from peira.engine.calls.rate_limit import RateLimiter
-from peira.engine.calls.senders import ELSEWHERE, LOOK, OtherSenders
 from peira.engine.context import RunCallbacks, RunContext
 from peira.engine.journal import INLINE, Journal, payload
 from peira.errors import Abandoned, CallFailed, Exhausted, InDoubt, NotGranted, Parked, Unwritable

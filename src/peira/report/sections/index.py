@@ -33,8 +33,8 @@ from peira.report.labels import spread
 from peira.report.plots.curves import calibration, cases, convergence, pareto, sensitivity
 from peira.report.plots.distributions import costs, distribution, seconds
 from peira.report.plots.effects import forest, half_normal, interaction
+from peira.report.sections import _cells as cells
 from peira.report.value import Report, ReportedCondition, Scored
-from peira.report.writers import cells
 
 # Sections as values
 

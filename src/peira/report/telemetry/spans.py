@@ -25,8 +25,8 @@ from peira.core.log.events import State, Status
 from peira.core.models import Reply, Request
 from peira.core.registry import OutcomeCallback, nearest, registry
 from peira.errors import Invalid
+from peira.report.telemetry._metrics import CallMetrics
 from peira.report.telemetry.conventions import of_attempt, of_call, of_reply, of_score, of_tool
-from peira.report.telemetry.metrics import CallMetrics
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

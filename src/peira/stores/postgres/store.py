@@ -38,10 +38,10 @@ from peira.stores.bucket import BlobBucket
 from peira.stores.commit_thread import WriteRequest, claimed
 from peira.stores.merge import MergePlan, merge_records, plan_merge
 from peira.stores.postgres import members, schema
+from peira.stores.postgres._replacement import copy_blobs, drop_schema, replace_tables
 from peira.stores.postgres.address import Address
 from peira.stores.postgres.connection import Connection, connect, translated
 from peira.stores.postgres.reads import StoreReader
-from peira.stores.postgres.replacement import copy_blobs, drop_schema, replace_tables
 from peira.stores.postgres.sharing import LEASE, PostgresSharing
 from peira.stores.postgres.spool import AnswerSpool, left_behind
 from peira.stores.postgres.writer import PostgresWriter

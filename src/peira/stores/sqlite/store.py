@@ -51,7 +51,8 @@ from peira.stores.commit_thread import WriteRequest, claimed
 from peira.stores.merge import MergePlan, merge_records, plan_merge
 from peira.stores.retention import RecordedClock, copy_retained
 from peira.stores.sqlite import reads, schema, views
-from peira.stores.sqlite.backup import copy_store, copy_tables
+from peira.stores.sqlite._backup import copy_store, copy_tables
+from peira.stores.sqlite._rewrite import copy_blobs, remove_draft, replace_tables, unneeded
 from peira.stores.sqlite.lock import (
     POLL,
     OwnerLock,
@@ -63,7 +64,6 @@ from peira.stores.sqlite.lock import (
     refuse_second_names,
     this_process,
 )
-from peira.stores.sqlite.rewrite import copy_blobs, remove_draft, replace_tables, unneeded
 from peira.stores.sqlite.writer import Writer, claim_ops
 from peira.stores.verify import blobs_of, verify
 
