@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from peira.report.writers.cells import point_cells
 from statsmodels.formula.api import ols
 
 from peira.analysis.compare.hypotheses import decide
@@ -22,7 +23,6 @@ from peira.errors import Invalid
 from peira.report.sections import scores as report_scores
 from peira.report.sections.answer import answer
 from peira.report.sections.scores import ScoreQuery, scored
-from peira.report.writers.cells import point_cells
 from peira.results.aims import Aims
 from peira.results.trials import Score, TrialResult
 from peira.spec.aims import Hypothesis
