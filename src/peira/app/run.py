@@ -35,7 +35,7 @@ from peira.engine.execution import Execution
 from peira.engine.kinds import UNIT, UNIT_FUNCTION
 from peira.engine.progress import Progress
 from peira.engine.run import RunDriver, RunEnd
-from peira.engine.run_start import died_before, open_run, recorded_before, spent_before
+from peira.engine.run_start import RunDescription, died_before, open_run, recorded_before, spent_before
 from peira.engine.sources.study import StudySource, class_of
 from peira.engine.stages import EVALUATE, GENERATE, STAGES, TRANSFORM
 from peira.errors import Invalid
@@ -202,19 +202,8 @@ def _run(
     known = bool(asked or store.runs(RunQuery(study=plan.study.name, limit=1)))
     expected = estimate_of(plan, store, project, workers, **how) if known and not recorded else None
     direct = not died_before(plan, store)
-    run = open_run(
-        plan,
-        manifest,
-        store,
-        str(number),
-        number,
-        clock.now(),
-        resumes,
-        expected,
-        options.evaluation,
-        name=options.name,
-        tags=tuple(options.tags),
-    )
+    about = RunDescription(resumes, expected, options.evaluation, options.name, tuple(options.tags))
+    run = open_run(plan, manifest, store, number, clock.now(), about)
     work_root = store_folder(store, "work") / short(run)
     only = recorded.trials if recorded else None
     storage = plan.study.storage

@@ -52,7 +52,7 @@ from peira.engine.commands import service_of
 from peira.engine.context import CallSettings, RunContext
 from peira.engine.execution import Execution
 from peira.engine.run import RunEnd
-from peira.engine.run_start import planned_on, spent_before
+from peira.engine.run_start import RunDescription, planned_on, spent_before
 from peira.engine.sources.adaptive import AdaptiveSource, StoppingEvidence
 from peira.engine.sources.study import StudySource
 from peira.engine.stages import GENERATE, STAGES
@@ -143,16 +143,10 @@ def _record(plan: Plan, store: SharedStore, options: RunOptions, resumes: str) -
         plan, store.put, {} if options.policy is None else changed_fields(policy, plan.study.policy)
     )
     run = compose("run", manifest, uuid.uuid4().hex)
-    planned = planned_on(
-        manifest,
-        len(plan),
-        store,
-        SystemClock().now(),
-        resumes,
-        evaluation=options.evaluation,
-        tags=tuple(options.tags),
-        name=options.name,
+    about = RunDescription(
+        resumes, evaluation=options.evaluation, name=options.name, tags=tuple(options.tags)
     )
+    planned = planned_on(manifest, len(plan), store, SystemClock().now(), about)
     rule = len(options.stages) == len(STAGES) and plan.study.stop is not None and not options.whole
     answer = app.recorded_answer(plan, read(manifest, store.get), store) if rule else None
     how = SharedOptions(

@@ -32,7 +32,7 @@ from peira.core.log.state import Task
 from peira.engine import kinds
 from peira.engine.journal import INLINE, payload
 from peira.engine.progress import LEFT, REUSED
-from peira.engine.run_start import planned_on
+from peira.engine.run_start import RunDescription, planned_on
 from peira.engine.stages import GENERATE
 from peira.errors import StoreDamaged
 from peira.plan.diff.history import Readable
@@ -197,7 +197,9 @@ class Recorder:
         self.run = compose("run", self.manifest, uuid.uuid4().hex)
         started = RunStarted(str(self.owner), self.owner)
         notes = RunNoted(f"imported from {self.origin}"), RunNoted(f"sha256 of that: {self.origin.digest}")
-        planned = planned_on(self.manifest, self.trials, self.store, self.now(), tags=(IMPORTED,))
+        planned = planned_on(
+            self.manifest, self.trials, self.store, self.now(), RunDescription(tags=(IMPORTED,))
+        )
         self.store.commit([Op(self.run, (planned, started, *notes))]).result()
         return self.run
 

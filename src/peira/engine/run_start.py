@@ -42,55 +42,58 @@ from peira.spec.limits import Budget
 MOST_RUNS = 10_000
 
 
+class RunDescription(NamedTuple):
+    """What is recorded of a run as it is opened, beside its plan.
+
+    `resumes` is the run it goes on with, `evaluation` the name under which outputs are judged otherwise,
+    `tags` are added to the study's, and `stream` is the blob with the declaration of a stream or work plan.
+    """
+
+    resumes: str = ""
+    estimate: RunEstimate | None = None
+    evaluation: str = ""
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    stream: str = ""
+
+
+UNDESCRIBED = RunDescription()
+
+
 def open_run(
     plan: Plan,
     manifest: str,
     store: Store,
-    owner: str,
     incarnation: int,
     now: float,
-    resumes: str = "",
-    estimate: RunEstimate | None = None,
-    evaluation: str = "",
-    name: str = "",
-    tags: tuple[str, ...] = (),
-    stream: str = "",
+    about: RunDescription = UNDESCRIBED,
 ) -> str:
-    """Write the opening events, durably; returns the new run's id."""
+    """Write the opening events, durably; returns the new run's id. The store's `incarnation` is its owner."""
     run = compose("run", manifest, uuid.uuid4().hex)
-    planned = planned_on(manifest, len(plan), store, now, resumes, estimate, evaluation, tags, name, stream)
-    store.commit([Op(run, (planned,)), Op(run, (RunStarted(owner, incarnation),))]).result()
+    planned = planned_on(manifest, len(plan), store, now, about)
+    store.commit([Op(run, (planned,)), Op(run, (RunStarted(str(incarnation), incarnation),))]).result()
     reach("engine.after_plan")
     return run
 
 
 def planned_on(
-    manifest: str,
-    trials: int,
-    store: Store,
-    now: float,
-    resumes: str = "",
-    estimate: RunEstimate | None = None,
-    evaluation: str = "",
-    tags: tuple[str, ...] = (),
-    name: str = "",
-    stream: str = "",
+    manifest: str, trials: int, store: Store, now: float, about: RunDescription = UNDESCRIBED
 ) -> RunPlanned:
-    """The event that opens a run on a manifest, with its provenance; `tags` are added to the study's."""
+    """The event that opens a run on a manifest, with its provenance."""
     plan = read(manifest, store.get)
     study, own = digest_bytes(encode(plan.snapshot)), plan.snapshot.get("tags", ())
-    origin = provenance(study, manifest, plan.seed, plan.generation, Path.cwd(), now, estimate)
+    origin = provenance(study, manifest, plan.seed, plan.generation, Path.cwd(), now, about.estimate)
     return RunPlanned(
         manifest=manifest,
         study=plan.study,
         trials=trials,
-        tags=(*own, *(tag for tag in tags if tag not in own)),
+        tags=(*own, *(tag for tag in about.tags if tag not in own)),
         provenance=store.put(encode(origin)),
-        resumes=resumes,
+        resumes=about.resumes,
         generation=plan.generation,
-        evaluation=evaluation,
-        name=name,
-        stream=stream,
+        evaluation=about.evaluation,
+        name=about.name,
+        stream=about.stream,
         by=requester(),
     )
 

@@ -40,7 +40,7 @@ from peira.engine.control import PAUSE, Command, StopRequest
 from peira.engine.execution import Execution
 from peira.engine.places import SharedPlaces
 from peira.engine.run import RunDriver
-from peira.engine.run_start import open_run, spent_before
+from peira.engine.run_start import RunDescription, open_run, spent_before
 from peira.engine.stages import StoredOutput
 from peira.engine.streams.decision import hand_decision
 from peira.engine.streams.declaration import TAG, declared
@@ -201,16 +201,9 @@ class Host:
         before = opening_before(store, stream.name)
         planned = experiment_plan(stream, plan)
         deciding = planned.deciding if planned else None
-        run = open_run(
-            plan,
-            manifest,
-            store,
-            str(number),
-            number,
-            clock.now(),
-            tags=(TAG,),
-            stream=store.put(declared(stream, conditions, self.parallel, deciding)),
-        )
+        declaration = store.put(declared(stream, conditions, self.parallel, deciding))
+        about = RunDescription(tags=(TAG,), stream=declaration)
+        run = open_run(plan, manifest, store, number, clock.now(), about)
         following = self._following if stream.name in self._followers else None
         left = self._left_over(stream.name)
         if before is not None and plan.evaluators:

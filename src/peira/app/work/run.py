@@ -26,7 +26,7 @@ from peira.engine.context import CallSettings, RunContext
 from peira.engine.execution import Execution
 from peira.engine.kinds import UNIT, UNIT_FUNCTION
 from peira.engine.run import RunDriver
-from peira.engine.run_start import open_run, planned_on
+from peira.engine.run_start import RunDescription, open_run, planned_on
 from peira.engine.work.attempt import GRACE, WorkBase, machine_problems
 from peira.engine.work.monitor import WorkMonitor
 from peira.engine.work.source import WorkSource
@@ -150,7 +150,7 @@ def _record_refusal(refused: RefusedPlan, store: AnyStore) -> None:
     """Record a run that was refused, with every problem."""
     manifest = keep(_nothing_planned(refused.name), store.put, {})
     run = compose("run", manifest, uuid.uuid4().hex)
-    planned = planned_on(manifest, 0, store, SystemClock().now(), tags=(TAG,))
+    planned = planned_on(manifest, 0, store, SystemClock().now(), RunDescription(tags=(TAG,)))
     notes = [RunNoted(problem) for problem in refused.problems]
     finished = RunFinished(Status.refused, reason="; ".join(refused.problems))
     store.commit([Op(run, (planned, *notes, finished))]).result()
@@ -182,11 +182,9 @@ def _executed(
         nothing,
         keep(nothing, store.put, {}),
         store,
-        str(number),
         number,
         clock.now(),
-        tags=(TAG,),
-        stream=store.put(encode(declared)),
+        RunDescription(tags=(TAG,), stream=store.put(encode(declared))),
     )
     monitor = WorkMonitor()
     source = WorkSource(plan, WorkBase(base.files, base.digest, objects), store, run, monitor, first=first)
