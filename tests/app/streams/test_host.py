@@ -346,7 +346,7 @@ def test_jobs_are_cancelled_while_nobody_serves_their_stream(hosted: Hosted, oth
     finally:
         assert ended(process, signal.SIGTERM) == 0
     done = (hosted.folder / "done.txt").read_text().split()
-    assert done == ["1", "3", "5"], "nothing of it was begun again"
+    assert (sorted(done), done[-1]) == (["1", "3", "5"], "5"), "nothing of it was begun again"
     command = ["peira", "verify", "--store", "live.db"]
     assert hosted.warm.run(command, cwd=hosted.folder).returncode == 0
 
