@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peira.report.writers.cells import point_cells
 from statsmodels.formula.api import ols
 
 from peira.analysis.compare.hypotheses import decide
@@ -21,6 +20,7 @@ from peira.analysis.table.measures import measure
 from peira.core.log.events import State
 from peira.errors import Invalid
 from peira.report.sections import scores as report_scores
+from peira.report.sections._cells import point_cells
 from peira.report.sections.answer import answer
 from peira.report.sections.scores import ScoreQuery, scored
 from peira.results.aims import Aims

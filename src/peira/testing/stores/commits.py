@@ -249,7 +249,7 @@ class CommitChecks:
             parent=digest("p"),
             priority=3,
             needs=(digest("b"), digest("c")),
-            payload="17",
+            payload=store.put(b"17"),
         )
         accept(store, run, queued(full))
         task = find_task(store, "a")
