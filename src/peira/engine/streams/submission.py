@@ -7,10 +7,12 @@ stream: whoever serves it next finds the job. A host that serves it is told, and
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import msgspec
@@ -24,6 +26,7 @@ from peira.engine.streams.declaration import last_opening
 from peira.engine.streams.jobs import Job, assigned, queued
 from peira.errors import Invalid
 
+Item = TypeVar("Item")
 SUBMIT = "submit"
 """The command that submits jobs; its body has them."""
 
@@ -130,27 +133,27 @@ class Outbox:
 
 def _messages(taken: Sequence[Submission]) -> Iterator[Sequence[Submission]]:
     """These submissions in messages that are not too large, each of one sender."""
-    found, size = list[Submission](), 0
-    for one in taken:
-        more = len(msgspec.json.encode(one.jobs)) if len(taken) > 1 else 0
-        if found and (size + more > MOST_BYTES // 2 or one.by != found[0].by):
-            yield found
-            found, size = [], 0
-        found.append(one)
-        size += more
-    if found:
-        yield found
+    for _, some in groupby(taken, attrgetter("by")):
+        yield from _packed(list(some), lambda one: len(msgspec.json.encode(one.jobs)))
 
 
 def in_messages(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
     """Jobs in parts that fit into one message each, in their order."""
-    found, size = list[Job](), 0
-    for job in jobs:
-        more = len(msgspec.json.encode(job))
+    yield from _packed(jobs, lambda job: len(msgspec.json.encode(job)))
+
+
+def _packed(items: Sequence[Item], size_of: Callable[[Item], int]) -> Iterator[Sequence[Item]]:
+    """The items in parts that fit into one message each, in their order."""
+    if len(items) == 1:  # as most are: its size does not matter
+        yield items
+        return
+    found, size = list[Item](), 0
+    for item in items:
+        more = size_of(item)
         if found and size + more > MOST_BYTES // 2:
             yield found
             found, size = [], 0
-        found.append(job)
+        found.append(item)
         size += more
     if found:
         yield found
