@@ -44,7 +44,7 @@ class StoredCounts:
 
 def stored_counts(plan: Plan, store: Readable | None) -> StoredCounts:
     """Count the planned trials that have a result, that failed before, and that are new."""
-    if store is None:
+    if store is None or not store.runs(RunQuery(limit=1)):  # nothing was run there, so nothing is looked up
         return StoredCounts(new=len(plan))
     tasks = (task for _, _, task in recorded(plan, store, plan.layout.places()))
     counts = Counter(task.state if task else None for task in tasks)
