@@ -48,6 +48,23 @@ class TestSqliteStore(StoreSuite):
         return SqliteStore(store.path)
 
 
+class TestSqliteStoreWithWriterProcess(StoreSuite):
+    """The same, where a process of its own commits from the beginning."""
+
+    durable = True
+    scheme = SqliteScheme()
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[SqliteStore]:
+        store = SqliteStore(tmp_path / "store.db", busy=0)
+        yield store
+        store.close()
+
+    def reopen(self, store: SqliteStore) -> SqliteStore:
+        store.close()
+        return SqliteStore(store.path, busy=0)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "store.db"

@@ -11,7 +11,7 @@ from peira.core.ids import digest
 from peira.core.log.events import CallRead
 from peira.stores.sqlite import SqliteStore
 from peira.stores.sqlite.statements import LONGEST, SIZES
-from peira.stores.sqlite.writer import UNREAD
+from peira.stores.sqlite.table_writer import UNREAD
 from peira.testing.stores.actions import accept, claimed, find_call, finished, plan_run
 from peira.testing.stores.calls import answered, intended
 

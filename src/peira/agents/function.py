@@ -12,6 +12,8 @@ from peira.core.code.signature import CONDITION, TakenArguments, agent_code, wan
 from peira.core.context import Trial
 from peira.core.ids import Json
 
+PLAIN = frozenset({str, bool, int, float, dict, list, type(None)})
+"""The types of most outputs: values, which cannot be called."""
 INJECTED = frozenset({"case", "trial"})
 BY_NAME = ("input", "prompt", "seed", CONDITION)
 """What an agent may also take by name, unless a factor has that name: the case's input, the same as text,
@@ -51,6 +53,8 @@ class FunctionAgent:
     def invoke(self, trial: Trial) -> Any:
         """Call the function; its result, or a coroutine if `asynchronous`."""
         made = self._called(**chosen_arguments(self._first, trial))
+        if type(made) in PLAIN:
+            return made
         if inspect.isfunction(made) or inspect.ismethod(made):  # what the user wrote, no built-in
             return made(**chosen_arguments(wants(made), trial))
         if callable(made) or not callable(getattr(type(made), "run", None)):
@@ -70,7 +74,7 @@ def chosen_arguments(wanted: TakenArguments, trial: Trial) -> dict[str, Any]:
         arguments["case"] = trial.case
     if "trial" in wanted.names:
         arguments["trial"] = trial
-    for name in BY_NAME:
+    for name in BY_NAME if not wanted.names.isdisjoint(BY_NAME) else ():
         if name in wanted.names and name not in arguments:
             arguments[name] = _injected(name, trial)
     return arguments

@@ -43,6 +43,15 @@ def decode_event(body: bytes) -> AnyEvent:
         return Unreadable(" ".join(str(problem).split())[:200])
 
 
+def decode_written(body: bytes) -> AnyEvent | None:
+    """An event from the bytes that this version wrote; None if they make none."""
+    try:
+        event: AnyEvent = _events.decode(body)
+        return event
+    except _NO_EVENT:
+        return None
+
+
 def encode_event(event: AnyEvent) -> bytes:
     """The bytes of an event; Unwritable if it could not be read from them again."""
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
@@ -84,7 +84,7 @@ class Comparison:
     """Versions of data files, which are part of the identity."""
     asynchronous: ClassVar[bool] = False
 
-    @property
+    @cached_property
     def takes(self) -> frozenset[str]:
         """The arguments it is called with."""
         return frozenset({"output", "expected"} if self.needs_expected else {"output"})

@@ -20,6 +20,8 @@ def score_value(raw: object, name: str = "the evaluator") -> Json:
     has not judged; one that cannot judge returns a `NoVerdict`. Subclasses and numpy scalars are converted to
     the plain value they hold.
     """
+    if type(raw) is bool:  # as most are
+        return raw
     if isinstance(raw, NoVerdict):
         return to_json(NoVerdict(_text(raw.reason, name)))
     if not isinstance(raw, Mapping):

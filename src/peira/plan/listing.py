@@ -24,9 +24,12 @@ from peira.plan.conditions import Condition, LevelLabels
 from peira.plan.manifest import read
 from peira.plan.trials import Layout, Place, PlannedCase
 
-FEWEST, MOST = 2_000, 20_000
-"""Trials that are written together: few at first, so that this is done while others run; then more and more,
-because trials end in random order, and the more are written in theirs the fewer pages are written again."""
+FEWEST, MOST = 2_000, 4_000
+"""Trials that are written together while others run: few at first; then more, because trials end in random
+order, and the more are written in theirs the fewer pages are written again. What is left in the end is waited
+for."""
+CHUNK = 20_000
+"""Trials of a large plan that are written together when the run is over."""
 LARGE = 50_000
 """Trials of a plan from which on all are written in the order of their places, when the run is over: written
 as they end, they would touch pages all over tables that no cache holds."""
@@ -143,7 +146,7 @@ class PlanListing:
         """Write the rest; with `complete`, nothing of the plan is missing then."""
         if self._layout is not None:
             late = self._late_entries(self._layout)
-            while chunk := list(islice(late, MOST)):
+            while chunk := list(islice(late, CHUNK)):
                 self._store.list_plan(self._plan, chunk).result()
         waiting, self._waiting = self._waiting, []
         self._store.list_plan(self._plan, map(self._entry, waiting), complete).result()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from peira.core.contracts import Op, Outcome
@@ -57,6 +58,13 @@ class CommitThread:
             self._queue.put(request)
         return request.done
 
+    def submit_again(self, request: WriteRequest) -> bool:
+        """Queue a request of the thread itself; False once the store is being closed."""
+        with self._gate:
+            if not self._closed:
+                self._queue.put(request)
+            return not self._closed
+
     def waiting(self) -> list[WriteRequest]:
         """What is queued and in no batch yet; for the thread itself, which alone takes from the queue."""
         with self._gate:
@@ -101,7 +109,7 @@ class CommitThread:
                 if (request := self._queue.get()) is not None:
                     batch.append(request)
         for request in batch:
-            if not request.done.done():
+            with suppress(InvalidStateError):  # it was acknowledged
                 request.done.set_exception(fault)
 
 

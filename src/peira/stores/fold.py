@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from peira.core.codec import encode_event
@@ -36,11 +36,13 @@ def touching(ops: Iterable[Op]) -> tuple[dict[str, None], dict[str, None]]:
     return tasks, calls
 
 
-def fold(view: RowView, ops: Sequence[Op], at: float) -> tuple[list[Record], list[bytes], list[Outcome]]:
+def fold(
+    view: RowView, ops: Sequence[Op], at: float, encode: Callable[[AnyEvent], bytes] = encode_event
+) -> tuple[list[Record], list[bytes], list[Outcome]]:
     """Apply each op to the view, whole or not at all.
 
     Returns the records to keep, their events as bytes, and what became of each op. An event that could not be
-    read again is refused.
+    read again is refused, by `encode`.
     """
     records: list[Record] = []
     bodies: list[bytes] = []
@@ -51,12 +53,12 @@ def fold(view: RowView, ops: Sequence[Op], at: float) -> tuple[list[Record], lis
         try:
             if len(events) == 1:  # one event is atomic by itself; only several need a rollback
                 [event] = events
-                body, record = encode_event(event), Record(run, counters[run], at, event)
+                body, record = encode(event), Record(run, counters[run], at, event)
                 effect(view, record)
                 records.append(record)
                 bodies.append(body)
             else:
-                encoded = [encode_event(event) for event in events]
+                encoded = list(map(encode, events))
                 records += _fold_several(view, op, counters[run], at)
                 bodies += encoded
             outcomes.append(None)

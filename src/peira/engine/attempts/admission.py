@@ -168,6 +168,7 @@ class Admission:
         self._asking = False
         self._just_ended: dict[str, Ended] = {}
         self._ended_lately: dict[str, Ended] = {}
+        self._ended_unclaimed: set[str] = set()  # without an attempt, and perhaps not durable
         self._groups_of_ends: deque[tuple[int, tuple[str, ...]]] = deque()
         self.offers: list[Offer] = []
         self.direct: dict[str, deque[Offer]] = {}
@@ -347,11 +348,10 @@ class Admission:
         self._asking = True
         lock.release()
         try:
-            self._journal.drain()  # the store must know of every end up to now; later ones are kept aside
-            known = self._store.find("task", [offer.spec.id for offer in offers])
+            known = self._known(offers)
             if renamed := [offer for offer in offers if offer.former and offer.spec.id not in known]:
                 self._take_over(renamed, known)
-            needs = self._needs(offers) if any(offer.spec.needs for offer in offers) else {}
+            needs = self._needs(offers)
         finally:
             lock.acquire()
             self._asking = False
@@ -366,6 +366,22 @@ class Admission:
         if self._adopted:
             self._adopt()
         self.note_blocked()
+
+    def _known(self, offers: Sequence[Offer]) -> dict[str, Task]:
+        """What the store knows of these tasks, with every end up to now; later ones are kept aside.
+
+        Ends that are on their way are waited for only if they may be about these tasks: what was claimed has
+        a row that says so, and what ended without a claim before is known here.
+        """
+        ids = [offer.spec.id for offer in offers]
+        apart = any(offer.former or offer.spec.needs for offer in offers)
+        if not (apart or self._ended_unclaimed or not self._ended_lately.keys().isdisjoint(ids)):
+            known = self._store.find("task", ids)
+            if all(row.state in TERMINAL for row in known.values()):
+                return known
+        self._ended_unclaimed = set()
+        self._journal.drain()
+        return self._store.find("task", ids)
 
     def _waits(self, known: Mapping[str, Task]) -> dict[str, frozenset[str]]:
         """What those of these tasks that wait still wait for. Looked up with the lock held: what is closed
@@ -385,7 +401,7 @@ class Admission:
 
     def _needs(self, offers: Sequence[Offer]) -> dict[str, State]:
         """How the needs of these tasks ended, for those that have."""
-        wanted = sorted({need for offer in offers for need in offer.spec.needs})
+        wanted = sorted({need for offer in offers if offer.spec.needs for need in offer.spec.needs})
         found = self._store.find("task", wanted) if wanted else {}
         over = (State.succeeded, *final_states(self._policy))
         return {task.id: task.state for task in found.values() if task.state in over}
@@ -497,6 +513,7 @@ class Admission:
         claim = TasksClaimed(spec.kind, spec.cls, self._owner, (task,), ((row.epoch if row else 0) + 1,))
         ended = TaskFinished(task, claim.epochs[0], State.cancelled, Result(failure=failure))
         self._journal.queue([Op(self._run, (claim, ended))])
+        self._ended_unclaimed.add(task)
         self._tally.add(spec.kind, State.cancelled)
         self.cancelled.add(task)
         return True
@@ -511,6 +528,7 @@ class Admission:
         spec = offer.spec
         claim = TasksClaimed(spec.kind, spec.cls, self._owner, (spec.id,), (epoch + 1,))
         self._journal.queue([Op(self._run, (claim, TaskFinished(spec.id, epoch + 1, state, result)))])
+        self._ended_unclaimed.add(spec.id)
         self._tally.add(spec.kind, state)
         self.ended(offer, Ended(state, result))
 

@@ -33,6 +33,7 @@ from peira.errors import (
     carried,
     message_of,
 )
+from peira.models.secrets import PIECE as SHORTEST_KEY
 from peira.models.secrets import exposed, keys_in_use, without_keys
 from peira.spec.limits import Policy
 
@@ -99,7 +100,7 @@ def _succeeded(
     else:
         trail = channel.trail(took)
         result = _result(channel, took, inline, blob, None, waited, trail)
-    if (keys := keys_in_use()) and (marks := exposed(body, keys)):
+    if len(body) >= SHORTEST_KEY and (keys := keys_in_use()) and (marks := exposed(body, keys)):
         result = msgspec.structs.replace(result, exposed=marks)
     return Ended(State.succeeded, result, value), (*blobs, trail) if trail else blobs
 

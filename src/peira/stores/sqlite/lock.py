@@ -11,6 +11,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import select
+import signal
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -23,11 +25,14 @@ from peira.errors import StoreFault, StoreInUse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+PATIENCE = 10.0
+"""Seconds in which a process that was killed must be gone; one that waits for a disk may take long."""
 POLL = 0.05
 """Seconds between two tries of a process that waits for a store."""
 
 NOTE_BYTES = 1024
 """Where the note in a lock file ends; the number of the last durable event stands behind it."""
+WRITER = "writer"
 _open_locks: set[int] = set()
 
 
@@ -57,9 +62,28 @@ class Process:
             return True
         return self.namespace == _namespace() and _started(self.pid) != self.started
 
+    def kill(self) -> None:
+        """Kill it, wherever it stands, and wait until it is gone; nothing if it cannot be seen from here."""
+        if self.boot != _boot() or self.namespace != _namespace():
+            return
+        try:
+            handle = os.pidfd_open(self.pid)
+        except OSError:
+            return
+        try:
+            if not self.is_dead:  # looked at while the handle keeps its number from being another's
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                select.select([handle], [], [], PATIENCE)
+        finally:
+            os.close(handle)
+
 
 def this_process() -> Process:
-    pid = os.getpid()
+    return process_of(os.getpid())
+
+
+def process_of(pid: int) -> Process:
+    """A process that is running, in this namespace."""
     return Process(pid, _started(pid) or 0, _boot(), _namespace())
 
 
@@ -93,7 +117,8 @@ class OwnerLock:
     def __init__(self, path: Path, wait: float | None = 0.0) -> None:
         """Take the lock, waiting up to `wait` seconds (None: for ever), or raise StoreInUse.
 
-        A lock that only orphans of a dead owner still hold is taken over.
+        A lock that only orphans of a dead owner still hold is taken over. The process that committed for a
+        dead owner is ended: it may hold a lock inside the file.
         """
         self.path = path
         deadline = None if wait is None else time.monotonic() + wait
@@ -106,9 +131,14 @@ class OwnerLock:
 
     def note(self, incarnation: int) -> None:
         """Say who holds it: for people and for readers, never trusted without the lock itself."""
-        said = {**asdict(this_process()), "incarnation": incarnation}
+        self._noted = {**asdict(this_process()), "incarnation": incarnation}
         os.ftruncate(self._file, 0)
-        os.pwrite(self._file, json.dumps(said).encode(), 0)
+        os.pwrite(self._file, json.dumps(self._noted).encode(), 0)
+
+    def note_writer(self, pid: int) -> None:
+        """Say which process commits for the one that holds it, for who takes the lock when that is dead."""
+        said = json.dumps({**self._noted, WRITER: asdict(process_of(pid))})
+        os.pwrite(self._file, said.encode().ljust(NOTE_BYTES), 0)
 
     def mark(self, event: int) -> None:
         """Keep the number of the last durable event: if the log is removed later, that shows."""
@@ -135,16 +165,25 @@ def _take(path: Path) -> int | None:
     """The locked file, or None while a living process has it."""
     with _locked_folder(path.parent):
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        said = _said(file)
         if _try(file, fcntl.LOCK_EX):
+            _end_writer(said)
             return file
-        holder = process_from(_said(file))
+        holder = process_from(said)
         os.close(file)
         if holder is None or not holder.is_dead:
             return None
+        _end_writer(said)
         # Only what the dead owner left behind has it open: those hold the old file, and we a new one.
         path.unlink()
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         return file if _try(file, fcntl.LOCK_EX) else None
+
+
+def _end_writer(said: dict[str, Any]) -> None:
+    """End the process that committed for an owner that is gone."""
+    if (writer := process_from(said.get(WRITER) or {})) is not None:
+        writer.kill()
 
 
 @contextmanager

@@ -50,7 +50,7 @@ from peira.stores.blobs import LARGE, BlobFolder
 from peira.stores.commit_thread import WriteRequest, claimed
 from peira.stores.merge import MergePlan, merge_records, plan_merge
 from peira.stores.retention import RecordedClock, copy_retained
-from peira.stores.sqlite import reads, schema, views
+from peira.stores.sqlite import connection, reads, schema, views
 from peira.stores.sqlite._backup import copy_store, copy_tables
 from peira.stores.sqlite._rewrite import copy_blobs, remove_draft, replace_tables, unneeded
 from peira.stores.sqlite.lock import (
@@ -64,17 +64,15 @@ from peira.stores.sqlite.lock import (
     refuse_second_names,
     this_process,
 )
-from peira.stores.sqlite.writer import Writer, claim_ops
+from peira.stores.sqlite.writer import BUSY, Writer, claim_ops
 from peira.stores.verify import blobs_of, verify
 
 MIGRATION = 2.0
 """Seconds in which a reader waits for an owner that is creating the tables, or bringing them up to date."""
 AT_ONCE = 100
 """Blobs that are copied from another store together."""
-CACHE_KIB = 8 * 1024
 SCAN_SHARE = 4
 """Reading every task is faster than looking up a part of them that is larger than one in this many."""
-"""Random ids touch pages all over: the default cache of 2 MB would be read through again and again."""
 
 
 _owned: set[tuple[int, int] | None] = set()
@@ -114,15 +112,17 @@ class SqliteStore:
         on_commit: Callable[[list[Record]], None] | None = None,
         clock: Clock | None = None,
         vfs: str | None = None,
+        busy: float | None = BUSY,
     ) -> None:
         """Open, and create unless `readonly`. StoreInUse if another process owns it for longer than `wait`.
 
-        `on_commit` is told the records of each commit once they are durable, before anybody waiting is.
+        `on_commit` is told the records of each commit once they are durable, before anybody waiting is. From
+        `busy` CPU seconds of commits in a second on, a process of its own commits (0: at once; None: never).
         """
         self.path = Path(path).resolve()
         self.readonly = readonly
         self.incarnation = 0
-        self._clock = clock or SystemClock()
+        self._clock, self._busy = clock or SystemClock(), busy
         if compression not in CODECS:
             raise Invalid(f"compression {compression!r}: choose {' or '.join(CODECS)}")
         refuse_second_names(self.path)
@@ -176,7 +176,15 @@ class SqliteStore:
                 remove_draft(draft)
             self._db = db
             self._writer = Writer(
-                db, self.incarnation, self._check_file, self._lock.mark, self._clock, compression, on_commit
+                self.path,
+                db,
+                self.incarnation,
+                self._check_file,
+                self._lock,
+                self._clock,
+                compression,
+                on_commit,
+                None if on_commit or self._vfs else self._busy,
             )
         self._reader = self._connect(create=False)
         deadline = time.monotonic() + MIGRATION
@@ -265,7 +273,7 @@ class SqliteStore:
     def _connect(self, create: bool) -> apsw.Connection:
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
         db = apsw.Connection(str(self.path), flags=flags, vfs=self._vfs)
-        db.set_busy_timeout(10_000)
+        db.set_busy_timeout(connection.BUSY_TIMEOUT)
         try:
             tables = schema.check(db)
         except (apsw.CantOpenError, apsw.ReadOnlyError):
@@ -274,11 +282,7 @@ class SqliteStore:
             db.close()
             db = self._connect_unwritable()
             tables = schema.check(db)
-        if create:
-            # Each on its own: this one answers with a row, and what came after it would not be run.
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA wal_autocheckpoint = 4000")
-        db.execute(f"PRAGMA synchronous = FULL; PRAGMA cache_size = -{CACHE_KIB}")
+        connection.set_up(db, writes=create)
         # One that was cut off before it had tables holds nothing, and reads as that.
         return db if create or tables else schema.empty()
 
@@ -314,11 +318,11 @@ class SqliteStore:
         return owner(self.lock_path)
 
     def commit(self, ops: Sequence[Op]) -> Future[list[Outcome]]:
-        return self._writer.submit(WriteRequest([self._spill(op) for op in ops]))
+        return self._writer.submit(WriteRequest([self._spill(op) if op.blobs else op for op in ops]))
 
     def _spill(self, op: Op) -> Op:
         """Large blobs go to files now, before the row that names them."""
-        if not op.blobs or max(map(len, op.blobs)) <= LARGE:
+        if max(map(len, op.blobs)) <= LARGE:
             return op
         small = tuple(data for data in op.blobs if not self._large(data))
         return Op(op.run, op.events, small)
@@ -342,14 +346,14 @@ class SqliteStore:
             taken.extend(claimed(ops))
             return ops
 
-        outcomes = self._writer.submit(WriteRequest((), choose)).result()
+        outcomes = self._writer.choose(choose).result()
         found = self.find("task", taken)
         return [found[task] for task, refusal in zip(taken, outcomes, strict=True) if not refusal]
 
     def find(self, kind: Literal["task", "call", "run"], keys: Sequence[str]) -> dict[str, Any]:
+        if kind != "run" and self._lock and not (keys := self._writer.recorded[kind].possible(keys)):
+            return {}
         with self._reading():
-            if kind != "run" and self._lock and not (keys := self._writer.recorded[kind].possible(keys)):
-                return {}
             if kind == "task":
                 return reads.tasks_by_id(self._reader, keys)
             if kind == "run":
@@ -521,34 +525,14 @@ class SqliteStore:
             return list(views.found(self._reader, plan, prefix))
 
     def list_plan(self, plan: str, entries: Iterable[PlanEntry], complete: bool = False) -> Future[None]:
-        return self._derive(partial(views.list_plan, plan=plan, entries=entries, complete=complete))
+        return self._writer.list_plan(plan, entries, complete)
 
     def list_calls(self, calls: Iterable[CallWords]) -> Future[None]:
-        return self._derive(lambda db: views.list_calls(db, calls))
+        return self._writer.list_calls(calls)
 
     def unlisted_calls(self, run: str = "") -> list[str]:
         with self._reading():
             return views.unlisted_calls(self._reader, run)
-
-    def _derive(self, change: Callable[[apsw.Connection], None]) -> Future[Any]:
-        """Change tables that nothing rests on, in a transaction of the writer, if the store is still ours."""
-
-        def write() -> tuple[Op, ...]:
-            # Not `with db`, which would hold the interpreter lock during the sync.
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                if (
-                    self._db.execute("SELECT value FROM meta WHERE key = 'incarnation'").get
-                    == self.incarnation
-                ):
-                    change(self._db)
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
-            return ()
-
-        return self._writer.submit(WriteRequest((), write))
 
     @property
     def _draft(self) -> Path:
@@ -572,7 +556,7 @@ class SqliteStore:
             db.executemany("INSERT OR IGNORE INTO forgotten VALUES (?)", keys)
             db.executemany("DELETE FROM blob WHERE digest = ?", keys)
 
-        self._derive(change).result()
+        self._writer.derive(change).result()
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         reach("forget.before_files")
         for file in files.values():
@@ -643,7 +627,7 @@ class SqliteStore:
             if not empty:
                 copy_tables(self._db, draft)
                 copy_blobs(self._db, self._files, draft, {digest for digest, _ in self._files.files()})
-            target = SqliteStore(draft, compression=self._compression, clock=clock)
+            target = SqliteStore(draft, compression=self._compression, clock=clock, busy=None)
             try:
                 target._db.execute("PRAGMA synchronous = OFF")  # it is synced with the store
                 blobs = fill(target, clock)

@@ -10,7 +10,7 @@ Only what the SQLite of Debian 12 (3.40) knows is used here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
 
@@ -19,8 +19,6 @@ import apsw
 from peira.core.contracts import CallWords, PlanEntry
 from peira.stores.rows import SEQ_BITS, STATES
 from peira.stores.sqlite.statements import SIZES, UpsertTarget, insert
-
-CHUNK = 20_000
 
 TABLES = """
 CREATE TABLE listed_plan (
@@ -155,7 +153,7 @@ CROSS JOIN call ON substr(call.key, 1, 8) = substr(told.column1, 1, 8) AND call.
 """
 
 
-def list_plan(db: apsw.Connection, plan: str, entries: Iterable[PlanEntry], complete: bool) -> None:
+def list_plan(db: apsw.Connection, plan: str, entries: Sequence[PlanEntry], complete: bool) -> None:
     """Add entries to what is listed of a plan. Called within a transaction."""
     db.execute(
         "INSERT INTO listed_plan(manifest, complete) VALUES (?1, ?2) "
@@ -163,37 +161,29 @@ def list_plan(db: apsw.Connection, plan: str, entries: Iterable[PlanEntry], comp
         (plan, complete),
     )
     number = db.execute("SELECT n FROM listed_plan WHERE manifest = ?", (plan,)).get
-    waiting = iter(entries)
-    while chunk := sorted(
-        islice(waiting, CHUNK), key=itemgetter(0)
-    ):  # by place: near ones are written together
-        conditions = {one.group[0]: one.group for one in chunk}
-        cases = {one.subject[0]: one.subject for one in chunk}
-        # A statement for each row would hand the interpreter lock over with each.
-        insert(db, _CONDITIONS, list(conditions.values()))
-        insert(db, _CASES, sorted(cases.values(), key=itemgetter(0)))
-        trials = [
-            (
-                number,
-                one.place,
-                bytes.fromhex(one.task[:16]),
-                one.group[0],
-                one.subject[0],
-                one.repeat,
-                one.output or None,
-            )
-            for one in chunk
-        ]
-        insert(db, _TRIALS, trials)
-        insert(
-            db,
-            _SCORES,
-            [
-                (number, one.place, name, bytes.fromhex(task[:16]))
-                for one in chunk
-                for name, task in one.scores
-            ],
+    ordered = sorted(entries, key=itemgetter(0))  # by place: near ones are written together
+    conditions = {one.group[0]: one.group for one in ordered}
+    cases = {one.subject[0]: one.subject for one in ordered}
+    # A statement for each row would hand the interpreter lock over with each.
+    insert(db, _CONDITIONS, list(conditions.values()))
+    insert(db, _CASES, sorted(cases.values(), key=itemgetter(0)))
+    trials = [
+        (
+            number,
+            one.place,
+            bytes.fromhex(one.task[:16]),
+            one.group[0],
+            one.subject[0],
+            one.repeat,
+            one.output or None,
         )
+        for one in ordered
+    ]
+    insert(db, _TRIALS, trials)
+    scores = [
+        (number, one.place, name, bytes.fromhex(task[:16])) for one in ordered for name, task in one.scores
+    ]
+    insert(db, _SCORES, scores)
 
 
 def list_calls(db: apsw.Connection, calls: Iterable[CallWords]) -> None:
