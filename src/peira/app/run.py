@@ -24,7 +24,7 @@ from peira.app.store.results import results_of
 from peira.app.store.runs import find_run, name_problem, names_run, refuse_taken
 from peira.app.studies import StudyLike, plan_of
 from peira.core.clock import SystemClock
-from peira.core.contracts import Runner, RunQuery
+from peira.core.contracts import Anticipates, Runner, RunQuery
 from peira.core.ids import short
 from peira.core.log.events import Status
 from peira.core.registry import registry
@@ -197,6 +197,8 @@ def _run(
     every = len(options.stages) == len(STAGES)
     stops = every and plan.study.stop is not None and not options.whole
     recorded = recorded_before(plan, manifest, store) if every and not stops else None
+    if not recorded and isinstance(store, Anticipates):
+        store.anticipate(len(plan))
     how: dict[str, Any] = {"stages": options.stages, "batch": options.batch}
     asked = models_in(plan, project, options.stages)
     known = bool(asked or store.runs(RunQuery(study=plan.study.name, limit=1)))

@@ -349,6 +349,15 @@ class ScansTasks(Protocol):
         ...
 
 
+@runtime_checkable
+class Anticipates(Protocol):
+    """A store that is faster if it is told of large work in advance."""
+
+    def anticipate(self, tasks: int) -> None:
+        """So many tasks will be executed now; returns at once."""
+        ...
+
+
 class CallWords(NamedTuple):
     """What was asked in a call and answered, or how both begin."""
 

@@ -24,7 +24,7 @@ from peira.errors import StoreDamaged
 
 BATCH_SECONDS = 0.02
 MOST = 128
-AHEAD = 12
+AHEAD = 24
 """So many times as many quick attempts are claimed in advance as a worker takes: a sync costs much more."""
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from itertools import accumulate, islice
+from itertools import islice
+from sys import byteorder
 from typing import NamedTuple
 from zlib import crc32
 
@@ -77,17 +78,29 @@ class TrialNotes:
 
     def in_order(self) -> Iterator[TrialNote]:
         """The notes, by place."""
-        kinds, places = list(self._known), self._places
-        scores = array("Q", accumulate((len(kinds[kind][0]) for kind in self._kinds), initial=0))
-        blobs = array("Q", accumulate((32 * kinds[kind][1] for kind in self._kinds), initial=0))
-        order = sorted(range(len(places)), key=places.__getitem__)
-        for at, following in zip(order, [*order[1:], None], strict=False):
-            if following is not None and places[following] == places[at]:
-                continue
-            ids = [f"{id:016x}" for id in self._scores[scores[at] : scores[at + 1]]]
-            blob = self._blobs[blobs[at] : blobs[at + 1]].hex()
-            named = list(zip(kinds[self._kinds[at]][0], ids, strict=True))
-            yield TrialNote(places[at], f"{self._tasks[at]:016x}", blob, named)
+        import numpy as np  # slow to import, and there are many notes
+
+        places, kinds = np.frombuffer(self._places, np.uint64), np.frombuffer(self._kinds, np.uint32)
+        known = [(names, 64 * blob) for names, blob in self._known]
+        names, sizes = np.array([(len(names), size) for names, size in known] or [(0, 0)], np.int64).T
+        firsts, begins = (np.cumsum(each[kinds]) - each[kinds] for each in (names, sizes))
+        order = np.argsort(places, kind="stable")
+        last = np.append(np.diff(places[order]) > 0, [True])[: len(order)]  # of several notes of one place
+        tasks, ids, blobs = _digits(self._tasks), _digits(self._scores), self._blobs.hex()
+        order = order[last]
+        columns = (column[order].tolist() for column in (places, kinds, 16 * firsts, begins))
+        for at, place, kind, first, begin in zip(order.tolist(), *columns, strict=True):
+            of, size = known[kind]
+            scores = [(name, ids[first + 16 * n : first + 16 * n + 16]) for n, name in enumerate(of)]
+            yield TrialNote(place, tasks[16 * at : 16 * at + 16], blobs[begin : begin + size], scores)
+
+
+def _digits(numbers: array[int]) -> str:
+    """The numbers as 16 hexadecimal digits each."""
+    swapped = numbers[:]
+    if byteorder == "little":
+        swapped.byteswap()
+    return swapped.tobytes().hex()
 
 
 class PlanListing:
@@ -159,11 +172,10 @@ class PlanListing:
         """All that was noted, by place; cases are numbered in the order in which they come here, too."""
         sets = {label: int(digest[:9], 16) for label, digest in self._case_sets.items()}
         for number, task, blob, scores in self._notes.in_order():
-            place = layout.place(number)
+            place, position = layout.located(number)
             group, subject = self._group(place.condition), self._subject(place.case)
-            label, position = layout.case_at(number)
             if position < POSITIONS:  # above all numbers that are made of a case's content
-                subject = 2**62 + sets[label] * POSITIONS + position, *subject[1:]
+                subject = 2**62 + sets[place.condition.cases] * POSITIONS + position, *subject[1:]
             output = self._output(blob) if blob else ""
             yield PlanEntry(number, task, group, subject, place.repeat, output, scores)
 

@@ -26,7 +26,10 @@ class ScoreIds:
         """
         self.transform = transform
         self._common = tuple(dict.fromkeys(common))
-        self._takes = {judge: tuple((f, f"{f}=") for f in sorted(taken)) for judge, taken in takes.items()}
+        self._passed = {
+            judge: " ".join(f"{fact}=%({fact})s" for fact in sorted(taken)) for judge, taken in takes.items()
+        }
+        """What is passed to each evaluator, to be filled in with digests of facts."""
         self._composers = {judge: composer("score", judge) for judge in takes}
         taken_by_any = {fact for taken in takes.values() for fact in taken}
         self._compares, self._weighs = "expected" in taken_by_any, "trial" in taken_by_any
@@ -54,11 +57,9 @@ class ScoreIds:
             facts["trial"] = _trial_digest(trial, result)
         if self._reads:
             facts["transcript"] = _transcript_digest(trial, result)
-        found = []
-        for judge in self.judges(case) if case.judged_by else self._common:
-            passed = " ".join([name + facts[fact] for fact, name in self._takes[judge]])
-            found.append((judge, self._composers[judge](passed)))
-        return found
+        judges = self.judges(case) if case.judged_by else self._common
+        passed, compose = self._passed, self._composers
+        return [(judge, compose[judge](passed[judge] % facts)) for judge in judges]
 
     def _digest_expected(self, case: PlannedCase) -> str:
         """The digest of the expected value of a case; that of the last one is remembered."""

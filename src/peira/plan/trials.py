@@ -129,17 +129,20 @@ class Layout:
         own = self.case_sets[condition.cases][case]
         return Place(index, condition, own, condition.first * self.repeats + repeat)
 
+    def located(self, index: int) -> tuple[Place, int]:
+        """The trial at an index, and the position of its case in its set."""
+        if index >= self.anchored:
+            return self._anchor(index), self._located(0)[1]
+        condition, case, repeat = self._located(index)
+        own = self.case_sets[condition.cases][case]
+        return Place(index, condition, own, condition.first * self.repeats + repeat), case
+
     def _located(self, index: int) -> tuple[Condition, int, int]:
         """The condition of a trial that is no anchor, the position of its case in its set, and the repeat."""
         at = index // self._even if self._even else bisect_right(self._ends, index)
         condition = self.conditions[at]
         case, repeat = divmod(index - self.start(at), self.repeats * condition.replicates)
         return condition, case, repeat
-
-    def case_at(self, index: int) -> tuple[str, int]:
-        """The set of cases that the case of a trial belongs to, and its position in it."""
-        condition, case, _ = self._located(index if index < self.anchored else 0)
-        return condition.cases, case
 
     def _anchor(self, index: int) -> Place:
         """An anchor: a repeat of the first trial beyond those of the study."""
@@ -157,13 +160,14 @@ class Layout:
 
     def trial_id(self, place: Place) -> str:
         """The id of a trial: a digest of agent, condition, case, repeat, seed and generation."""
-        key = place.condition.agent_digest, place.condition.digest
+        condition = place.condition
+        key = condition.agent_digest, condition.digest
         make = self._composers.get(key)
         if make is None:
             if len(self._composers) >= MOST_COMPOSERS:
                 self._composers.clear()
             make = self._composers[key] = composer("trial", *key, self.seed, self.generation)
-        return make(place.case.seen, place.repeat)
+        return make(f"{place.case.seen} {place.repeat}")
 
     @cached_property
     def _composers(self) -> dict[tuple[str, str], Callable[..., str]]:

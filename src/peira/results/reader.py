@@ -24,6 +24,8 @@ from peira.results.trials import FAILED, FoundAnswer, Score, TrialHistories, Tri
 CHUNK = 500
 """The number of trials per read; `MANY` of them where tasks were read in one pass before."""
 MANY = 4000
+MOST_ALIKE = 10_000
+"""Scores that are kept for others that are equal."""
 
 
 class ResultStore(Protocol):
@@ -74,6 +76,7 @@ class ResultReader:
         self._store, self._run, self._histories = store, run, histories
         self.labels = LevelLabels.kept(manifest.snapshot)
         self._condition: Condition | None = None
+        self._alike: dict[tuple[str, State, bytes], Score] = {}
         self._shown: Mapping[str, Json] = {}
         self._names = {part.digest: part.name for part in manifest.evaluators}
         common = manifest.common if scored_by is None else scored_by
@@ -93,9 +96,10 @@ class ResultReader:
         answers = self._answers_of(tasks) if self._judging.transform else tasks
         wanted = list(map(self._scores, places, ids, tasks, answers))
         scored = iter(self._outcomes([score for scores in wanted for _, score in scores if score]))
+        transforms = bool(self._judging.transform)
         for place, id, task, answer, scores in zip(places, ids, tasks, answers, wanted, strict=True):
-            done = task is not None and task.state is State.succeeded
-            found = self._found(answer) if done and self._judging.transform else None
+            done = transforms and task is not None and task.state is State.succeeded
+            found = self._found(answer) if done else None
             given = {
                 name: self._score(name, next(scored) if score else None, found) for name, score in scores
             }
@@ -222,8 +226,18 @@ class ResultReader:
             return Score(name, State.blocked if lost else State.queued)
         result = task.result
         if self._brief:
-            return Score(name, task.state, self._value(result))
+            return self._brief_score(name, task.state, result)
         return Score(name, task.state, self._value(result), result.failure, result.took, result.metrics)
+
+    def _brief_score(self, name: str, state: State, result: Result) -> Score:
+        """A score without what no table needs: one value for all that are equal, as most are."""
+        key = name, state, bytes(result.output)
+        score = self._alike.get(key)
+        if score is None or result.blob or result.exposed:
+            score = Score(name, state, self._value(result))
+            if not (result.blob or result.exposed) and len(self._alike) < MOST_ALIKE:
+                self._alike[key] = score
+        return score
 
     def _value(self, result: Result) -> Json:
         """The decoded output of a task, inline or from its blob."""

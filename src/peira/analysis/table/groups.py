@@ -102,21 +102,22 @@ class Group:
         `names` collects the parts of scores. `measure` is a metric, or seconds or cost, that is wanted too.
         """
         self.trials += 1
+        unit = trial.unit
         if trial.state != State.succeeded:
             self.ends[trial.state] += 1
             if trial.state in LOST:
-                self.lost.append(trial.unit)
+                self.lost.append(unit)
                 later = [score for score in trial.scores.values() if score.reported]
                 for score in later:
-                    self.reported.setdefault(score.name, []).append(trial.unit)
-                self._add_scores(trial, later, names, across)
+                    self.reported.setdefault(score.name, []).append(unit)
+                self._add_scores(trial, unit, later, names, across)
             return
-        self.units.add(trial.unit)
+        self.units.add(unit)
         if trial.found is not None:
             self.no_answer += bool(trial.no_answer)
         if trial.metrics:
             self.refused += bool(trial.metrics.get("refusals"))
-        self._add_scores(trial, trial.scores.values(), names, across)
+        self._add_scores(trial, unit, trial.scores.values(), names, across)
         if measure:
             self._measure(trial, measure, across)
 
@@ -126,10 +127,14 @@ class Group:
         return list((Counter(self.lost) - known).elements())
 
     def _add_scores(
-        self, trial: TrialResult, scores: Iterable[Score], names: dict[str, dict[str, None]], across: str
+        self,
+        trial: TrialResult,
+        unit: Unit,
+        scores: Iterable[Score],
+        names: dict[str, dict[str, None]],
+        across: str,
     ) -> None:
         """Put scores of a trial into the samples."""
-        unit = trial.unit
         for score in scores:
             name = score.name
             known = names.get(name)

@@ -69,6 +69,8 @@ from peira.stores.verify import blobs_of, verify
 
 MIGRATION = 2.0
 """Seconds in which a reader waits for an owner that is creating the tables, or bringing them up to date."""
+MANY_TASKS = 5_000
+"""Tasks of a run whose writer gets a process before it is busy."""
 AT_ONCE = 100
 """Blobs that are copied from another store together."""
 SCAN_SHARE = 4
@@ -523,6 +525,10 @@ class SqliteStore:
     def listed_tasks(self, plan: str, prefix: str) -> list[tuple[str, int]]:
         with self._reading():
             return list(views.found(self._reader, plan, prefix))
+
+    def anticipate(self, tasks: int) -> None:
+        if tasks >= MANY_TASKS:
+            self._writer.prepare()
 
     def list_plan(self, plan: str, entries: Iterable[PlanEntry], complete: bool = False) -> Future[None]:
         return self._writer.list_plan(plan, entries, complete)

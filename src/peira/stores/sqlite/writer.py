@@ -83,6 +83,16 @@ class Writer(CommitThread):
         """Compress payloads from now on like this."""
         self._codec = codec
 
+    def prepare(self) -> None:
+        """Get a process, which is ready when this thread will be busy."""
+
+        def start() -> tuple[Op, ...]:
+            if self._tables is not None and self._busy is not None:
+                self._start()
+            return ()
+
+        self.submit(WriteRequest((), start))
+
     def close(self) -> None:
         super().close()
         if self._process is not None:
@@ -174,21 +184,27 @@ class Writer(CommitThread):
         it once it is ready."""
         if self._tables is None or self._busy is None:
             return
-        if self._process is None and (ops >= MANY or self._is_busy(self._busy)):
-            try:
-                self._process = WriterProcess(self._path, self._incarnation, self.recorded, self._give_up)
-                self._lock.note_writer(self._process.pid)
-            except OSError:
-                self._busy = None
-                return
-            if not self._busy:
-                self._process.start()
-        if (
-            self._process is not None and self._process.ended
-        ):  # it never was ready: this thread can do it, too
+        if ops >= MANY or self._is_busy(self._busy):
+            self._start()
+        if (process := self._process) is None:
+            return
+        if process.ended:  # it never was ready: this thread can do it, too
             self._busy = None
-        elif self._process is not None and self._process.ready:
+        elif process.ready:
             self._tables = None
+
+    def _start(self) -> None:
+        """Start the process, unless that was done."""
+        if self._process is not None:
+            return
+        try:
+            self._process = WriterProcess(self._path, self._incarnation, self.recorded, self._give_up)
+        except OSError:  # this thread can do it, too
+            self._busy = None
+            return
+        self._lock.note_writer(self._process.pid)
+        if not self._busy:
+            self._process.start()
 
     def _is_busy(self, most: float) -> bool:
         """Whether this thread has used so many CPU seconds lately."""
