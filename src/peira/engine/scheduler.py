@@ -365,7 +365,10 @@ class Scheduler:
             self._stopped(task)
         if self._woken:
             self._woken.discard(task)
-        self.settle(task, state)
+        if self._held or self._awaited:
+            self.settle(task, state)
+        else:  # nobody waits for it
+            self._known.pop(task, None)
 
     def settle(self, task: str, state: State) -> None:
         """A task ended, here or (reused) earlier: tasks that need it become ready or blocked."""

@@ -104,7 +104,7 @@ class GenerateWork:
         return Trial(
             id=self.trial_id,
             case=self.case.own(),
-            condition=own_copy(self.condition),
+            condition=own_copy(self.condition) if self.condition else {},
             repeat=self.repeat,
             attempt=epoch,
             agent=self.agent.label,
@@ -215,8 +215,8 @@ class StoredOutput:
 
     def value(self) -> Json:
         """A fresh copy of the value."""
-        if self._value is not None:
-            return own_copy(self._value)
+        if (value := self._value) is not None:
+            return value if type(value) is str else own_copy(value)
         result = self.result
         return decode(self._store.get(result.blob) if result.blob else bytes(result.output))
 
@@ -371,7 +371,8 @@ class EvaluateWork(LocalWork):
         if name == "output":
             return self._answer()
         if name == "expected":
-            return own_copy(place.case.expected)
+            expected = place.case.expected
+            return expected if type(expected) is str else own_copy(expected)
         if name == "case":
             return place.case.as_seen().own()
         if name == "transcript":

@@ -181,6 +181,14 @@ def keys_in_use() -> tuple[str, ...]:
     return (*_keys, *_used) if _used else _keys
 
 
+def exposed_keys(body: bytes) -> tuple[tuple[int, int], ...]:
+    """Where keys in use stand in an output."""
+    if len(body) < PIECE:  # as scores are, most of all
+        return ()
+    keys = keys_in_use()
+    return exposed(body, keys) if keys else ()
+
+
 _seen: dict[Any, Any] = {}
 _keys: tuple[str, ...] = ()
 

@@ -14,6 +14,7 @@ import peira.engine.calls as model_calls
 from peira.core.contracts import Attempt
 from peira.core.failpoints import reach
 from peira.core.log.events import State
+from peira.core.registry import registry
 from peira.engine.attempts.channel import AttemptChannel
 from peira.engine.attempts.dispatch import Dispatch
 from peira.engine.attempts.endings import Abandoner, ActiveAttempt, Settlement, ended
@@ -57,7 +58,7 @@ class ActiveAttempts:
         active = ActiveAttempt(attempt, channel, now, queue)
         if attempt.epoch > 1:
             active.waited = self._waited(attempt, now)
-        if not self._hooks.listening:
+        if not registry.listening:
             begins = self._begin(active)
         else:
             with self._state.changed:  # its end is told with the lock held, too, and so is told later

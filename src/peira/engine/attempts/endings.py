@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from peira.core.contracts import Attempt, ChainingSource, Ended, Op
-from peira.core.ids import canonical, digest_bytes, normalise
+from peira.core.ids import Json, canonical, digest_bytes, normalise
 from peira.core.log.events import NOTHING, Failure, Result, State, TaskFinished, TaskRetried
 from peira.core.models import output_of
 from peira.engine.attempts.admission import Admission, Claims
@@ -33,8 +33,7 @@ from peira.errors import (
     carried,
     message_of,
 )
-from peira.models.secrets import PIECE as SHORTEST_KEY
-from peira.models.secrets import exposed, keys_in_use, without_keys
+from peira.models.secrets import exposed_keys, without_keys
 from peira.spec.limits import Policy
 
 OWN_FOLDER = str(Path(__file__).resolve().parents[2])
@@ -90,8 +89,12 @@ def _succeeded(
     channel: AttemptChannel, took: float, outcome: object, limit: int, waited: float
 ) -> tuple[Ended, tuple[bytes, ...]]:
     """The end for an output; Invalid or TooLarge if it cannot be recorded."""
-    value = normalise(outcome if type(outcome) in PLAIN else output_of(outcome), "output")
-    body = canonical(value)
+    value: Json
+    if type(outcome) is bool:  # as many scores are
+        value, body = outcome, b"true" if outcome else b"false"
+    else:
+        value = normalise(outcome if type(outcome) in PLAIN else output_of(outcome), "output")
+        body = canonical(value)
     if len(body) > limit:
         raise TooLarge(f"output: {len(body)} bytes, more than the limit of {limit} (policy.output_limit)")
     inline, blob, blobs = payload(body, channel.inline)
@@ -100,7 +103,7 @@ def _succeeded(
     else:
         trail = channel.trail(took)
         result = _result(channel, took, inline, blob, None, waited, trail)
-    if len(body) >= SHORTEST_KEY and (keys := keys_in_use()) and (marks := exposed(body, keys)):
+    if marks := exposed_keys(body):
         result = msgspec.structs.replace(result, exposed=marks)
     return Ended(State.succeeded, result, value), (*blobs, trail) if trail else blobs
 

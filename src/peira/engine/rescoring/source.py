@@ -30,7 +30,7 @@ from peira.engine.rescoring.pool import ScoringPool, setup_of
 from peira.engine.sources.study import StudySource
 from peira.engine.stages import EVALUATE, GENERATE, TRANSFORM
 from peira.errors import StoreDamaged
-from peira.models.secrets import exposed, keys_in_use
+from peira.models.secrets import exposed_keys
 from peira.plan.expansion import Plan, transform_digest
 from peira.plan.listing import PlanListing
 from peira.plan.score_ids import ScoreIds
@@ -70,10 +70,14 @@ class RescoringSource:
     ) -> None:
         """`study` makes the offers of trials that are left to the engine."""
         self._plan, self._study, self._context, self._listing = plan, study, context, listing
-        self._digests = list(plan.evaluators)
-        self._numbers = {digest: number for number, digest in enumerate(self._digests)}
+        self._asked = {
+            digest: (number, "case" in evaluator.takes, "expected" in evaluator.takes)
+            for number, (digest, evaluator) in enumerate(plan.evaluators.items())
+        }
+        """The number of each evaluator, and whether it takes the case and the expected value."""
         takes = {digest: evaluator.takes for digest, evaluator in plan.evaluators.items()}
         self._judging = ScoreIds(plan.common, takes, transform_digest(plan.transform))
+        self._transforms = bool(self._judging.transform)
         self._left: deque[int] = deque()
         self._over = False
         self._made: set[bytes] = set()
@@ -206,25 +210,28 @@ class RescoringSource:
         """The trial with those scores that are made for it; None if one has not succeeded."""
         if any(score is not None and not _done(score) for score in known):
             return None
-        missing, shares = [], False
+        missing, shares, made = [], False, self._made
         for pair, row in zip(one.scores, known, strict=True):
-            if row is None and (key := bytes.fromhex(pair[1][:32])) not in self._made:
-                self._made.add(key)
-                missing.append(pair)
-            elif row is None:
+            if row is not None:
+                continue
+            if (key := bytes.fromhex(pair[1][:32])) in made:
                 shares = True
-        return one._replace(missing=missing, shares=shares)
+            else:
+                made.add(key)
+                missing.append(pair)
+        return UnscoredTrial(one.place, one.trial, one.result, one.answer, one.scores, missing, shares)
 
     def _items(self, batch: list[UnscoredTrial]) -> list[ScoringItem]:
         """The missing scores of a batch, in its order."""
         return [self._item(one, judge) for one in batch for judge, _ in one.missing]
 
     def _item(self, one: UnscoredTrial, judge: str) -> ScoringItem:
-        takes, case, answer = self._plan.evaluators[judge].takes, one.place.case, one.answer
+        case, answer = one.place.case, one.answer
+        number, takes_case, takes_expected = self._asked[judge]
         output = self._context.store.get(answer.blob) if answer.blob else bytes(answer.output)
-        seen = (case.input, case.id, case.slice, case.cluster, case.metadata) if "case" in takes else None
-        expected = case.expected if "expected" in takes else None
-        return ScoringItem(self._numbers[judge], output, bool(self._judging.transform), expected, seen)
+        seen = (case.input, case.id, case.slice, case.cluster, case.metadata) if takes_case else None
+        expected = case.expected if takes_expected else None
+        return ScoringItem(number, output, self._transforms, expected, seen)
 
     def _record(self, batch: list[UnscoredTrial], scores: list[ScoredItem]) -> None:
         """Commit the scores of a batch; trials of which one is missing are left to the engine."""
@@ -256,7 +263,7 @@ class RescoringSource:
         inline, blob, more = payload(body, self._context.inline)
         blobs += more
         result = Result(round(scored.took, 6), inline, blob)
-        if (keys := keys_in_use()) and (marks := exposed(body, keys)):
+        if marks := exposed_keys(body):
             return msgspec.structs.replace(result, exposed=marks)
         return result
 
