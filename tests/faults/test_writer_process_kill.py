@@ -13,6 +13,7 @@ import pytest
 
 from .conftest import SCRIPT, Bench
 
+CHILD = "peira.stores.sqlite.writer_process.child"
 OWNER = {
     "store.after_acknowledge": 9,
     "blob.after_rename": 2,
@@ -69,7 +70,7 @@ class WriterProcessBench(Bench):
             children = psutil.Process(owner.pid).children()
         except psutil.NoSuchProcess:
             return None
-        return next((one for one in children if "peira.stores.sqlite.writer_child" in one.cmdline()), None)
+        return next((one for one in children if CHILD in one.cmdline()), None)
 
     def check_nothing_lost(self) -> None:
         """Whatever was acknowledged is there."""

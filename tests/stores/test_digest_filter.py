@@ -10,7 +10,7 @@ import apsw
 from peira.core.contracts import Op
 from peira.core.log.events import NOTHING, Result, RunPlanned, RunStarted, State, TaskFinished, TasksClaimed
 from peira.errors import Fenced
-from peira.stores.sqlite._digest_filter import DigestFilter
+from peira.stores.sqlite.digest_filter import DigestFilter
 from peira.stores.sqlite.store import SqliteStore
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from peira.errors import StoreFault, StoreInUse
 from peira.stores.sqlite import SqliteStore
-from peira.stores.sqlite.lock import owner, this_process
+from peira.stores.sqlite.lock import owner, running_process
 from peira.stores.verify import verify
 from peira.testing.stores.actions import accept, claimed, finished, plan_run
 
@@ -142,7 +142,8 @@ def test_an_owner_in_another_container_that_let_its_lock_go_is_gone(tmp_path: Pa
     path, lock = tmp_path / "store.db", tmp_path / "store.db.lock"
     SqliteStore(path).close()
     file = lock.stat()
-    row = {**asdict(this_process()), "namespace": "pid:[1]", "lock": f"{file.st_dev}:{file.st_ino}"}
+    me = asdict(running_process(os.getpid()))
+    row = {**me, "namespace": "pid:[1]", "lock": f"{file.st_dev}:{file.st_ino}"}
     db = apsw.Connection(str(path))
     db.execute("UPDATE meta SET value = ? WHERE key = 'owner'", (json.dumps(row),))
     db.close()

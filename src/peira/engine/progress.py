@@ -83,11 +83,8 @@ class TaskCounts:
 
     def of(self, kind: str, *states: str) -> int:
         """The count of a kind, in these states or in all."""
-        return sum(n for key, n in self.counts.items() if self._is(key, kind, states))
-
-    def _is(self, key: str, kind: str, states: tuple[str, ...]) -> bool:
-        its_kind, _, state = key.partition(".")
-        return its_kind == kind and (not states or state in states)
+        ends = ((*key.partition("."), n) for key, n in self.counts.items())
+        return sum(n for its, _, state, n in ends if its == kind and (not states or state in states))
 
     @property
     def failures(self) -> int:

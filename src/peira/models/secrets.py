@@ -177,7 +177,11 @@ def keys_in_use() -> tuple[str, ...]:
     global _seen, _keys
     now = getattr(os.environ, "_data", os.environ)  # its mapping of bytes, which is compared quickly
     if now != _seen:
-        _seen, _keys = dict(now), tuple(_in_environment())
+        found = {value.strip() for name, value in os.environ.items() if NAMES.search(name)}
+        for value in (value for name, value in os.environ.items() if name.upper().endswith("_BASE_URL")):
+            parts = urlsplit(value)
+            found |= {parts.password or "", *(said for _, said in parse_qsl(parts.query))}
+        _seen, _keys = dict(now), tuple(filter(kept_secret, found))
     return (*_keys, *_used) if _used else _keys
 
 
@@ -191,15 +195,6 @@ def exposed_keys(body: bytes) -> tuple[tuple[int, int], ...]:
 
 _seen: dict[Any, Any] = {}
 _keys: tuple[str, ...] = ()
-
-
-def _in_environment() -> list[str]:
-    """The values of environment variables that look like secrets, and those in base URLs."""
-    found = {value.strip() for name, value in os.environ.items() if NAMES.search(name)}
-    for value in (value for name, value in os.environ.items() if name.upper().endswith("_BASE_URL")):
-        parts = urlsplit(value)
-        found |= {parts.password or "", *(said for _, said in parse_qsl(parts.query))}
-    return list(filter(kept_secret, found))
 
 
 _UNICODE = re.compile(r"\\+u00([0-7][0-9a-fA-F])")

@@ -52,7 +52,11 @@ class ScoreIds:
         case = place.case
         facts = {"output": answer.blob or sha256(answer.output).hexdigest(), "case": case.seen}
         if self._compares:
-            facts["expected"] = self._digest_expected(case)
+            known, digest = self._expected  # that of the last case is remembered
+            if known is not case:
+                digest = sha256(canonical(case.expected)).hexdigest()
+                self._expected = case, digest
+            facts["expected"] = digest
         if self._weighs:
             facts["trial"] = _trial_digest(trial, result)
         if self._reads:
@@ -60,14 +64,6 @@ class ScoreIds:
         judges = self.judges(case) if case.judged_by else self._common
         passed, compose = self._passed, self._composers
         return [(judge, compose[judge](passed[judge] % facts)) for judge in judges]
-
-    def _digest_expected(self, case: PlannedCase) -> str:
-        """The digest of the expected value of a case; that of the last one is remembered."""
-        known, found = self._expected
-        if known is not case:
-            found = sha256(canonical(case.expected)).hexdigest()
-            self._expected = case, found
-        return found
 
 
 def _trial_digest(trial: str, result: Result) -> str:

@@ -225,16 +225,12 @@ class ResultReader:
             lost = found is not None and found.state in FAILED
             return Score(name, State.blocked if lost else State.queued)
         result = task.result
-        if self._brief:
-            return self._brief_score(name, task.state, result)
-        return Score(name, task.state, self._value(result), result.failure, result.took, result.metrics)
-
-    def _brief_score(self, name: str, state: State, result: Result) -> Score:
-        """A score without what no table needs: one value for all that are equal, as most are."""
-        key = name, state, bytes(result.output)
+        if not self._brief:
+            return Score(name, task.state, self._value(result), result.failure, result.took, result.metrics)
+        key = name, task.state, bytes(result.output)  # one value for all that are equal, as most are
         score = self._alike.get(key)
         if score is None or result.blob or result.exposed:
-            score = Score(name, state, self._value(result))
+            score = Score(name, task.state, self._value(result))
             if not (result.blob or result.exposed) and len(self._alike) < MOST_ALIKE:
                 self._alike[key] = score
         return score

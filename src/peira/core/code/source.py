@@ -222,8 +222,11 @@ class _File:
         self._classes: dict[str, list[ast.ClassDef]] = defaultdict(list)
         self._codes: dict[int, list[types.CodeType]] = defaultdict(list)
         self._index(tree)
-        for inner in _codes_in(code):
+        stack = [code]
+        while stack:  # all code objects nested in it, and itself
+            inner = stack.pop()
             self._codes[inner.co_firstlineno].append(inner)
+            stack.extend(const for const in inner.co_consts if isinstance(const, types.CodeType))
 
     def _index(self, tree: ast.Module) -> None:
         """Index all functions and classes of the file."""
@@ -260,15 +263,6 @@ class _File:
         """Whether compiling this file gives this very code."""
         alike = [other for other in self._codes.get(code.co_firstlineno, ()) if other.co_name == code.co_name]
         return bool(alike) and compiled(code) in map(compiled, alike)
-
-
-def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
-    """A code object and all code objects nested in it."""
-    stack = [code]
-    while stack:
-        code = stack.pop()
-        yield code
-        stack.extend(const for const in code.co_consts if isinstance(const, types.CodeType))
 
 
 def _name(node: Function) -> str:

@@ -352,7 +352,7 @@ class Admission:
             known = self._known(offers)
             if renamed := [offer for offer in offers if offer.former and offer.spec.id not in known]:
                 self._take_over(renamed, known)
-            needs = self._needs(offers)
+            needs = self._needs(offers) if any(offer.spec.needs for offer in offers) else {}
         finally:
             lock.acquire()
             self._asking = False
@@ -402,8 +402,8 @@ class Admission:
 
     def _needs(self, offers: Sequence[Offer]) -> dict[str, State]:
         """How the needs of these tasks ended, for those that have."""
-        wanted = sorted({need for offer in offers if offer.spec.needs for need in offer.spec.needs})
-        found = self._store.find("task", wanted) if wanted else {}
+        wanted = sorted({need for offer in offers for need in offer.spec.needs})
+        found = self._store.find("task", wanted)
         over = (State.succeeded, *final_states(self._policy))
         return {task.id: task.state for task in found.values() if task.state in over}
 

@@ -49,7 +49,8 @@ class Dispatch:
                     for low in self._low:  # those who claim ahead look whether there is enough
                         low.notify()
                     taken = [ahead.popleft() for _ in range(min(sizes[cls], len(ahead)))]
-                    self._refill(cls, spares[cls])
+                    if spares[cls] > QUICK:
+                        self._refill(cls, spares[cls])
                     return taken
                 request = None if direct or entries else self._claiming[cls]
             if request is not None:
@@ -131,7 +132,7 @@ class Dispatch:
     def _refill(self, cls: str, spare: int) -> None:
         """Claim more quick attempts ahead while others are under way. With the lock held."""
         state, ahead = self._state, self._ahead[cls]
-        if spare <= QUICK or len(ahead) > spare // 2 or cls in self._claiming or state.places is not None:
+        if len(ahead) > spare // 2 or cls in self._claiming or state.places is not None:
             return
         if self._may_begin() and (entries := self._scheduler.start(cls, spare)):
             self._claiming[cls] = self._claims.request(entries)

@@ -78,11 +78,7 @@ class Process:
             os.close(handle)
 
 
-def this_process() -> Process:
-    return process_of(os.getpid())
-
-
-def process_of(pid: int) -> Process:
+def running_process(pid: int) -> Process:
     """A process that is running, in this namespace."""
     return Process(pid, _started(pid) or 0, _boot(), _namespace())
 
@@ -131,13 +127,13 @@ class OwnerLock:
 
     def note(self, incarnation: int) -> None:
         """Say who holds it: for people and for readers, never trusted without the lock itself."""
-        self._noted = {**asdict(this_process()), "incarnation": incarnation}
+        self._noted = {**asdict(running_process(os.getpid())), "incarnation": incarnation}
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, json.dumps(self._noted).encode(), 0)
 
     def note_writer(self, pid: int) -> None:
         """Say which process commits for the one that holds it, for who takes the lock when that is dead."""
-        said = json.dumps({**self._noted, WRITER: asdict(process_of(pid))})
+        said = json.dumps({**self._noted, WRITER: asdict(running_process(pid))})
         os.pwrite(self._file, said.encode().ljust(NOTE_BYTES), 0)
 
     def mark(self, event: int) -> None:
@@ -167,13 +163,15 @@ def _take(path: Path) -> int | None:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         said = _said(file)
         if _try(file, fcntl.LOCK_EX):
-            _end_writer(said)
+            if WRITER in said:
+                _end_writer(said)
             return file
         holder = process_from(said)
         os.close(file)
         if holder is None or not holder.is_dead:
             return None
-        _end_writer(said)
+        if WRITER in said:
+            _end_writer(said)
         # Only what the dead owner left behind has it open: those hold the old file, and we a new one.
         path.unlink()
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -182,7 +180,7 @@ def _take(path: Path) -> int | None:
 
 def _end_writer(said: dict[str, Any]) -> None:
     """End the process that committed for an owner that is gone."""
-    if (writer := process_from(said.get(WRITER) or {})) is not None:
+    if (writer := process_from(said[WRITER])) is not None:
         writer.kill()
 
 

@@ -62,7 +62,7 @@ from peira.stores.sqlite.lock import (
     owner,
     process_from,
     refuse_second_names,
-    this_process,
+    running_process,
 )
 from peira.stores.sqlite.writer import BUSY, Writer, claim_ops
 from peira.stores.verify import blobs_of, verify
@@ -232,12 +232,12 @@ class SqliteStore:
             # Whoever locked the very file that is ours now has let it go: also where its process cannot be
             # looked at, as that of another container.
             gone = holder is None or holder.is_dead or named.get("lock") == self._lock.identity
-            if holder and not gone and (holder != this_process() or self._identity in _owned):
+            if holder and not gone and (holder != running_process(os.getpid()) or self._identity in _owned):
                 return holder
             if said and (last := last_event(self.lock_path)) > reads.newest_event(db):
                 db.execute("INSERT OR REPLACE INTO meta VALUES ('lost_log', ?)", (last,))
             db.execute("UPDATE meta SET value = value + 1 WHERE key = 'incarnation'")
-            mine = json.dumps({**asdict(this_process()), "lock": self._lock.identity})
+            mine = json.dumps({**asdict(running_process(os.getpid())), "lock": self._lock.identity})
             db.execute("INSERT OR REPLACE INTO meta VALUES ('owner', ?)", (mine,))
             return None
         finally:

@@ -20,7 +20,7 @@ from peira.stores.event_ranges import EventRange, extended, text
 from peira.stores.fold import RowView, fold, touching
 from peira.stores.rows import call_rows, is_plain, place, plain_row, run_row, submitted, task_row
 from peira.stores.sqlite import reads, statements
-from peira.stores.sqlite._digest_filter import DigestFilter
+from peira.stores.sqlite.digest_filter import DigestFilter
 from peira.stores.sqlite.statements import (
     BLOBS,
     CALLS,

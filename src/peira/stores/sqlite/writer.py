@@ -16,27 +16,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 import apsw
 
+import peira.stores.sqlite.writer_process as writer_process
 from peira.core.clock import Clock
 from peira.core.contracts import CallWords, Op, Outcome, PlanEntry
 from peira.core.failpoints import reach
 from peira.core.log.events import Record
 from peira.stores.commit_thread import CommitThread, WriteRequest, acknowledge, claims
-from peira.stores.sqlite import reads
-from peira.stores.sqlite._digest_filter import DigestFilter
+from peira.stores.sqlite import reads, views
+from peira.stores.sqlite.digest_filter import DigestFilter
 from peira.stores.sqlite.lock import OwnerLock
 from peira.stores.sqlite.table_writer import TableWriter, derive
-from peira.stores.sqlite.writer_messages import (
-    ListingMessage,
-    WordsMessage,
-    plan_messages,
-    write_listings,
-)
-from peira.stores.sqlite.writer_process import WriterProcess
 
 BUSY = 0.05
 """CPU seconds of the thread, in less than WINDOW seconds, from which on it gets a process."""
@@ -44,8 +38,8 @@ WINDOW = 1.0
 """Seconds."""
 MANY = 256
 """Ops in one commit that make a thread busy: a run of many short trials begins."""
-TOGETHER = 10
-"""Messages that this thread lists in one transaction."""
+TOGETHER = 20_000
+"""Entries of a plan that this thread lists in one transaction."""
 
 
 class Writer(CommitThread):
@@ -72,9 +66,9 @@ class Writer(CommitThread):
         }
         """Which tasks, and which calls and steps, have rows; any thread may look."""
         self._tables: TableWriter | None = TableWriter(db, incarnation, self.recorded)
-        self._busy = busy if _cores() > 1 else None
+        self._busy = busy
         self._window = 0.0, 0.0
-        self._process: WriterProcess | None = None
+        self._process: writer_process.WriterProcess | None = None
         self._under_way: deque[list[WriteRequest]] = deque()  # sent to the process, and not answered
         self._listed: list[Future[None]] = []  # told once something is listed
         super().__init__()
@@ -138,36 +132,57 @@ class Writer(CommitThread):
 
     def list_plan(self, plan: str, entries: Iterable[PlanEntry], complete: bool) -> Future[None]:
         """List entries of a plan, which this thread makes; with the last one the list may be complete."""
-        return self._list(plan_messages(plan, entries, complete))
+        waiting, listed = iter(entries), Future[None]()
+        self._listed.append(listed)
+
+        def list_some() -> tuple[Op, ...]:
+            if self._tables is None:
+                messages = writer_process.plan_messages(plan, waiting, complete)
+                return self._have_listed(next(messages), messages, listed)
+            while True:
+                some = list(islice(waiting, TOGETHER))
+                last = len(some) < TOGETHER
+                change = partial(views.list_plan, plan=plan, entries=some, complete=complete and last)
+                derive(self._db, self._incarnation, change)
+                if last:
+                    self._end_listing(listed)
+                if last or self.submit_again(WriteRequest((), list_some)):
+                    return ()
+
+        self.submit(WriteRequest((), list_some))
+        return listed
 
     def list_calls(self, calls: Iterable[CallWords]) -> Future[None]:
         """List what calls said, made by this thread."""
-        return self._list(WordsMessage(one) for one in [list(calls)])
-
-    def _list(self, messages: Iterator[ListingMessage]) -> Future[None]:
-        listed: Future[None] = Future()
+        listed = Future[None]()
         self._listed.append(listed)
-        self.submit(WriteRequest((), lambda: self._list_from(next(messages), messages, listed)))
-        return listed
 
-    def _list_from(
-        self, message: ListingMessage, more: Iterator[ListingMessage], listed: Future[None]
-    ) -> tuple[Op, ...]:
-        """Have one message listed, and more of them behind what is queued: workers wait for commits."""
-        if self._tables is not None or self._process is None:
-            for group in _groups(chain((message,), more)):
-                derive(self._db, self._incarnation, partial(write_listings, messages=group))
+        def list_all() -> tuple[Op, ...]:
+            if self._tables is None:
+                return self._have_listed(writer_process.words_message(calls), iter(()), listed)
+            derive(self._db, self._incarnation, partial(views.list_calls, calls=calls))
             self._end_listing(listed)
             return ()
-        while True:
-            following = next(more, None)
-            if following is None:
-                self._process.list(message, partial(self._end_listing, listed))
-                return ()
+
+        self.submit(WriteRequest((), list_all))
+        return listed
+
+    def _have_listed(
+        self,
+        message: writer_process.ListingMessage,
+        more: Iterator[writer_process.ListingMessage],
+        listed: Future[None],
+    ) -> tuple[Op, ...]:
+        """Let the process list what messages say, each behind what is queued meanwhile: workers wait for
+        commits."""
+        assert self._process is not None
+        while (following := next(more, None)) is not None:
             self._process.list(message, None)
             message = following
-            if self.submit_again(WriteRequest((), partial(self._list_from, message, more, listed))):
+            if self.submit_again(WriteRequest((), partial(self._have_listed, message, more, listed))):
                 return ()
+        self._process.list(message, partial(self._end_listing, listed))
+        return ()
 
     def _end_listing(self, listed: Future[None]) -> None:
         self._listed.remove(listed)
@@ -184,7 +199,10 @@ class Writer(CommitThread):
         it once it is ready."""
         if self._tables is None or self._busy is None:
             return
-        if ops >= MANY or self._is_busy(self._busy):
+        now, cpu = time.monotonic(), time.thread_time()
+        if now - self._window[0] > WINDOW:
+            self._window = now, cpu
+        if ops >= MANY or cpu - self._window[1] >= self._busy:
             self._start()
         if (process := self._process) is None:
             return
@@ -197,22 +215,19 @@ class Writer(CommitThread):
         """Start the process, unless that was done."""
         if self._process is not None:
             return
+        if _cores() < 2:
+            self._busy = None
+            return
         try:
-            self._process = WriterProcess(self._path, self._incarnation, self.recorded, self._give_up)
+            self._process = writer_process.WriterProcess(
+                self._path, self._incarnation, self.recorded, self._give_up
+            )
         except OSError:  # this thread can do it, too
             self._busy = None
             return
         self._lock.note_writer(self._process.pid)
         if not self._busy:
             self._process.start()
-
-    def _is_busy(self, most: float) -> bool:
-        """Whether this thread has used so many CPU seconds lately."""
-        since, used = self._window
-        now, cpu = time.monotonic(), time.thread_time()
-        if now - since > WINDOW:
-            self._window = since, used = now, cpu
-        return cpu - used >= most
 
     def _send(self, batch: list[WriteRequest], groups: Sequence[Sequence[Op]], ops: list[Op]) -> None:
         """Leave ops to the process; who waits for them is told once they are durable."""
@@ -237,12 +252,6 @@ class Writer(CommitThread):
 def _cores() -> int:
     """The processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _groups(messages: Iterator[ListingMessage]) -> Iterator[list[ListingMessage]]:
-    """Messages that are written together."""
-    while group := list(islice(messages, TOGETHER)):
-        yield group
 
 
 def claim_ops(

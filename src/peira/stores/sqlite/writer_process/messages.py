@@ -93,6 +93,11 @@ def plan_messages(plan: str, entries: Iterable[PlanEntry], complete: bool) -> It
         chunk = following
 
 
+def words_message(calls: Iterable[CallWords]) -> WordsMessage:
+    """The message that lists what calls said."""
+    return WordsMessage(list(calls))
+
+
 def write_listings(db: apsw.Connection, messages: Iterable[ListingMessage]) -> None:
     """List what messages say. Called within a transaction."""
     for message in messages:

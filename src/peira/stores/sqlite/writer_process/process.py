@@ -22,8 +22,8 @@ from peira.core.codec import encode as encoded
 from peira.core.codec import encode_event
 from peira.core.contracts import Op, Outcome
 from peira.errors import Fenced, StoreFault, Unwritable
-from peira.stores.sqlite._digest_filter import DigestFilter
-from peira.stores.sqlite.writer_messages import (
+from peira.stores.sqlite.digest_filter import DigestFilter
+from peira.stores.sqlite.writer_process.messages import (
     READY,
     CommitMessage,
     EncodedOp,
@@ -68,10 +68,11 @@ class WriterProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "peira.stores.sqlite.writer_child", str(theirs.fileno())],
+                [sys.executable, "-m", "peira.stores.sqlite.writer_process.child", str(theirs.fileno())],
                 pass_fds=[theirs.fileno(), *shared],
                 stdin=subprocess.DEVNULL,
-                stdout=2,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,  # a run that is detached lets go of its terminal
                 start_new_session=True,  # a Ctrl-C in the terminal is for the owner to handle
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             )

@@ -25,10 +25,10 @@ from peira.core.failpoints import reach
 from peira.core.garbage_collector import collection_paused
 from peira.core.log.events import AnyEvent
 from peira.stores.commit_thread import MOST_OPS
-from peira.stores.sqlite._digest_filter import DigestFilter
 from peira.stores.sqlite.connection import open_for_writing
+from peira.stores.sqlite.digest_filter import DigestFilter
 from peira.stores.sqlite.table_writer import TableWriter, derive
-from peira.stores.sqlite.writer_messages import (
+from peira.stores.sqlite.writer_process.messages import (
     READY,
     CommitMessage,
     ListingMessage,
@@ -51,10 +51,11 @@ def main() -> None:
         pipe.send_bytes(READY)
         with collection_paused():
             _serve(pipe, setup, db)
-        db.close()
     except (EOFError, OSError):  # the owner is gone
         pass
-    os._exit(0)  # at once: the owner waits for it
+    # At once: the owner waits for it. The connection is not closed: that is for the owner, or, if it was
+    # killed, for the next one, as if nobody else had written.
+    os._exit(0)
 
 
 def _serve(pipe: Connection, setup: WriterSetup, db: apsw.Connection) -> None:
