@@ -50,7 +50,8 @@ def test_a_call_that_failed_and_was_caught_is_in_the_transcript(
 
 
 def test_what_a_command_prints_is_seen_while_it_runs(tmp_path: Path) -> None:
-    bot = command(["sh", "-c", "echo one; echo two >&2; sleep 600"], confine=bool(confinement()), timeout=900)
+    prints = ["sh", "-c", "echo one; echo two >&2; sleep 600"]
+    bot = command(prints, confine=not isinstance(confinement(), str), timeout=900)
     talk = study(name="talk", agent=bot, cases=["x"])
     store = tmp_path / "s.db"
     ended = threading.Thread(target=run, args=(talk,), kwargs={"store": store}, daemon=True)

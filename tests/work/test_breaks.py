@@ -17,10 +17,14 @@ from peira.app.work.merge import apply_changes, commit_changes
 from peira.app.work.view import find_work
 from peira.core.log.events import TaskFinished
 from peira.errors import Invalid
+from peira.sandbox.confinement import confinement
 
 from .conftest import SLEEP, sleepers, states, until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(isinstance(confinement(), str), reason=f"no sandbox here: {confinement()}"),
+]
 
 
 def ends_of(run: str, store: str = "w.db") -> list[str]:

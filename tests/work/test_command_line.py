@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from peira.cli.app import main
+from peira.sandbox.confinement import confinement
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(isinstance(confinement(), str), reason=f"no sandbox here: {confinement()}"),
+]
 PLAN = """
 base = "base"
 [units.api]

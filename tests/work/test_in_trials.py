@@ -16,8 +16,12 @@ from peira.app.session import Session
 from peira.core.log.events import TaskFinished, TaskWaiting
 from peira.core.log.rows import Task
 from peira.errors import Invalid
+from peira.sandbox.confinement import confinement
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(isinstance(confinement(), str), reason=f"no sandbox here: {confinement()}"),
+]
 
 
 def test_a_fan_out_is_an_agent_under_test(folder: Path) -> None:
@@ -111,6 +115,7 @@ def test_a_wait_for_units_is_no_attempt(folder: Path) -> None:
 PROGRAM = """
 from pathlib import Path
 from peira import Case, fanout, run, study, unit
+from peira.sandbox.confinement import confinement
 
 def work(unit, needs):
     with open("executed", "ab", buffering=0) as file:

@@ -13,9 +13,14 @@ from typing import Any
 
 import pytest
 
+from peira.sandbox.confinement import confinement
+
 from .conftest import SLEEP, sleepers, until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(isinstance(confinement(), str), reason=f"no sandbox here: {confinement()}"),
+]
 PLAN = """
 base = "base"
 [units.api]

@@ -16,11 +16,15 @@ from peira.app.work.run import WorkOptions, execute_plan
 from peira.app.work.view import find_work
 from peira.core.log.events import RunNoted, TaskFinished
 from peira.errors import Invalid, MergeConflict
+from peira.sandbox.confinement import confinement
 from peira.sandbox.git import GitRepository
 
 from .conftest import states
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(isinstance(confinement(), str), reason=f"no sandbox here: {confinement()}"),
+]
 
 
 def test_dependents_get_files_values_and_handed_over_files_of_their_needs(work) -> None:

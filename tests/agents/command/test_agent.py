@@ -14,10 +14,12 @@ from peira.agents import CommandAgent
 from peira.core.ids import digest
 from peira.errors import Invalid
 from peira.plan.expansion import live_agents
+from peira.sandbox.confinement import confinement
 from peira.spec.agents import AgentKind
 from peira.spec.study_files import load, save
 from peira.testing import AgentSuite
 
+needs_sandbox = pytest.mark.skipif(isinstance(confinement(), str), reason=f"no sandbox here: {confinement()}")
 TOOL = "import sys; print(sys.stdin.read().upper(), end='')"
 
 
@@ -37,6 +39,7 @@ def identity(agent: Any, **fields: Any) -> str:
     return digest(made.identity)
 
 
+@needs_sandbox
 class TestCommandSuite(AgentSuite):
     case = "what"
     condition: ClassVar = {"style": "plain"}
@@ -63,6 +66,7 @@ class TestWriting:
         assert "tool.py" in (folder / f"saved.{kind}").read_text()
         assert str(folder) not in (folder / f"saved.{kind}").read_text()
 
+    @needs_sandbox
     def test_a_table_with_a_command_needs_no_kind(self, folder: Path) -> None:
         (folder / "s.toml").write_text(
             'cases = [{input = "abc", expected = "ABC"}]\nevaluators = ["exact"]\n'
@@ -147,6 +151,7 @@ class TestIdentity:
         assert identity(command(["a"], env=["X"])) == before
 
 
+@needs_sandbox
 class TestRoads:
     """Python, another process, and the manifest of a stored run."""
 
