@@ -17,22 +17,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from calls import calls
-from designs import designs
-from fanout import fanout
-from figures import Section
-from growth import growth, rerun
-from hello import hello
-from large import large
-from postgres import postgres
-from postgres_limits import postgres_limits
-from sandbox import sandbox
-from scoring import scoring
-from shared_runs import shared_runs
-from startup import startup
-from streams import streams
-from throughput import throughput
-from workers import HERE, Bench, finish
+from sections.calls import calls
+from sections.designs import designs
+from sections.fanout import fanout
+from sections.figures import Section
+from sections.growth import growth, rerun
+from sections.hello import hello
+from sections.large import large
+from sections.postgres import postgres
+from sections.postgres_limits import postgres_limits
+from sections.processes import ROOT, Bench, finish
+from sections.sandbox import sandbox
+from sections.scoring import scoring
+from sections.shared_runs import shared_runs
+from sections.startup import startup
+from sections.streams import streams
+from sections.throughput import throughput
 
 QUICK = 2_000
 """Number of trials with `--quick`."""
@@ -102,11 +102,11 @@ def checked_out(commit: str | None) -> Iterator[Path | None]:
         return
     with tempfile.TemporaryDirectory(prefix="former-") as folder:
         archive = Path(folder) / "src.tar"
-        git = ["git", "-C", str(HERE.parent), "archive", "-o", str(archive), commit, "src", "pyproject.toml"]
+        git = ["git", "-C", str(ROOT), "archive", "-o", str(archive), commit, "src", "pyproject.toml"]
         finish(f"--against {commit}", git)
         finish(f"--against {commit}", ["tar", "-xf", str(archive), "-C", folder])
         _write_metadata(Path(folder))
-        for sources in (HERE.parent / "src", Path(folder) / "src"):  # a fair start: neither compiles
+        for sources in (ROOT / "src", Path(folder) / "src"):  # a fair start: neither compiles
             compileall.compile_dir(sources, quiet=1)
         yield Path(folder) / "src"
 

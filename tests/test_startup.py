@@ -88,7 +88,7 @@ def test_a_run_that_asks_no_model_opens_nothing_of_models_reports_and_means(tmp_
 
 
 def test_a_hello_world_executes_few_functions_in_few_files(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "benchmarks" / "work_hello.py"), "peira"]
+    command = [sys.executable, str(ROOT / "benchmarks" / "work" / "hello.py"), "peira"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     counted = json.loads(done.stdout)

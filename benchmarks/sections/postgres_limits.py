@@ -20,8 +20,6 @@ from uuid import uuid4
 import msgspec
 import psutil
 import psycopg
-from figures import Section
-from workers import Bench
 
 from peira.core.contracts import Op
 from peira.core.ids import digest
@@ -29,6 +27,8 @@ from peira.core.log import events as ev
 from peira.errors import PeiraError
 from peira.stores.postgres.server import PrivateServer
 from peira.stores.postgres.store import PostgresStore
+from sections.figures import Section
+from sections.processes import Bench
 
 GROUPS = (1, 16, 128, 512)
 """Ops in one commit."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from figures import Section, data, middle, rate
-from workers import Bench, Work, alternate
+from sections.figures import Section, data, middle, rate
+from sections.processes import Bench, Work, alternate
 
 WORKS = {
     "functions": ("function", 10_000, 2_000),
@@ -19,7 +19,7 @@ def fanout(bench: Bench) -> Section:
     """Units of a random plan, each with up to three needs."""
     small = bench.trials < 10_000
     works = [
-        Work(label, "work_fanout.py", max(1, n // 10) if small else n, ("--what", what))
+        Work(label, "fanout.py", max(1, n // 10) if small else n, ("--what", what))
         for label, (what, n, _) in WORKS.items()
     ]
     rows, broke = alternate(works, bench)

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from figures import Section, times
-from throughput import environment
-from workers import HERE, PYTHON, Bench, Failed, finish, last_line, say
+from sections.figures import Section, times
+from sections.processes import PYTHON, SCRIPTS, Bench, Failed, finish, last_line, say
+from sections.throughput import environment
 
 OURS = "peira"
 NEIGHBOURS = ("optuna", "dbos", "pydantic_evals")
@@ -45,7 +45,7 @@ def _counted(package: str, python: Path, folder: Path) -> dict[str, Any]:
     say(f"hello: {package}")
     folder.mkdir(parents=True)
     row: dict[str, Any] = json.loads(
-        last_line(finish(package, [str(python), str(HERE / "work_hello.py"), package], cwd=folder))
+        last_line(finish(package, [str(python), str(SCRIPTS / "hello.py"), package], cwd=folder))
     )
     return row
 

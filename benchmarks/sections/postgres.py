@@ -7,11 +7,11 @@ import tempfile
 from pathlib import Path
 
 import psutil
-from figures import COST, Section, cost, data, rate, ratio, times
-from workers import Bench, Work, alternate
 
 from peira.errors import PeiraError
 from peira.stores.postgres.server import PrivateServer
+from sections.figures import COST, Section, cost, data, rate, ratio, times
+from sections.processes import Bench, Work, alternate
 
 FILE, DATABASE = "SQLite", "Postgres"
 PARALLEL = ("--parallel", "64")
@@ -28,8 +28,8 @@ def postgres(bench: Bench) -> Section:
         server.start()
         before = _cpu_seconds(server)
         works = [
-            Work(FILE, "work_peira.py", bench.trials, PARALLEL),
-            Work(DATABASE, "work_peira.py", bench.trials, (*PARALLEL, "--address", server.url)),
+            Work(FILE, "trials_peira.py", bench.trials, PARALLEL),
+            Work(DATABASE, "trials_peira.py", bench.trials, (*PARALLEL, "--address", server.url)),
         ]
         rows, failed = alternate(works, bench)
         taken = (_cpu_seconds(server) - before) / (bench.trials * max(1, len(rows.get(DATABASE, ()))))

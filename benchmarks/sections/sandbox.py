@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from figures import Section, data, middle, rate, ratio, time_each, times
-from workers import Bench, Work, alternate
+from sections.figures import Section, data, middle, rate, ratio, time_each, times
+from sections.processes import Bench, Work, alternate
 
 STARTS = 200
 """Number of process starts."""
@@ -13,7 +13,7 @@ BARE = "bare start of the interpreter"
 def sandbox(bench: Bench) -> Section:
     """A bare start, a confined start, and `code_tests` in the sandbox."""
     labels = {BARE: "bare", "the same in a sandbox": "confined", "code_tests, in a sandbox": "judged"}
-    works = [Work(label, "work_sandbox.py", STARTS, ("--what", what)) for label, what in labels.items()]
+    works = [Work(label, "sandbox.py", STARTS, ("--what", what)) for label, what in labels.items()]
     rows, broke = alternate(works, bench)
     ratios = {label: ratio(kept, rows[BARE], time_each) for label, kept in rows.items() if BARE in rows}
     return Section(

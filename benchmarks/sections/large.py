@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from figures import Section, data, memory, middle, times
-from workers import FORMER, Bench, Failed, Row, Work, say, with_former
+from sections.figures import Section, data, memory, middle, times
+from sections.processes import FORMER, Bench, Failed, Row, Work, say, with_former
 
 STEPS = (
     "plan",
@@ -28,7 +28,7 @@ def large(bench: Bench) -> Section:
     failed: list[str] = []
     for n in (bench.trials, bench.large):
         for step in STEPS:
-            work = Work(f"{step}, {n:,}", "work_large.py", n, ("--step", step))
+            work = Work(f"{step}, {n:,}", "large.py", n, ("--step", step))
             for place, each in enumerate(with_former(work, bench.former)):
                 say(f"large: {each.label}")
                 try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from figures import (
+from sections.figures import (
     COST,
     Rows,
     Section,
@@ -19,14 +19,14 @@ from figures import (
     time_each,
     times,
 )
-from workers import FORMER, Bench, Failed, Row, Work, alternate, say, with_former
+from sections.processes import FORMER, Bench, Failed, Row, Work, alternate, say, with_former
 
 FIRST = "first run"
 
 
 def growth(bench: Bench) -> Section:
     """The cost per trial in a small, a medium and a large run."""
-    works = [Work(f"peira, {n:,}", "work_peira.py", n) for n in bench.sizes]
+    works = [Work(f"peira, {n:,}", "trials_peira.py", n) for n in bench.sizes]
     rows, failed = alternate(works, bench)
     small, large = rows.get(works[0].label), rows.get(works[-1].label)
     slower = {label: ratio(kept, small, time_each) for label, kept in rows.items()} if small else {}
@@ -64,9 +64,9 @@ def rerun(bench: Bench) -> Section:
 
 def _first_and_again(bench: Bench, n: int) -> Iterator[tuple[str, Row]]:
     """The rows of the first run, of its repetitions, and of planning on an empty store."""
-    first = with_former(Work(FIRST, "work_peira.py", n), bench.former)
-    again = with_former(Work("rerun, all done", "work_peira.py", n, ("--mode", "rerun")), bench.former)
-    planning = with_former(Work("plan, empty store", "work_peira.py", n, ("--mode", "plan")), bench.former)
+    first = with_former(Work(FIRST, "trials_peira.py", n), bench.former)
+    again = with_former(Work("rerun, all done", "trials_peira.py", n, ("--mode", "rerun")), bench.former)
+    planning = with_former(Work("plan, empty store", "trials_peira.py", n, ("--mode", "plan")), bench.former)
     kept = [bench.scratch / f"kept-{place}" / "work" for place in range(len(first))]
     for work, folder in zip(first, kept, strict=True):
         say(f"{work.label} ({n:,})")

@@ -1,4 +1,4 @@
-"""Shared code of the worker scripts: every `work_*.py` does one measurement and prints one JSON line.
+"""What the scripts share: every script of this folder does one measurement and prints one JSON line.
 
 Uses the standard library only, because the workers run in different environments. What is measured is the
 work itself, after imports and a small warm-up: cases are built before it, stores are closed within it,

@@ -20,8 +20,6 @@ from statistics import median
 
 import psutil
 import psycopg
-from figures import Section
-from workers import Bench
 
 from peira.app.control import cancel
 from peira.app.run import RunOptions
@@ -31,6 +29,8 @@ from peira.core.log.events import TaskFinished, TasksInterrupted
 from peira.errors import PeiraError
 from peira.stores.postgres.server import PrivateServer
 from peira.stores.postgres.store import PostgresStore
+from sections.figures import Section
+from sections.processes import Bench
 
 STUDY = """
 import time

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from figures import COST, Rows, Section, cost, data, rate, ratio, times
-from workers import Bench, Failed, Work, alternate, finish, say
+from sections.figures import COST, Rows, Section, cost, data, rate, ratio, times
+from sections.processes import Bench, Failed, Work, alternate, finish, say
 
 OURS = "peira, def"
 PARALLEL = ("--parallel", "64")
@@ -38,7 +38,7 @@ def throughput(bench: Bench) -> Section:
 
 def _ours(bench: Bench, failed: list[str]) -> Iterator[Work]:
     """peira, and bare inserts of rows of the size that peira stores per trial, measured in one run."""
-    ours = Work(OURS, "work_peira.py", bench.trials, PARALLEL)
+    ours = Work(OURS, "trials_peira.py", bench.trials, PARALLEL)
     try:
         say(f"sizing: {OURS} ({bench.trials:,})")
         sized = ours.once(bench.scratch / "sizing" / "work")
@@ -46,9 +46,9 @@ def _ours(bench: Bench, failed: list[str]) -> Iterator[Work]:
         failed.append(f"{failure} (so no bare inserts of the same bytes either)")
         return
     yield ours
-    yield Work("peira, async def", "work_peira.py", bench.trials, ("--agent", "async", *PARALLEL))
+    yield Work("peira, async def", "trials_peira.py", bench.trials, ("--agent", "async", *PARALLEL))
     same_bytes = ("--row-bytes", str(sized.bytes // sized.n))
-    yield Work("raw apsw, groups of 100", "work_apsw.py", bench.trials, same_bytes)
+    yield Work("raw apsw, groups of 100", "trials_apsw.py", bench.trials, same_bytes)
 
 
 def _neighbours(bench: Bench, skipped: list[str]) -> Iterator[Work]:
@@ -56,14 +56,14 @@ def _neighbours(bench: Bench, skipped: list[str]) -> Iterator[Work]:
     n, few = bench.trials, max(1, bench.trials // INSPECT_SHARE)
     try:
         python = environment(bench.cache, "pydantic-evals")
-        yield Work("pydantic-evals, def", "work_pydantic_evals.py", n, PARALLEL, python)
+        yield Work("pydantic-evals, def", "trials_pydantic_evals.py", n, PARALLEL, python)
         options = ("--agent", "async", *PARALLEL)
-        yield Work("pydantic-evals, async def", "work_pydantic_evals.py", n, options, python)
+        yield Work("pydantic-evals, async def", "trials_pydantic_evals.py", n, options, python)
     except Failed as failure:
         skipped.append(str(failure))
     try:
         python = environment(bench.cache, "inspect-ai")
-        yield Work(f"inspect-ai, mock model (n/{INSPECT_SHARE})", "work_inspect.py", few, (), python)
+        yield Work(f"inspect-ai, mock model (n/{INSPECT_SHARE})", "trials_inspect.py", few, (), python)
     except Failed as failure:
         skipped.append(str(failure))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
 
-from workers import Row
+from sections.processes import Row
 
 Rows = dict[str, list[Row]]
 Figure = Callable[[Row], float]

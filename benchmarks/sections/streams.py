@@ -13,12 +13,12 @@ from statistics import median, quantiles
 from typing import Any
 
 import psutil
-from figures import Section
-from workers import Bench
 
 from peira import ask_person, open, serve, stream
 from peira.core.log.events import State
 from peira.engine.streams.jobs import class_of
+from sections.figures import Section
+from sections.processes import Bench
 
 CHUNK = 1000
 SESSIONS = 5000
@@ -75,8 +75,8 @@ def streams(bench: Bench) -> Section:
             found |= _sent(path, min(n, 200 * max(many, threads)), many, threads)
     view = open(path).stream("noop")
     began = time.perf_counter()
-    assert len(view.jobs(limit=SESSIONS)) == SESSIONS
-    found[f"list {SESSIONS:,} sessions (ms)"] = (time.perf_counter() - began) * 1e3
+    listed = len(view.jobs(limit=SESSIONS))
+    found[f"list {listed:,} jobs (ms)"] = (time.perf_counter() - began) * 1e3
     ratio = found["with a subscriber that never reads: CPU µs a job"] / found["in process: CPU µs a job"]
     found["subscriber that never reads / none (CPU)"] = ratio
     found |= _grown(bench)

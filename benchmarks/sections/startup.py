@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from figures import Section, times
-from workers import FORMER, PYTHON, Bench, Failed, finish
+from sections.figures import Section, times
+from sections.processes import FORMER, PYTHON, Bench, Failed, finish
 
 STARTS = 5
 """Number of starts of each command."""

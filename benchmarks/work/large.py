@@ -36,7 +36,7 @@ def length(output: object) -> float:
 
 def rescored(n: int, store: Path) -> Any:
     """The study with another evaluator, which is part of this module: other processes can have it."""
-    from work_large import length as evaluator
+    from large import length as evaluator
 
     work = large_study(n, echo, evaluator)
     return lambda: peira.evaluate(work, store=store, progress=False)

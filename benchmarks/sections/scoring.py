@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from figures import COST, Section, cost, data
-from workers import Bench, Work, alternate
+from sections.figures import COST, Section, cost, data
+from sections.processes import Bench, Work, alternate
 
 
 def scoring(bench: Bench) -> Section:
     """Five times the trials of one run, with an evaluator of texts and one of numbers."""
     n = 5 * bench.trials
-    works = [Work(name, "work_scoring.py", n, ("--evaluator", name)) for name in ("exact", "numeric")]
+    works = [Work(name, "scoring.py", n, ("--evaluator", name)) for name in ("exact", "numeric")]
     rows, failed = alternate(works, bench)
     return Section(
         f"scoring: {n:,} stored outputs; median (best) of {bench.rounds} rounds in turns",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from figures import Section, data, memory, middle
-from workers import Bench, Row, Work, alternate
+from sections.figures import Section, data, memory, middle
+from sections.processes import Bench, Row, Work, alternate
 
 
 def designs(bench: Bench) -> Section:
     """A full factorial of ten million runs, and a D-optimal design."""
     works = [
-        Work("full factorial, 10,000,000 runs, first 1,000", "work_design.py", 10_000_000),
-        Work("D-optimal, 8 mixed factors, 40 runs", "work_design.py", 40, ("--what", "optimal")),
+        Work("full factorial, 10,000,000 runs, first 1,000", "design.py", 10_000_000),
+        Work("D-optimal, 8 mixed factors, 40 runs", "design.py", 40, ("--what", "optimal")),
     ]
     rows, broke = alternate(works, bench)
     return Section(

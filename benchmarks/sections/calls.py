@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from figures import COST, Rows, Section, cost, cpu_each, data, rate, times
-from workers import Bench, Work, alternate
+from sections.figures import COST, Rows, Section, cost, cpu_each, data, rate, times
+from sections.processes import Bench, Work, alternate
 
 SHARE = 2
 """The trials are divided by this, because every call waits for the endpoint."""
@@ -18,9 +18,9 @@ def calls(bench: Bench) -> Section:
     works = [work for at_once in AT_ONCE for work in _at(at_once, n)]
     for evaluators in (0, 4):
         options = ("--at-once", str(FEW), "--evaluators", str(evaluators))
-        works.append(Work(f"peira, {FEW}, {evaluators} evaluators", "work_calls.py", n, options))
-    works.append(Work(f"peira, {FEW}, def", "work_calls.py", n, ("--at-once", str(FEW), "--agent", "def")))
-    works.append(Work("peira, from the ledger", "work_calls.py", n, ("--again",)))
+        works.append(Work(f"peira, {FEW}, {evaluators} evaluators", "calls.py", n, options))
+    works.append(Work(f"peira, {FEW}, def", "calls.py", n, ("--at-once", str(FEW), "--agent", "def")))
+    works.append(Work("peira, from the ledger", "calls.py", n, ("--again",)))
     rows, broke = alternate(works, bench)
     ratios = {label: _to_bare(label, rows) for label in rows}
     return Section(
@@ -36,8 +36,8 @@ def calls(bench: Bench) -> Section:
 def _at(at_once: int, n: int) -> list[Work]:
     options = ("--at-once", str(at_once))
     return [
-        Work(f"bare aiohttp, {at_once}", "work_calls.py", n, ("--who", "bare", *options)),
-        Work(f"peira, {at_once}", "work_calls.py", n, options),
+        Work(f"bare aiohttp, {at_once}", "calls.py", n, ("--who", "bare", *options)),
+        Work(f"peira, {at_once}", "calls.py", n, options),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Shared code of the orchestrator: starts workers in fresh processes, alternating, and collects rows.
+"""Starts the scripts of `work/` in fresh processes, alternating, and collects the rows that they print.
 
 This process stays small on purpose: a child's peak memory, as the system counts it, starts from its parent's.
 """
@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[2]
+"""The folder of the repository."""
+SCRIPTS = ROOT / "benchmarks" / "work"
 PYTHON = Path(sys.executable)
 FORMER = " (former)"
 """The end of the labels of what is measured with the sources of a former commit."""
-NOT_OURS = ("work_apsw.py",)
+NOT_OURS = ("trials_apsw.py",)
 """Works that use nothing of this project."""
 
 
@@ -47,7 +49,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Row:
-    """The measurements that a worker printed.
+    """The measurements that a script printed.
 
     `new` is the number of agent calls, `build_seconds` the time to build the study.
     """
@@ -85,7 +87,7 @@ class Work:
         folder.mkdir(parents=True, exist_ok=True)
         command = [
             str(self.python),
-            str(HERE / self.script),
+            str(SCRIPTS / self.script),
             str(self.n),
             "--folder",
             str(folder),
