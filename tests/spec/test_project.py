@@ -50,6 +50,41 @@ def test_every_problem_of_the_file_at_once(tmp_path):
     ]
 
 
+def test_a_runner_that_is_not_known_is_told_beside_other_problems(tmp_path):
+    (tmp_path / "peira.toml").write_text('runner = "proces"\nparallel = 0\n')
+    with pytest.raises(Invalid) as caught:
+        Project.find(tmp_path)
+    assert list(caught.value.problems) == [
+        "peira.toml: parallel: must be at least 1, not 0",
+        "peira.toml: runner: 'proces' is not known; did you mean 'process'?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[runners.proces]\n", "runners.proces: is not known here; did you mean 'process'?"),
+        ("[runners.process]\nchildren = 2\n", "runners.process: this runner has no options"),
+        ("[runners]\nray = 3\n", "runners.ray: must be a table of names and values, not 3"),
+        ('foldr = "x"\n', "foldr: is not known here; known: keep, models, parallel"),
+    ],
+)
+def test_what_acts_on_nothing_is_refused(tmp_path, text, problem):
+    (tmp_path / "peira.toml").write_text(text)
+    with pytest.raises(Invalid) as caught:
+        Project.find(tmp_path)
+    (told,) = caught.value.problems
+    assert told.startswith(f"peira.toml: {problem}")
+
+
+def test_options_of_a_runner_of_the_projects_own(tmp_path):
+    (tmp_path / "own.py").write_text(
+        "def register(registry):\n    registry.add('runner', 'mine', lambda options: options)\n"
+    )
+    (tmp_path / "peira.toml").write_text('plugins = ["own.py"]\n[runners.mine]\nspeed = 2\n')
+    assert Project.find(tmp_path).runner_options("mine") == {"speed": 2}
+
+
 def test_what_the_study_says_goes_before_what_the_project_says():
     project = Project(seed=7, policy={"retries": 2, "timeout": 5})
     plain = project.apply(Study(agent=answer, cases=["q"]))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from peira.core.code.signature import wants
 from peira.core.registry import Registry, nearest, plugin_function, registry
 from peira.errors import Invalid
 from peira.spec.documents import read_document
@@ -53,7 +54,7 @@ class Project(Value):
     `telemetry` "otel" sends spans of every run to OpenTelemetry.
     """
 
-    folder: Path = Field(default_factory=Path.cwd)
+    folder: Path = Field(default_factory=Path.cwd, exclude=True)  # is not written in the file
     seed: int | None = Field(default=None, ge=-MAX_SEED, le=MAX_SEED)
     store: Name = STORE
     parallel: int | None = Field(default=None, ge=1, le=MAX_PARALLEL)
@@ -68,7 +69,7 @@ class Project(Value):
         default_factory=Storage
     )
     models: Table = Field(default_factory=dict)
-    runners: Table = Field(default_factory=dict)
+    runners: dict[str, Table] = Field(default_factory=dict)
     plugins: Texts = ()
 
     @classmethod
@@ -96,25 +97,25 @@ class Project(Value):
             project = cls(**{**document, "folder": path.resolve().parent})
         except Invalid as error:
             problems += error.problems
+            problems += _unknown_runner(document)
         else:
-            problems += [f"runner: {problem}" for problem in project._runner_problems()]
+            problems += project._runner_problems()
         if problems:
             raise Invalid(f"{path.name}: {problem}" for problem in problems)
         return project
 
     def _runner_problems(self) -> list[str]:
-        """What is wrong with the runner that the file names; a plug-in of the project may register it."""
-        if "runner" not in self.model_fields_set or not runner_problem(self.runner):
-            return []
-        self.load_plugins()
-        return [problem] if (problem := runner_problem(self.runner)) else []
+        """What is wrong with the runners that the file names; a plug-in of the project may register them."""
+        chosen = [self.runner] if "runner" in self.model_fields_set else []
+        if any(map(runner_problem, (*chosen, *self.runners))):
+            self.load_plugins()
+        problems = [f"runner: {problem}" for name in chosen if (problem := runner_problem(name))]
+        tables = [(name, _runner_table_problem(name)) for name in self.runners]
+        return [*problems, *(f"runners.{name}: {problem}" for name, problem in tables if problem)]
 
     def runner_options(self, name: str) -> Mapping[str, Any]:
-        """The table [runners.NAME]; Invalid if it is none."""
-        table = self.runners.get(name, {})
-        if not isinstance(table, Mapping):
-            raise Invalid(f"{FILE}: runners.{name}: must be a table, not {table!r}")
-        return table
+        """The table [runners.NAME]."""
+        return self.runners.get(name, {})
 
     @property
     def store_path(self) -> str:
@@ -238,3 +239,20 @@ def runner_problem(name: str) -> str:
     """What is wrong with the name of a runner; "" if it is registered."""
     known = registry.names("runner")
     return "" if name in known else f"{name!r} is not known{nearest(name, known)}"
+
+
+def _runner_table_problem(name: str) -> str:
+    """What is wrong with a table [runners.NAME], whatever is in it; "" if nothing is."""
+    known = registry.names("runner")
+    if name not in known:
+        return f"is not known here{nearest(name, known)}"
+    taken = wants(registry.look("runner", name))
+    return "" if taken.anything or "options" in taken.names else "this runner has no options"
+
+
+def _unknown_runner(document: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the runner of a file with other problems, whose plug-ins are not loaded."""
+    name = document.get("runner")
+    if not isinstance(name, str) or not name or "plugins" in document:
+        return []
+    return [f"runner: {problem}"] if (problem := runner_problem(name)) else []

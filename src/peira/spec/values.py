@@ -44,7 +44,8 @@ class Value(BaseModel):
         try:
             super().__init__(**dict(zip(fields, values, strict=False)), **named)
         except ValidationError as error:
-            raise Invalid(translate(error, fields)) from None
+            written = [name for name, field in type(self).model_fields.items() if not field.exclude]
+            raise Invalid(translate(error, written)) from None
 
 
 def read_value(kind: type[Value], raw: object) -> Any:
