@@ -27,6 +27,9 @@ CITING = [
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 IN_REPOSITORY = re.compile(r"(?<![\w/.*{-])((?:\.ci|benchmarks|docs|src|tests)/[\w/.-]*\w)(?![\w*{}]|/\*)")
 IN_PACKAGE = re.compile(rf"(?<![\w/.-])((?:peira/)?(?:{'|'.join(PACKAGES)})/[\w/]+\.py)\b")
+ANCHOR = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+DEFINED = re.compile(r"`(\w+)` \(`(src/[\w/]+\.py)`\)")
 PAGE = re.compile(r"(?<![\w/.-])([A-Z]{3,}\.md)\b")
 
 
@@ -48,6 +51,22 @@ def cited(path: Path) -> Iterator[tuple[str, Path]]:
                 yield found, path.parent / found
 
 
+def anchors(page: Path) -> set[str]:
+    """What links to the headings of a page end with."""
+    headings = HEADING.findall(page.read_text())
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+def lost_anchors(path: Path) -> list[str]:
+    """Links of a page to headings that are not there."""
+    links = [(place, name) for place, name in ANCHOR.findall(path.read_text()) if "://" not in place]
+    return [
+        f"{path.name}: {place}#{name}"
+        for place, name in links
+        if name not in anchors(path.parent / place if place else path)
+    ]
+
+
 def missing(paths: list[Path]) -> list[str]:
     return sorted(
         f"{path.relative_to(ROOT)}: {found}"
@@ -61,6 +80,29 @@ def missing(paths: list[Path]) -> list[str]:
 def test_every_file_that_is_cited_is_there() -> None:
     assert len(CITING) > 500
     assert missing([path for path in CITING if path != Path(__file__)]) == []
+
+
+def test_every_heading_that_is_linked_is_there() -> None:
+    pages = [path for path in CITING if path.suffix == ".md"]
+    assert sum(len(ANCHOR.findall(path.read_text())) for path in pages) > 15
+    assert [link for path in pages for link in lost_anchors(path)] == []
+
+
+def test_a_heading_that_is_not_there_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n## Several `workers`\n[one](#several-workers), [another](page.md#workers)\n")
+    assert lost_anchors(page) == ["page.md: page.md#workers"]
+
+
+def test_what_a_page_finds_in_a_module_is_defined_there() -> None:
+    found = [(path, *pair) for path in CITING for pair in DEFINED.findall(path.read_text())]
+    assert len(found) >= 5
+    lost = [
+        f"{path.name}: {name} in {module}"
+        for path, name, module in found
+        if not re.search(rf"^(?:def |class )?{name}\b", (ROOT / module).read_text(), re.MULTILINE)
+    ]
+    assert lost == []
 
 
 @pytest.mark.parametrize(
