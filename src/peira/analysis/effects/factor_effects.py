@@ -13,8 +13,8 @@ import numpy as np
 
 from peira.analysis.compare.difference import ORDER, Differences
 from peira.analysis.compare.sides import Side, levels_of
+from peira.analysis.effects.cell_means import Marginal, marginals
 from peira.analysis.effects.linear_contrast import linear_contrast
-from peira.analysis.effects.marginal_means import Marginal, marginals
 from peira.analysis.effects.regression import CaseModel, CodedFactor, EffectTerm, Fit
 from peira.analysis.effects.variance import Variance, variance
 from peira.analysis.table.groups import check_names

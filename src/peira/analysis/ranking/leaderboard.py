@@ -24,6 +24,7 @@ from peira.analysis.compare.contrasts import loss_notes
 from peira.analysis.compare.difference import Difference, Differences
 from peira.analysis.compare.imputation import Missing, at_worst, check_missing, pooled
 from peira.analysis.compare.sides import LabelKey, Side, side, unique
+from peira.analysis.ranking.pareto_front import Observations, axis_interval, axis_means, front_chances
 from peira.analysis.table.groups import check_names, groupable, key_of, label_of, varying
 from peira.analysis.table.measures import Measured, Observation, measure
 from peira.analysis.value import ResultValue, TextGrid
@@ -33,8 +34,8 @@ from peira.core.text.words import counted
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats import student
-from peira.stats.inputs import Codes, Floats, coded
-from peira.stats.intervals.means import Limits, bounds, estimate, spread, unbounded
+from peira.stats.inputs import Floats, coded
+from peira.stats.intervals.means import Limits, bounds, estimate, spread
 from peira.stats.tests.multiplicity import holm, letters, rank_intervals
 from peira.stats.values import Estimate, clipped, remark_of
 
@@ -224,31 +225,28 @@ MILLISECOND = 0.001
 """Seconds below which nothing is told apart."""
 
 
-# Pareto front
-
-DRAWS = 1000
-"""The number of bootstrap resamples."""
-CHUNK = 50
-"""Resamples per batch."""
-Seen = Sequence[Observation]
-"""The observations of one entry."""
+# Leaderboard
 
 
 def front(
-    entries: Sequence[LeaderboardEntry], seen: Sequence[Seen], sign: int, level: float = 0.95, seed: int = 0
+    entries: Sequence[LeaderboardEntry],
+    seen: Sequence[Observations],
+    sign: int,
+    level: float = 0.95,
+    seed: int = 0,
 ) -> tuple[LeaderboardEntry, ...]:
     """The entries with mean cost and time, and their probability of being on the Pareto front.
 
     Cost counts only if it is known for every entry, time only if any was taken.
     """
-    costs, times = _means(seen, "cost"), _means(seen, "took")
+    costs, times = axis_means(seen, "cost"), axis_means(seen, "took")
     priced = [
         replace(
             entry,
             cost=cost,
             took=took,
-            cost_interval=None if cost is None else _interval(known, "cost", level),
-            took_interval=None if took is None else _interval(known, "took", level),
+            cost_interval=None if cost is None else axis_interval(known, "cost", level),
+            took_interval=None if took is None else axis_interval(known, "took", level),
         )
         for entry, cost, took, known in zip(entries, costs, times, seen, strict=True)
     ]
@@ -257,96 +255,8 @@ def front(
     axes += ["took"] if all(t is not None for t in times) and any(times) else []
     if len(axes) < 2 or any(entry.mean is None for entry in entries):
         return tuple(priced)
-    chances = _chances(seen, axes, sign, seed)
+    chances = front_chances(seen, axes, sign, seed)
     return tuple(replace(entry, on_front=chance) for entry, chance in zip(priced, chances, strict=True))
-
-
-def _means(seen: Sequence[Seen], axis: str) -> list[float | None]:
-    """The mean of an axis for each entry; None if it is unknown for some trial."""
-    found = [[_read(one, axis) for one in known if one.value is not None] for known in seen]
-    return [
-        None if not values or None in values else float(np.mean([v for v in values if v is not None]))
-        for values in found
-    ]
-
-
-def _interval(seen: Seen, axis: str, level: float) -> Estimate:
-    """The mean of an axis with its interval, by units of evidence; the axis is known for every trial."""
-    known = [one for one in seen if one.value is not None]
-    data = np.array([_read(one, axis) or 0.0 for one in known], dtype=np.float64)
-    return unbounded(data, *coded([one.trial.unit for one in known], data.size), level)
-
-
-def _read(one: Observation, axis: str) -> float | None:
-    """The value of an observation on an axis."""
-    return one.value if axis == "value" else one.trial.cost if axis == "cost" else one.trial.took
-
-
-def _chances(seen: Sequence[Seen], axes: Sequence[str], sign: int, seed: int) -> list[float]:
-    """The probability of each entry to be on the front, by the bootstrap.
-
-    Any two entries are compared on the units that both have, as differences are.
-    """
-    known = [[one for one in observations if one.value is not None] for observations in seen]
-    labels = [one.trial.unit for observations in known for one in observations]
-    codes, units = coded(labels, len(labels))
-    ends = np.cumsum([0, *map(len, known)])
-    tables = np.stack(
-        [
-            _sums(observations, codes[ends[i] : ends[i + 1]], units, axes, sign)
-            for i, observations in enumerate(known)
-        ]
-    )
-    rng, beaten = np.random.default_rng(seed), np.zeros(len(tables))
-    for done in range(0, DRAWS, CHUNK):
-        drawn = rng.integers(0, units, (min(CHUNK, DRAWS - done), units))
-        times = np.stack([np.bincount(row, minlength=units) for row in drawn]).astype(np.float64)
-        beaten += _beaten(tables, times)
-    return [float(1 - share) for share in beaten / DRAWS]
-
-
-def _sums(known: Seen, codes: Codes, units: int, axes: Sequence[str], sign: int) -> Floats:
-    """For each unit the sums of all axes, signed so that more is better, and the number of trials."""
-    columns = [
-        (sign if axis == "value" else -1)
-        * np.bincount(codes, np.array([_read(one, axis) for one in known], dtype=np.float64), units)
-        for axis in axes
-    ]
-    return np.stack([*columns, np.bincount(codes, minlength=units)], axis=1).astype(np.float64)
-
-
-def _beaten(tables: Floats, times: Floats) -> Floats:
-    """For each entry the number of resamples in which another one dominates it.
-
-    `tables` have a row of sums for each entry and unit, `times` says how often a resample has each unit.
-    """
-    has = tables[:, :, -1] > 0
-    means = _resampled(tables, times) if bool(has.all()) else None
-    found = np.zeros(len(tables))
-    for i in range(len(tables)):
-        by_any = np.zeros(len(times), dtype=bool)
-        for j in range(len(tables)):
-            if i == j:
-                continue
-            if means is None:
-                both = (has[i] & has[j])[:, None]
-                own, other = _resampled(tables[[i, j]] * both, times)
-            else:
-                own, other = means[i], means[j]
-            by_any |= (other >= own).all(axis=1) & (other > own).any(axis=1)
-        found[i] = by_any.sum()
-    return found
-
-
-def _resampled(tables: Floats, times: Floats) -> Floats:
-    """Resampled means by entry, resample and axis; NaN, which beats nothing, if a resample has no trial."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        sums = np.stack([times @ table for table in tables])
-        found: Floats = sums[:, :, :-1] / sums[:, :, -1:]
-    return found
-
-
-# Leaderboard
 
 
 def leaderboard(
