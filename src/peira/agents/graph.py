@@ -270,7 +270,7 @@ def _files(trial: Trial) -> dict[str, bytes]:
 
 
 def _changes(before: dict[str, bytes], trial: Trial) -> dict[str, Json]:
-    """What became of the files of the workspace since."""
+    """The changes to the files of the workspace since then."""
     former = Workspace()
     former.files = before
     return former.replace(_files(trial))

@@ -21,7 +21,7 @@ LONG = 64
 
 @dataclass(frozen=True)
 class AnswerOutcome:
-    """What became of an answer: `taken`, or somebody was first; the question as it is now."""
+    """The outcome of an answer: the question, and whether it was `taken` (else it was closed before)."""
 
     taken: bool
     question: AskedQuestion

@@ -99,7 +99,7 @@ class RayWorkers:
     def start(
         self, run: str, workers: int, arguments: list[str], on_gone: Callable[[str, int], None]
     ) -> None:
-        """Start so many workers; `on_gone` is told the machine and the process of one that was lost."""
+        """Start so many workers; `on_gone(host, pid)` is called for each that is lost."""
         import ray
 
         self._on_gone = on_gone
@@ -133,7 +133,7 @@ class RayWorkers:
         return sum(not one.over for one in self._placed)
 
     def _regular(self, one: _Placed) -> bool:
-        """Whether an actor has ended with its worker's end; if it was lost, the store is told."""
+        """Whether an actor ended because its worker did; if it was lost, `on_gone` is called."""
         import ray
 
         try:

@@ -29,8 +29,10 @@ _NO_EVENT = (*_WRONG, TypeError)
 
 
 def decode_event(body: bytes) -> AnyEvent:
-    """An event from its bytes; `Unreadable` if they make none, or if a damaged row has none. Numbers
-    may be written as other types are: early versions committed them as a provider said them."""
+    """Decode an event; `Unreadable` if the bytes are not one, or are missing from a damaged row.
+
+    Numbers may be encoded as other types: early versions stored them as the provider sent them.
+    """
     try:
         event: AnyEvent = _events.decode(body)
         return event

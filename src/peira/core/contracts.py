@@ -169,7 +169,7 @@ class Inspectable(Protocol):
         ...
 
     def losses(self) -> list[str]:
-        """What is known to have been acknowledged and is gone; one line each."""
+        """Acknowledged commits that are known to be lost; one line each."""
         ...
 
     def size(self, run: str = "") -> int:
@@ -351,7 +351,7 @@ class ScansTasks(Protocol):
 
 @runtime_checkable
 class Anticipates(Protocol):
-    """A store that is faster if it is told of large work in advance."""
+    """A store that prepares for large runs if it is notified in advance."""
 
     def anticipate(self, tasks: int) -> None:
         """So many tasks will be executed now; returns at once."""
@@ -359,7 +359,7 @@ class Anticipates(Protocol):
 
 
 class CallWords(NamedTuple):
-    """What was asked in a call and answered, or how both begin."""
+    """The texts of a call: its prompt and its reply, or their beginnings."""
 
     key: str
     prompt: str
@@ -368,14 +368,14 @@ class CallWords(NamedTuple):
 
 @runtime_checkable
 class ListsPlans(Protocol):
-    """A store that other programs can read, once it is told what its tasks are about; not every store can."""
+    """A store with views for other programs, once it has the entries of plans; not every store has them."""
 
     def listed(self) -> Mapping[str, bool]:
-        """The plans (by the digest of the manifest) that it was told of, and whether nothing is missing."""
+        """The plans (by the digest of the manifest) with entries, and whether they are complete."""
         ...
 
     def list_plan(self, plan: str, entries: Iterable[PlanEntry], complete: bool = False) -> Future[None]:
-        """Tell it of more entries of a plan; they replace those of the same places.
+        """Add entries of a plan; they replace those of the same places.
 
         They are written soon, and read from the iterable by another thread then. `complete` says that nothing
         is missing now.
@@ -383,12 +383,12 @@ class ListsPlans(Protocol):
         ...
 
     def list_calls(self, calls: Iterable[CallWords]) -> Future[None]:
-        """Tell it what calls said; written soon, and read from the iterable by another thread then."""
+        """Add the texts of calls; written soon, and read from the iterable by another thread then."""
         ...
 
     def unlisted_calls(self, run: str = "") -> Sequence[str]:
-        """The keys of calls, of a run or of all, that it was not told what they said; with those that have no
-        answer or were in a batch, of which that may have changed."""
+        """The keys of calls (of a run or of all) whose texts are not listed, or may have changed since: those
+        without an answer or in a batch."""
         ...
 
     def listed_tasks(self, plan: str, prefix: str) -> Sequence[tuple[str, int]]:
@@ -792,7 +792,7 @@ class BackgroundSource(Source, Protocol):
 
 @runtime_checkable
 class PartialSource(Source, Protocol):
-    """A source of which this process does a part: it hears of tasks that are left to others."""
+    """A source of which this process executes a part; it is notified of the tasks that are left to others."""
 
     def leave(self, offer: Offer) -> None:
         """A task of a kind that is not performed here has no recorded result. With the engine's lock held."""

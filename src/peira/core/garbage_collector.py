@@ -18,8 +18,10 @@ _holding: list[tuple[int, int, int] | None] = []
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Hold the collector back; the last of several that do sets it free again, as the first found it. One
-    that is turned off, or set to something as seldom, or told to leave things out, is left as it is."""
+    """Make the collector run rarely inside the block; the last of nested blocks restores its thresholds.
+
+    A collector that is disabled, has thresholds as high, or has frozen objects, is left as it is.
+    """
     with _lock:
         _holding.append(None if _holding else _hold())
     try:

@@ -114,7 +114,7 @@ class Execution:
     # Intake
 
     def add_source(self, source: Source) -> None:
-        """Take the tasks of another source, too, which an attempt has opened; its ends are told to it."""
+        """Also execute the tasks of a source that an attempt has opened; it is notified of their ends."""
         with self._changed:
             self._intake.add_source(source)
             self.state.hungry.notify()
@@ -173,7 +173,7 @@ class Execution:
             ledger.close()
 
     def share_limits(self) -> None:
-        """Hear from other processes of a shared run about limits of calls, and give back what they want."""
+        """Exchange limits of calls with the other processes of a shared run."""
         if self._ledger:
             self._ledger.meet_others()
 
@@ -395,7 +395,7 @@ class Execution:
         return self.state.adaptive is not None and self.state.adaptive.narrowed
 
     def forget_units(self, unwanted: Callable[[str], bool], forgone: Callable[[Offer], None]) -> None:
-        """Forget units that have not begun and are not needed any more; `forgone` is told of their offers."""
+        """Forget units that have not begun and are not needed; `forgone` is called with each offer."""
         with self._changed:
             for entry in self._scheduler.drop(self.source.unit, unwanted):
                 for offer in (entry.offer, *entry.others):

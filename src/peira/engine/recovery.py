@@ -73,7 +73,7 @@ def _unfinished(store: Recoverable) -> list[Run]:
 
 
 def release_gone(store: SharedStore, gone: Collection[int]) -> int:
-    """Queue the tasks again that no living member holds, and free the ranges of those that are gone.
+    """Queue the tasks of dead members again, and free their ranges.
 
     Returns how many tasks that were.
     """
@@ -105,7 +105,7 @@ def release_gone(store: SharedStore, gone: Collection[int]) -> int:
 
 
 def interrupt_owned_runs(store: SharedStore) -> None:
-    """Mark runs as interrupted whose process owned the store alone: it is gone, since this one shares it."""
+    """Mark runs as interrupted whose process owned the store alone: it must have ended."""
     shared = {one.run for one in store.sharing.runs()}
     ops = [Op(run.id, (_end(run, store.incarnation),)) for run in _unfinished(store) if run.id not in shared]
     if ops:

@@ -186,9 +186,11 @@ def _spent(store: Readable, run: Run) -> Sequence[Spent]:
 
 
 def spent_by_calls(store: Readable, run: str) -> list[Spent]:
-    """What a run spent that did not come to its end. What it sent and did not hear of is doubtful, and so is
-    what was set aside for answers that do not say what they took; what it handed in as a batch counts where
-    it is answered."""
+    """The spending of an interrupted run.
+
+    Calls without an answer are in doubt, and so are reservations for answers without usage; calls of a batch
+    count when they are answered.
+    """
     return _billed(_call_events(store, run), store)
 
 

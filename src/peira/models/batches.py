@@ -255,7 +255,7 @@ def read_as(body: bytes, shape: type[Shape], path: str) -> Shape:
 
 
 def counts_in(said: Json, *names: str) -> list[int]:
-    """These counts, which only progress is told by: 0 for what is none."""
+    """These counts, used for progress only; 0 for what is missing or no number."""
     found = said if isinstance(said, dict) else {}
     return [token_count(found.get(name)) or 0 for name in names]
 

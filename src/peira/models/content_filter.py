@@ -34,7 +34,7 @@ MOST = 65536
 
 
 def refusal_by_filter(finish: str, text: str) -> str:
-    """What is told as the refusal of an answer that ended so; "" if no filter ended it."""
+    """The text of the refusal for an answer with this finish reason; "" if no filter ended it."""
     if finish.lower() not in FILTERED:
         return ""
     return text or f"refused by the provider's content filter ({finish})"

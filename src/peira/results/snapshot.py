@@ -25,7 +25,7 @@ def as_of(store: OpenStore, run: str) -> OpenStore | Snapshot:
 
 
 def scanned(rows: OpenStore | Snapshot, trials: int) -> OpenStore | Snapshot | ScannedRows:
-    """The same rows for whoever reads all of so many trials: found in one pass over the store."""
+    """The same rows, read in one pass over the store if so many trials are wanted that this is faster."""
     store = rows.store if isinstance(rows, Snapshot) else rows
     finder = store.scan_tasks(trials) if trials >= MANY and isinstance(store, ScansTasks) else None
     if finder is None:

@@ -370,7 +370,7 @@ class RayChild:
             self.over(self._death, self.why)
 
     def over(self, death: str, why: str = "") -> None:
-        """It has ended; or nothing will be heard of it any more, as `why` says."""
+        """Note that the child has ended, or cannot be reached any more (`why`)."""
         self._death, self.why = death, why
         self.ended.set()
         if self._spare is not None:

@@ -120,7 +120,7 @@ class _Worker:
                 self._work(attempt)
 
     def _left(self) -> Iterator[Attempt]:
-        """What was taken, one by one; whoever gets one has it alone, also while the worker is being lost."""
+        """The attempts that were taken, one by one: each is yielded to one thread only."""
         while True:
             try:
                 yield self._rest.pop()

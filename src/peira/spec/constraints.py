@@ -72,7 +72,7 @@ class Constraint(Value):
         return not isinstance(self._test, Expression) and self._wants.anything
 
     def admits(self, assignment: Mapping[str, Json]) -> bool:
-        """Whether it holds; ExpressionError, or the function's own error, if that cannot be said."""
+        """Whether it holds; raises ExpressionError, or the function's own error."""
         if not self.names <= assignment.keys():
             return True
         if isinstance(self._test, Expression):
@@ -89,5 +89,5 @@ class Constraint(Value):
 
     @property
     def reason(self) -> str:
-        """What people are told when it does not hold."""
+        """The message for conditions that violate it."""
         return self.message or f"violates {self.text}"

@@ -45,7 +45,7 @@ class MergePlan:
 
     @property
     def brought(self) -> Merged:
-        """What the merge brings, as it is told."""
+        """The summary of what the merge adds."""
         return Merged(tuple(self.runs.values()), self.new, self.shared)
 
 

@@ -29,7 +29,7 @@ class LeasedRange(msgspec.Struct, frozen=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
-    """What a member hears when it renews its lease: how the run stands, and who is gone.
+    """The reply to the renewal of a lease: the state of the run, and which members have ended or died.
 
     `version` changes with the run's own row; `stop` is why all are to stop ("" if they are not); `failures`
     are those that other members counted; `left` is the number of positions that were not handed out, `open`
@@ -59,7 +59,7 @@ class PoolDraw(msgspec.Struct, frozen=True):
 
 
 class PoolShare(msgspec.Struct, frozen=True):
-    """What a member that is gone holds of a pool (`scope`: an account and a limit) of a run."""
+    """The share that a dead member holds of a pool (`scope`: an account and a limit) of a run."""
 
     run: str
     scope: str
@@ -181,7 +181,7 @@ class Sharing(Protocol):
         ...
 
     def give_back(self, share: PoolShare, spent: float) -> None:
-        """Of a gone member's share only this much was spent, at most: the rest returns to its pool."""
+        """Return a dead member's share to its pool, except this much, which it spent at most."""
         ...
 
     def take_turns(self, model: str, interval: float, n: int) -> float:

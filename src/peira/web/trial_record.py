@@ -67,7 +67,7 @@ def _run_of(reader: SiteReader, prefix: str) -> str:
 
 
 def place_of(planned: PlannedRun, prefix: str, number: int | None = None) -> int:
-    """The number of the trial with this prefix; the `number` that is said to be its is checked first."""
+    """The number of the trial with this prefix; `number` is a guess, which is checked first."""
     layout = planned.layout
     known = number is not None and 0 <= number < layout.size
     if known and number is not None and layout.trial_id(layout.place(number)).startswith(prefix):

@@ -66,7 +66,7 @@ class CommandOptions(Value):
         return {Path(path).name: path for path in given} if isinstance(given, list | tuple) else given
 
     def problems(self) -> Iterator[str]:
-        """What is wrong and cannot be said by a type."""
+        """The problems of the description that its types do not exclude."""
         for name in self.tools:
             if name not in TOOLS:
                 yield f"tools: no {name!r}{nearest(name, TOOLS)}"
@@ -83,7 +83,7 @@ class CommandOptions(Value):
 
     @property
     def given(self) -> str:
-        """What it gets on standard input: if nothing is said and no word has the input, that."""
+        """The text for standard input: `stdin`, else the case's input if no word of the command has it."""
         if self.stdin is not None:
             return self.stdin
         return "" if "input" in names_in((*self.command, *self.env.values())) else "{input}"

@@ -119,7 +119,7 @@ class Conversation:
 
     @cached_property
     def identity(self) -> Json:
-        """Everything that can change what is said."""
+        """Everything that can change the conversation."""
         subject = self.subject
         code: Json = subject.made("subject").identity if isinstance(subject, AgentValue) else code_of(subject)
         until: Json = self.until.text if isinstance(self.until, Expression) else code_of(self.until)

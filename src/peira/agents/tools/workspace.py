@@ -41,7 +41,7 @@ class Workspace:
         self.lock = threading.RLock()
 
     def replace(self, files: Mapping[str, bytes]) -> dict[str, Json]:
-        """Take over what a command left; returns what changed: contents (base64), None where one is gone."""
+        """Replace the files by those after a command; returns the changed ones (base64; None: deleted)."""
         changed: dict[str, Json] = {
             name: base64.b64encode(data).decode()
             for name, data in files.items()

@@ -23,7 +23,7 @@ CHUNK = 5000
 
 
 def list_calls(store: AnyStore, run: str = "") -> None:
-    """Tell the store what the calls of a run said, or all calls, if it was not told as they were answered."""
+    """Add the texts of the calls of a run (or of all runs) to the store's listing, where they are missing."""
     if isinstance(store, ListsPlans):
         calls = store.unlisted_calls(run)
         for start in range(0, len(calls), CHUNK):

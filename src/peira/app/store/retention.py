@@ -106,7 +106,7 @@ def _obstacles(store: AnyStore, runs: Iterable[Run]) -> dict[str, str]:
 
 
 def _asking(store: AnyStore) -> set[str]:
-    """The runs that have asked people, and that nobody has gone on with: what they were told is not used."""
+    """The runs with questions to people whose answers no later run has used yet."""
     found = {task.run for task in store.waiting()}
     for cls in {class_of(kind, awaits) for kind in STAGES for awaits in (False, True)}:
         found.update(task.run for task in store.queued(cls))

@@ -49,7 +49,7 @@ class HostSession(Session):
                 self._changed.notify_all()
 
     def detach(self) -> None:
-        """Lend the store no more, and wait for other threads that read it, but not for ever.
+        """Stop lending the store, and wait a limited time for other threads that are reading it.
 
         This thread's own reads are not waited for: whoever ends a host while reading is not held up.
         """

@@ -128,7 +128,7 @@ def _draw(trial: TrialResult, experiment: str) -> bool:
 
 
 def _measured(trials: list[TrialResult], deciding: DecidingScore) -> tuple[Measured | None, list[str]]:
-    """The values of the score that decides, in the order of the jobs; and what is to be said of them."""
+    """The values of the deciding score in the order of the jobs, and the notes about them."""
     name = deciding.name or next((name for trial in trials for name in trial.scores), "")
     try:
         measured = measure(trials, name)

@@ -341,8 +341,8 @@ class _Builder:
         return best, not known
 
     def _stands_elsewhere(self, message: Mapping[str, Any], account: str) -> bool:
-        """Whether a message is the result of a tool that is shown with its call, or what was said before and
-        is told to another model in other roles: to that of a simulated user."""
+        """Whether a message is shown elsewhere: the result of a tool (beside its call), or an earlier message
+        that a simulated user is given in other roles."""
         if account and message_text(message.get("content")) in self._shown:
             return True
         return message.get("role") == "tool" and str(message.get("id")) in self._called
@@ -393,7 +393,7 @@ def _tool_use(id: str, value: Mapping[str, Any]) -> ToolUse:
 
 
 def _message(message: Mapping[str, Any], account: str) -> TranscriptMessage:
-    """A message of a request that no model of this trial said."""
+    """A message of a request that is no reply of a model of this trial."""
     content = message.get("content")
     uses = tuple(
         ToolUse(str(call.get("id", "")), str(call.get("name", "")), call.get("arguments"))

@@ -21,7 +21,7 @@ async def find_calls(store: Store, keys: list[str]) -> dict[str, Any]:
 def post(
     function: Callable[[], Value], done: Callable[[Value], None], failed: Callable[[BaseException], None]
 ) -> None:
-    """Execute a function on another thread; its value, or its exception, is told on this loop."""
+    """Execute a function on another thread; its value or exception is delivered on this loop."""
 
     def tell(future: asyncio.Future[Value]) -> None:
         problem = future.exception()

@@ -146,7 +146,7 @@ class Ledger:
                 loop.call_soon_threadsafe(self._abandon, frozenset(replies))
 
     def _share(self, late: RoutedRequest, reply: Reply) -> None:
-        """An answer that nobody waited for any more has come: whoever has sent the call again gets it."""
+        """Give an answer that came after its caller had given up to the call that was sent again for it."""
         again = self._service.serving.get(late.keys[0])
         if again is not None and again.asked.state.send is not None:
             again.ledger.answer_late(again, reply)
@@ -255,8 +255,11 @@ class Ledger:
             loop.call_soon_threadsafe(self.reserve.raise_limits, dict(limits))
 
     def meet_others(self) -> None:
-        """Hear from other processes of a shared run about limits, and give back what they want of them, and
-        this one does not need. Any thread. Nobody waits for it: what goes wrong is raised the next time."""
+        """Exchange rate limits and budgets with the other processes of a shared run, without waiting.
+
+        What they want and this process does not need is given back. Any thread; an error is raised at the
+        next call.
+        """
         with self._closing:
             if self._closed or self._service.loop is None:
                 return

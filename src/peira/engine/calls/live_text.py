@@ -30,15 +30,15 @@ class LivePiece(NamedTuple):
 
 
 class TextSink(Protocol):
-    """Where the text of calls goes while it is said."""
+    """Receives the text of calls while it is streamed."""
 
     def add(self, task: str, call: str, text: str) -> None:
-        """Add what a call said; never waits."""
+        """Add a piece of the text of a call; never waits."""
         ...
 
 
 class LiveText:
-    """The last pieces of text that models said; thread-safe. Writing never waits."""
+    """The last pieces of streamed text of all models, in a ring; thread-safe. Adding never waits."""
 
     def __init__(self, most: int = MOST) -> None:
         self._pieces: deque[LivePiece] = deque(maxlen=most)
@@ -48,13 +48,13 @@ class LiveText:
         """Nothing more will come: its host has ended."""
 
     def add(self, task: str, call: str, text: str, stream: str = "") -> None:
-        """Add what a call said; the oldest piece is dropped if there are too many."""
+        """Add a piece of the text of a call; the oldest piece is dropped if there are too many."""
         with self._lock:
             self._pieces.append(LivePiece(self._next, task, call, text, stream=stream))
             self._next += 1
 
     def of_stream(self, stream: str) -> TextSink:
-        """Where the calls of one stream are heard."""
+        """The sink of the calls of one stream."""
         return StreamText(self, stream)
 
     def read(self, after: int = 0, task: str = "", stream: str = "") -> list[LivePiece]:
@@ -79,5 +79,5 @@ class StreamText:
         self._live, self._stream = live, stream
 
     def add(self, task: str, call: str, text: str) -> None:
-        """Add what a call said."""
+        """Add a piece of the text of a call."""
         self._live.add(task, call, text, self._stream)

@@ -128,7 +128,7 @@ class CallState:
             self._queue.move(1, -1)
 
     def end(self) -> None:
-        """Whoever asked has heard of it."""
+        """The call is over: its caller has the reply."""
         if self._queued is not None:
             self._queue.move(-self._queued, self._queued - 1)
             self._queued = None

@@ -158,26 +158,26 @@ def _complete_futures(finished: tuple[_Written, Future[list[Outcome]]]) -> None:
 
 
 class AnsweredCalls(Protocol):
-    """What is told of calls that are answered."""
+    """A callback for answered calls."""
 
     def note(self, key: str, call: CallRequest, reply: Reply) -> None:
         """A call was answered."""
         ...
 
 
-class HeardText:
-    """Lets live text have what one send says: as it is said, or all at once if its model does not stream."""
+class TextRelay:
+    """Passes the text of one send on to live text: in pieces, or at its end if the model does not stream."""
 
     def __init__(self, live: TextSink, task: str, key: str) -> None:
         self._live, self._task, self._key, self._heard = live, task, key, False
 
     def __call__(self, text: str) -> None:
-        """A piece of the answer was said."""
+        """Called for each piece of the answer."""
         self._heard = True
         self._live.add(self._task, self._key, text)
 
     def end(self, named: NamedModel, answer: Answer, request: Request) -> None:
-        """The answer is there; what it says is told now if nothing was before."""
+        """Called with the whole answer; its text is passed on now if it was not streamed."""
         if self._heard or answer.exposed:
             return
         reply = read_reply(named, answer, request)
@@ -196,7 +196,7 @@ class Buyer:
         listing: AnsweredCalls | None = None,
         account: str = "",
     ) -> None:
-        """`listing` is told of every call that is answered; `account` pays for them."""
+        """`listing` is called for every answered call; `account` pays for them."""
         self._listing, self._account = listing, account
         self._run, self._writer, self._policy = context.run, LoopWriter(context.journal), context.policy
         self._journal = context.journal
@@ -399,7 +399,7 @@ class Buyer:
         self._open[id(send)] = send
         call.state.leave(send)
         try:
-            heard = HeardText(self._live, task, key) if self._live is not None else None
+            heard = TextRelay(self._live, task, key) if self._live is not None else None
             if heard is not None:
                 text_listener.set(heard)
             answer = await named.model.send(spoken(call.request, named.model))
@@ -506,8 +506,11 @@ class Buyer:
         self._add(event.bill())
 
     def note(self, named: NamedModel, task: str, key: str, reply: Reply, share: float = 1.0) -> float | None:
-        """Note what a recorded answer says of itself: what it cost, if that is known. Nobody waits for it:
-        it is queued before whoever asked hears of the answer, so what used the answer is recorded later."""
+        """Record the usage and the cost of an answer that was read; returns the cost, if it is known.
+
+        The event is queued, not waited for: before the caller gets the reply, so that whatever uses the reply
+        is recorded after it.
+        """
         usage, cost = reply.usage, _cost(named, reply.usage, share)
         event = CallRead(
             task,
@@ -614,7 +617,7 @@ def _typed(reply: Reply) -> Reply:
 
 
 def _cost(named: NamedModel, usage: Usage, share: float) -> float | None:
-    """What these tokens cost; None where that is not known, or what is said of them makes no sense."""
+    """The cost of these tokens; None if the price is unknown, or the numbers of tokens are impossible."""
     if named.price is None:
         return None
     try:

@@ -235,7 +235,7 @@ class RateLimiter:
             self._obey(problem.retry_after)
 
     def _obey(self, asked: float) -> None:
-        """Send nothing for as long as the provider asks, within reason; a long wait is told."""
+        """Pause for as long as the provider asks, up to a limit; a long pause is reported."""
         wait = min(asked, LONGEST_ASKED)
         if wait > TOLD and self._closed_until < self._now() + wait - TOLD:
             less = "" if wait == asked else f", which is too long: it is asked again in {duration(wait)}"

@@ -46,7 +46,7 @@ class RoutedRequest:
         self.task: asyncio.Task[None] | None = None
 
     def settle(self, outcome: Reply | BaseException) -> None:
-        """Complete the reply, once; nobody hears of it if its caller has given up."""
+        """Complete the reply, once; it is dropped if the caller has given up."""
         self.asked.state.end()
         try:
             if isinstance(outcome, Reply):

@@ -163,7 +163,7 @@ class SharedRateLimiter(RateLimiter):
         super()._pause(seconds)
 
     async def refresh(self) -> None:
-        """Hear of pauses that others were asked for and of tokens they used; give back what is not needed."""
+        """Read the pauses and the used tokens of the other processes; give back what is not needed."""
         closed, tokens = await asyncio.to_thread(self._sharing.model_state, self._model)
         now = self._now()
         self._closed_until = max(self._closed_until, now + closed) if closed > 0 else self._closed_until

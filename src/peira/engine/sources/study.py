@@ -51,8 +51,8 @@ class StudySource:
         listing: PlanListing | None = None,
     ) -> None:
         """`only` are the indices of the trials that may be unfinished; all others are recorded. `direct` lets
-        plain code that follows from an output be executed without a claim of its own. `listing` is told of
-        the trials that end."""
+        plain code that follows from an output be executed without a claim of its own. `listing` is called
+        for each trial that ends."""
         self._listing = listing
         self._plan, self._store, self._stages, self._resources = plan, store, stages, resources
         self._order = iter(plan.layout.in_run_order() if only is None else only)

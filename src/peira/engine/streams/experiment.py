@@ -243,7 +243,7 @@ class LiveExperiment:
     # What follows
 
     def news(self) -> list[AnyEvent]:
-        """The events that the evidence leads to now; `accept` must be told once they are durable."""
+        """The events that follow from the evidence so far; call `accept` once they are durable."""
         with self._lock:
             if self.traffic.winner >= 0:
                 self._order.clear()

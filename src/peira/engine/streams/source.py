@@ -102,7 +102,7 @@ class StreamSource(StudySource):
 
     @property
     def closed(self) -> bool:
-        """Whether it was told to end, and has nothing more to offer, from then on."""
+        """Whether it is being ended and has nothing more to offer; then it stays closed."""
         with self._lock:
             if self._draining and not any(self._queues.values()) and not self._behind:
                 self._ended = True
@@ -110,7 +110,7 @@ class StreamSource(StudySource):
 
     @closed.setter
     def closed(self, _: bool) -> None:
-        """A study closes when its plan is through; a stream when it is told to."""
+        """Ignored: a stream is closed by `drain`, not by the engine."""
 
     def watch(self, grown: Callable[[], None]) -> None:
         self._grown = grown

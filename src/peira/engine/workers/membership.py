@@ -119,7 +119,7 @@ class Membership:
         on_lost: Callable[[BaseException], None],
         on_look: Callable[[Look], None],
     ) -> None:
-        """`on_look` is told what the stopping rule of the run has said last."""
+        """`on_look` is called with the last answer of the run's stopping rule."""
         self._store, self._execution = store, execution
         self._on_lost, self._on_look = on_lost, on_look
         self._ending, self._beating = threading.Event(), threading.Lock()

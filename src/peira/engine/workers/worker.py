@@ -49,7 +49,7 @@ class WorkerDriver(RunDriver):
         super().__init__(execution, runners, commands=commands, on_progress=on_progress, on_notice=on_notice)
         self._store, self._source, self._arbiter = store, source, arbiter
         self._look: Look | None = None
-        self._membership = Membership(store, execution, execution.fail, self._heed_look)
+        self._membership = Membership(store, execution, execution.fail, self._apply_look)
         self._cancelled = CancelledAttempts(store, execution)
         self._leases = RangeLeases(store.sharing, execution, source, self._membership, parallel)
 
@@ -73,8 +73,8 @@ class WorkerDriver(RunDriver):
         except BaseException as problem:  # workers wait for what this thread brings
             self._execution.fail(problem)
 
-    def _heed_look(self, look: Look) -> None:
-        """Do what the stopping rule has said: if it has decided, no more of the plan is handed out."""
+    def _apply_look(self, look: Look) -> None:
+        """Apply the answer of the stopping rule: once it has decided, no more of the plan is handed out."""
         if look.answer and self._arbiter is not None and not self._source.decided:
             self._store.sharing.close_plan(self._execution.run)
         self._look = look

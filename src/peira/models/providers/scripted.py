@@ -84,7 +84,7 @@ class ScriptedModel:
 
 
 async def _spoken(text: str, delay: float, silent: bool) -> None:
-    """Take the time of an answer; who listens hears it word by word meanwhile."""
+    """Wait as long as the answer takes, and stream it word by word to a listener meanwhile."""
     listener, words = text_listener.get(), text.split(" ")
     if listener is None or silent or not text:
         await asyncio.sleep(delay)

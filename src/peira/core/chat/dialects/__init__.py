@@ -28,7 +28,7 @@ class Dialect(Protocol):
     """The key of the messages in the body of a request."""
 
     def translated(self, request: Request, target: str) -> Request:
-        """The same request in peira's own form, for a model that speaks the `target` dialect ("": none)."""
+        """The same request in peira's own form, for a model whose API has the `target` dialect ("": none)."""
         ...
 
     def written(self, reply: Reply, model: str) -> Body:
@@ -109,7 +109,7 @@ def with_native(reply: Reply, request: Request, model: Model, raw: bytes) -> Rep
 
 
 def readable(request: Request) -> Request:
-    """The request in peira's own form as far as it can be translated, for whoever looks at what it asks."""
+    """The request in peira's own form as far as it can be translated: for display only."""
     if not request.form:
         return request
     try:
