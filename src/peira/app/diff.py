@@ -14,7 +14,7 @@ from peira.app.studies import StudyLike, plan_of
 from peira.core.ids import short
 from peira.core.log.events import State
 from peira.errors import Unknown
-from peira.plan.diff.changes import Version, version_of
+from peira.plan.diff.changes import PlanVersion, version_of
 from peira.plan.diff.reuse import Diff
 from peira.plan.diff.reuse import diff as compare_versions
 from peira.plan.expansion import Plan
@@ -48,7 +48,7 @@ class _Side:
     """One of the two versions, with the name to show."""
 
     name: str
-    version: Version
+    version: PlanVersion
 
 
 def _side(study: StudyLike, store: Any, project: Project) -> _Side:
@@ -58,7 +58,7 @@ def _side(study: StudyLike, store: Any, project: Project) -> _Side:
     if store is None:
         raise Unknown(f"no run {study!r}: there is no store")
     run = find_run(store, str(study))
-    return _Side(f"{run.study} ({short(run.id)})", Version(read(run.manifest, store.get), store.get))
+    return _Side(f"{run.study} ({short(run.id)})", PlanVersion(read(run.manifest, store.get), store.get))
 
 
 def _name(study: StudyLike) -> str:

@@ -26,7 +26,7 @@ from peira.core.looks import Look
 from peira.core.text.words import counted
 from peira.engine.run_start import planned_on, spent_before
 from peira.errors import Invalid
-from peira.plan.diff.changes import Version, version_of
+from peira.plan.diff.changes import PlanVersion, version_of
 from peira.plan.diff.history import deviations, frozen_plan, frozen_plan_status, moment, stored_counts
 from peira.plan.estimate.value import RunEstimate
 from peira.plan.expansion import Plan
@@ -58,7 +58,7 @@ def freeze_plan(
 
 def _same(before: Run, plan: Plan, store: Any) -> bool:
     """Whether the plan does not deviate from the frozen one."""
-    return not deviations(Version(read(before.manifest, store.get), store.get), version_of(plan))
+    return not deviations(PlanVersion(read(before.manifest, store.get), store.get), version_of(plan))
 
 
 def _refusal(before: Run) -> str:

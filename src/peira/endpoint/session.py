@@ -25,7 +25,7 @@ MOST_AT_ONCE = 16
 """The requests of one session that are served at the same time; more wait."""
 
 
-class Asker(Protocol):
+class CallChannel(Protocol):
     """What a session asks models through: the channel of an attempt."""
 
     def call(self, model: str, request: Request, key: str) -> Future[Reply]:
@@ -87,7 +87,7 @@ class EndpointSession:
     def __init__(
         self,
         token: str,
-        channel: Asker,
+        channel: CallChannel,
         routes: ModelRoutes,
         tools: AttemptTools | None = None,
         leftover: Callable[[], object] = lambda: None,

@@ -54,7 +54,7 @@ IDLE = 0.25
 """How long intake rests when there is nothing to admit; it is woken when there is."""
 
 
-class ApartCallbacks:
+class SeparateBudgetCallbacks:
     """The callbacks of a ledger whose budget is kept apart: that it is used up ends nothing else."""
 
     def __init__(self, execution: Execution) -> None:
@@ -157,7 +157,7 @@ class Execution:
         """The ledger of an account, made for its first call: a run that asks no model has none."""
         with self._opening:
             if account not in self._ledgers:
-                callbacks = ApartCallbacks(self) if account else self
+                callbacks = SeparateBudgetCallbacks(self) if account else self
                 calls = self._calls.of_account(account)
                 self._ledgers[account] = model_calls.Ledger(self.context, calls, callbacks)
             return self._ledgers[account]

@@ -74,7 +74,7 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
         return output_digest(self.result) if self.state is State.succeeded else ""
 
 
-class Circumstances(msgspec.Struct, frozen=True):
+class ImportDetails(msgspec.Struct, frozen=True):
     """What is recorded of an imported result beside its value: origin, duration, metrics, notes."""
 
     origin: ImportOrigin
@@ -99,14 +99,14 @@ class Circumstances(msgspec.Struct, frozen=True):
         return tuple(self.attached.values())
 
 
-def succeeded(where: tuple[str, int], task: str, value: Json, circumstances: Circumstances) -> Incoming:
+def succeeded(where: tuple[str, int], task: str, value: Json, circumstances: ImportDetails) -> Incoming:
     """An imported success; `value` must be normalised already."""
     output, blob, blobs = payload(canonical(value), INLINE)
     kept = (*blobs, *circumstances.blobs)
     return Incoming(where, task, State.succeeded, circumstances.result(output, blob), kept)
 
 
-def failed(where: tuple[str, int], task: str, failure: Failure, circumstances: Circumstances) -> Incoming:
+def failed(where: tuple[str, int], task: str, failure: Failure, circumstances: ImportDetails) -> Incoming:
     """An imported failure."""
     return Incoming(where, task, State.failed, circumstances.result(failure=failure), circumstances.blobs)
 

@@ -19,7 +19,7 @@ from peira.errors import CallFailed
 from peira.models.content_filter import filtered_reply
 from peira.models.http.endpoint import Endpoint
 from peira.models.http.failures import refused, unreadable
-from peira.models.http.request import Post, RequestHeaders
+from peira.models.http.request import HttpRequest, RequestHeaders
 from peira.models.http.send import send
 
 Write = Callable[[Request], dict[str, Json]]
@@ -70,7 +70,7 @@ class BatchLine:
                 {**endpoint_headers.headers, "content-type": content}, endpoint_headers.secrets
             )
 
-        post = Post(url, body, sent, self.endpoint.timeouts, most=MOST_RESULTS)
+        post = HttpRequest(url, body, sent, self.endpoint.timeouts, most=MOST_RESULTS)
         answer = await send(post, self.holder)
         if answer.cut:
             raise unreadable(post.path, f"an answer of more than {post.most} bytes", answer.status)

@@ -29,7 +29,7 @@ from typing import Literal
 import numpy as np
 
 from peira.analysis.compare import estimates as numbers
-from peira.analysis.compare.estimates import Data, difference_by
+from peira.analysis.compare.estimates import TwoSamples, difference_by
 from peira.analysis.compare.imputation import Missing, imputations, pooled
 from peira.analysis.compare.sides import CaseCell, Contexts, Match, Side, match, shared, side
 from peira.analysis.compare.tests import UNPAIRED, evidence
@@ -78,7 +78,7 @@ class Difference:
     """
 
     found: Match
-    data: Data
+    data: TwoSamples
     reach: float | None
     adjusted: Adjusted | None = None
     refit: Callable[[tuple[float, float]], Difference] | None = None
@@ -161,12 +161,12 @@ class Difference:
         return None if spread is None else spread.error * self.units**0.5
 
     @property
-    def unit_data(self) -> Data:
+    def unit_data(self) -> TwoSamples:
         """The values behind effect sizes: those of the sides, or of the units if these were adjusted."""
         if self.adjusted is None:
             return self.data
         values, units = self.adjusted.contrast.by_unit, [("case", str(at)) for at in range(self.units)]
-        return Data(values, np.zeros_like(values), units, units, True)
+        return TwoSamples(values, np.zeros_like(values), units, units, True)
 
     def more_cases(self, alpha: float) -> int | None:
         """The number of additional units (on each side, in groups) for 80% power."""
@@ -401,7 +401,7 @@ def _is_balanced(found: Match, paired: bool) -> bool:
     return all(one[each] * two.total() == two[each] * one.total() for each in {*one, *two})
 
 
-def _values(found: Match, paired: bool, limits: Limits | None) -> Data:
+def _values(found: Match, paired: bool, limits: Limits | None) -> TwoSamples:
     """The case means of the pairs, or of both groups."""
     if paired:
         cells = [[side.cells[key] for key in found.pairs] for side in (found.one, found.two)]
@@ -413,7 +413,7 @@ def _values(found: Match, paired: bool, limits: Limits | None) -> Data:
 
 def _data(
     cells: Sequence[Sequence[CaseCell]], values: Sequence[Floats], paired: bool, limits: Limits | None
-) -> Data:
+) -> TwoSamples:
     """The values of both sides with the units of their cells."""
     units = [[cell.unit for cell in group] for group in cells]
-    return Data(values[0], values[1], units[0], units[1], paired, limits)
+    return TwoSamples(values[0], values[1], units[0], units[1], paired, limits)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from peira.analysis.compare.estimates import Data
+from peira.analysis.compare.estimates import TwoSamples
 from peira.core.registry import nearest
 from peira.errors import Invalid, Unknown
 from peira.stats import effect_sizes as effects
@@ -24,7 +24,7 @@ from peira.stats.tests import two_proportions as proportion_tests
 from peira.stats.values import Interval
 
 
-def effect(data: Data, name: str, level: float) -> Interval:
+def effect(data: TwoSamples, name: str, level: float) -> Interval:
     """The effect size with this name, or without a name the one that fits the data.
 
     Raises Unknown for a name that is not in `SIZES`, and Invalid if the data do not allow it.
@@ -35,7 +35,7 @@ def effect(data: Data, name: str, level: float) -> Interval:
     return SIZES[name or fitting](data, level)
 
 
-def _odds_ratio(data: Data, level: float) -> Interval:
+def _odds_ratio(data: TwoSamples, level: float) -> Interval:
     """The odds ratio; for paired sides the ratio of cases won to cases lost."""
     _needs(data.binary, "odds ratio", "one yes/no answer for each case")
     if data.paired:
@@ -43,23 +43,23 @@ def _odds_ratio(data: Data, level: float) -> Interval:
     return _named(proportion_tests.odds_ratio(*data.counts, level), "odds ratio")
 
 
-def _dz(data: Data, level: float) -> Interval:
+def _dz(data: TwoSamples, level: float) -> Interval:
     """Cohen's dz; needs pairs."""
     _needs(data.paired, "cohen dz", "pairs")
     return effects.cohen_dz(*data.by_unit(), level)
 
 
-def _d(data: Data, level: float) -> Interval:
+def _d(data: TwoSamples, level: float) -> Interval:
     """Cohen's d on unit means."""
     return _resampled_d(data, level, "cohen d") if data.paired else effects.cohen_d(*data.by_unit(), level)
 
 
-def _g(data: Data, level: float) -> Interval:
+def _g(data: TwoSamples, level: float) -> Interval:
     """Hedges' g on unit means."""
     return _resampled_d(data, level, "hedges g") if data.paired else effects.hedges_g(*data.by_unit(), level)
 
 
-def _h(data: Data, level: float) -> Interval:
+def _h(data: TwoSamples, level: float) -> Interval:
     """Cohen's h of 0/1 values; for paired sides with a bootstrap interval."""
     _needs(data.binary, "cohen h", "one yes/no answer for each case")
     if not data.paired:
@@ -68,7 +68,7 @@ def _h(data: Data, level: float) -> Interval:
     return _named(bootstrap(table, lambda p: _angle(p[:, 0]) - _angle(p[:, 1]), level), "cohen h")
 
 
-def _cliff(data: Data, level: float) -> Interval:
+def _cliff(data: TwoSamples, level: float) -> Interval:
     """Cliff's delta; for paired sides with a jackknife interval."""
     first, second = data.by_unit()
     if not data.paired:
@@ -85,7 +85,7 @@ def _cliff(data: Data, level: float) -> Interval:
     return Interval(value, max(low, -1.0), min(high, 1.0), n, "cliffs delta")
 
 
-SIZES: dict[str, Callable[[Data, float], Interval]] = {
+SIZES: dict[str, Callable[[TwoSamples, float], Interval]] = {
     "cohen d": _d,
     "cohen dz": _dz,
     "cohen h": _h,
@@ -96,7 +96,7 @@ SIZES: dict[str, Callable[[Data, float], Interval]] = {
 """The effect sizes by name."""
 
 
-def _resampled_d(data: Data, level: float, name: str) -> Interval:
+def _resampled_d(data: TwoSamples, level: float, name: str) -> Interval:
     """Cohen's d or Hedges' g of paired sides, with a bootstrap interval over whole units."""
     first, second = data.by_unit()
     n, centre = first.size, float(np.concatenate([first, second]).mean())

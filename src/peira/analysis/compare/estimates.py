@@ -27,7 +27,7 @@ from peira.stats.values import Estimate
 
 
 @dataclass(frozen=True)
-class Data:
+class TwoSamples:
     """The values of two sides, each with its unit of evidence; paired sides are in one order.
 
     `limits` are the least and the greatest possible score, None if it has none.
@@ -101,7 +101,7 @@ def _means(values: Floats, units: Sequence[Unit]) -> Floats:
     return np.array([sum(each) / len(each) for each in gathered.values()])
 
 
-def difference(data: Data, level: float) -> Estimate:
+def difference(data: TwoSamples, level: float) -> Estimate:
     """The difference with the interval that fits the data."""
     skewed = data.limits is None
     limits = data.limits if data.needs_bounds else None
@@ -112,7 +112,7 @@ def difference(data: Data, level: float) -> Estimate:
     )
 
 
-def posterior(data: Data, margin: float | None, level: float) -> Posterior:
+def posterior(data: TwoSamples, margin: float | None, level: float) -> Posterior:
     """The posterior of the difference, with the margin as region of practical equivalence."""
     rope = (-(margin or 0.0), margin or 0.0)
     if data.binary and data.paired:
@@ -127,7 +127,7 @@ def posterior(data: Data, margin: float | None, level: float) -> Posterior:
     return bayes.unpaired_means(*data.by_unit(), rope, level)
 
 
-def deviation(data: Data) -> float | None:
+def deviation(data: TwoSamples) -> float | None:
     """That of the differences of units (of the values of either side, if unpaired); None if it is unknown, or
     there is no spread."""
     first, second = data.by_unit()
@@ -138,7 +138,7 @@ def deviation(data: Data) -> float | None:
     return None if variance <= 1e-24 * max(1.0, gap * gap) else variance**0.5
 
 
-def more_cases(data: Data, gap: float, deviation: float | None, alpha: float) -> int | None:
+def more_cases(data: TwoSamples, gap: float, deviation: float | None, alpha: float) -> int | None:
     """About how many more units (on each side, if unpaired) would show this difference four times in five.
 
     By the t test, also for yes/no values: the numbers of cases that McNemar's asks for are the same but for a
@@ -155,7 +155,7 @@ def _pooled(first: Floats, second: Floats) -> float:
     return float(first.var(ddof=1) + second.var(ddof=1)) / 2
 
 
-def difference_by(way: str, data: Data, level: float) -> Estimate:
+def difference_by(way: str, data: TwoSamples, level: float) -> Estimate:
     """The difference of two sides; only the bootstrap is another way than the one that fits."""
     if not way:
         return difference(data, level)

@@ -18,7 +18,7 @@ from peira.core.contracts import RunQuery
 from peira.core.ids import digest_bytes, normalise, short
 from peira.core.log.events import Failure, State
 from peira.engine.imports import (
-    Circumstances,
+    ImportDetails,
     ImportOrigin,
     Incoming,
     Recorder,
@@ -146,7 +146,7 @@ class _AnswerImport:
             raise Invalid(f"answers {short(answer.id)} with the digest of another item")
         where, circumstances = (
             (self.name, number),
-            Circumstances(self.origin, answer.took, answer.metrics, answer.about),
+            ImportDetails(self.origin, answer.took, answer.metrics, answer.about),
         )
         if answer.error is not None:
             error = answer.error

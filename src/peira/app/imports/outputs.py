@@ -24,7 +24,7 @@ from peira.data.outputs import RecordedOutput, Source
 from peira.data.outputs.record import ABSENT
 from peira.engine.imports import (
     ENDED,
-    Circumstances,
+    ImportDetails,
     ImportOrigin,
     Incoming,
     Recorder,
@@ -208,7 +208,7 @@ class _ScoreImport:
             if evaluator not in self._names:
                 continue
             if (name := self._names[evaluator]) in one.scores:
-                where, circumstances = (one.file, one.number), Circumstances(self._origin)
+                where, circumstances = (one.file, one.number), ImportDetails(self._origin)
                 yield succeeded(where, score, one.scores[name], circumstances)
             else:
                 self.missing += 1
@@ -245,7 +245,7 @@ def _matched(
 def _incoming(one: RecordedOutput, trial: str, origin: ImportOrigin) -> Incoming:
     """An output as the result of this trial."""
     where = (one.file, one.number)
-    circumstances = Circumstances(origin, one.took, one.metrics, one.about, one.attached)
+    circumstances = ImportDetails(origin, one.took, one.metrics, one.about, one.attached)
     if one.output is ABSENT:
         failure = Failure("Recorded", one.error[:MOST_MESSAGE], one.trace)
         return failed(where, trial, failure, circumstances)

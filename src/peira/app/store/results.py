@@ -65,7 +65,7 @@ def results_of(
     run = with_current_status(store.find("run", [run_id])[run_id], store)
     manifest = manifest_of(store, run)
     kept = frozen_plan(store, run.study, run.planned)
-    deviations = frozen_plan_status(store, kept, versions.Version(manifest, store.get)) if kept else ()
+    deviations = frozen_plan_status(store, kept, versions.PlanVersion(manifest, store.get)) if kept else ()
     spared = run.counts.get(f"{GENERATE}.{SPARED}", 0)
     stop = manifest.snapshot.get("stop")
     stopped = analysis.background.remarks(stop, run.look, spared) if stop else ()

@@ -17,7 +17,7 @@ from peira.core.log.events import Result, State
 from peira.core.log.state import Task
 from peira.engine.stages import EVALUATE, GENERATE
 from peira.errors import Invalid
-from peira.plan.diff.changes import Version
+from peira.plan.diff.changes import PlanVersion
 from peira.plan.manifest import Manifest
 from peira.plan.score_ids import ScoreIds
 from peira.plan.trials import Baselines, Layout, Place
@@ -54,11 +54,11 @@ class Pending:
     @cached_property
     def layout(self) -> Layout:
         """The layout of the plan's trials."""
-        return Version(self._manifest, self._store.get).layout
+        return PlanVersion(self._manifest, self._store.get).layout
 
     @cached_property
     def _baselines(self) -> Baselines:
-        return Baselines(Version(self._manifest, self._store.get).factors, self.layout)
+        return Baselines(PlanVersion(self._manifest, self._store.get).factors, self.layout)
 
     def items(self) -> Iterator[PendingItem]:
         """The items to be done, in the study's order, each once."""

@@ -16,7 +16,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 
 from peira.errors import Silence
-from peira.models.http.request import KEEP_ALIVE, Post, RequestHeaders
+from peira.models.http.request import KEEP_ALIVE, HttpRequest, RequestHeaders
 
 ONE_USE = b"connection: close\r\n"
 """The header for streams: one request per connection.
@@ -45,7 +45,7 @@ class HttpConnection(ResponseHandler):
         transport.set_protocol(self)
         self.connection_made(transport)
 
-    async def ask(self, post: Post, sent: RequestHeaders, start: bytes, began: float) -> None:
+    async def ask(self, post: HttpRequest, sent: RequestHeaders, start: bytes, began: float) -> None:
         """Send a request, and wait for the head of the answer."""
         self.status, self._bytes_seen, self._last_activity = 0, 0, self._loop.time()
         self._due, self._silence = began + post.timeouts.total, post.timeouts.first_byte
@@ -127,7 +127,7 @@ def rehearse(loop: asyncio.AbstractEventLoop) -> str:
     """
     transport = _FakeTransport()
     line = HttpConnection(transport, loop)  # type: ignore[arg-type]
-    post = Post("http://localhost/", b"?", lambda: RequestHeaders({}, ()))
+    post = HttpRequest("http://localhost/", b"?", lambda: RequestHeaders({}, ()))
     for _ in range(2):
         asking = line.ask(post, post.sent(), b"POST / HTTP/1.1\r\n", loop.time())
         waiting = asking.send(None)
@@ -155,7 +155,7 @@ def rehearse(loop: asyncio.AbstractEventLoop) -> str:
     )
 
 
-def _written(post: Post, sent: RequestHeaders, start: bytes) -> bytes:
+def _written(post: HttpRequest, sent: RequestHeaders, start: bytes) -> bytes:
     """The bytes of a request."""
     last = ONE_USE if post.gather else b""
     length = b"content-length: %d\r\n" % len(post.body) if post.body else b""

@@ -17,7 +17,7 @@ from peira.models.content_filter import STATUS, filtered_reply
 from peira.models.http.encoding import ENCODED
 from peira.models.http.endpoint import Endpoint, HeaderCache
 from peira.models.http.failures import provider_message, unreadable
-from peira.models.http.request import Gather, Post, RequestHeaders
+from peira.models.http.request import EventCollector, HttpRequest, RequestHeaders
 from peira.models.http.send import release, send
 
 OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
@@ -39,7 +39,7 @@ class Form(Protocol):
         """The reply in a body; KeyError, TypeError, IndexError or ValueError if it has another shape."""
         ...
 
-    def gather(self) -> Gather:
+    def gather(self) -> EventCollector:
         """A new collector for the events of one stream."""
         ...
 
@@ -97,7 +97,7 @@ class ServedModel:
     async def send(self, request: Request) -> Answer:
         """Send a request once; the raw answer, or CallFailed."""
         body = self._written(request, self._stream)
-        post = Post(
+        post = HttpRequest(
             self._url,
             msgspec.json.encode(body),
             partial(_with_headers, self._sent, request.headers) if request.headers else self._sent,

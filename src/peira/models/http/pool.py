@@ -21,7 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from peira.errors import Invalid, Unconnected
 from peira.models.http.encoding import ACCEPTED
-from peira.models.http.request import KEEP_ALIVE, Post, RequestHeaders, Timeouts
+from peira.models.http.request import KEEP_ALIVE, HttpRequest, RequestHeaders, Timeouts
 
 if TYPE_CHECKING:
     import aiohttp
@@ -96,7 +96,7 @@ class ConnectionPool:
         self._timer: asyncio.TimerHandle | None = None
         self.holders: set[int] = set()
 
-    async def begin(self, post: Post, sent: RequestHeaders) -> ResponseHead:
+    async def begin(self, post: HttpRequest, sent: RequestHeaders) -> ResponseHead:
         """Send a request, and wait for the head of the answer."""
         proxy = _proxy(post.url)
         if proxy or self._way == SESSION:
@@ -131,7 +131,7 @@ class ConnectionPool:
         else:
             line.hang_up()
 
-    def _target(self, post: Post) -> ConnectionTarget:
+    def _target(self, post: HttpRequest) -> ConnectionTarget:
         """The target of a URL, made on first use."""
         import aiohttp
 
@@ -164,7 +164,7 @@ class ConnectionPool:
         used = self._busy or any(target.free for target in self._targets.values())
         self._timer = self._loop.call_later(LOOK, self._look) if used else None
 
-    async def _by_session(self, proxy: str | None, post: Post, sent: RequestHeaders) -> ResponseHead:
+    async def _by_session(self, proxy: str | None, post: HttpRequest, sent: RequestHeaders) -> ResponseHead:
         """Send through a session of aiohttp."""
         import aiohttp
 

@@ -16,7 +16,7 @@ from peira.errors import CallFailed
 from peira.models.secrets import kept_secret
 
 
-class Gather(Protocol):
+class EventCollector(Protocol):
     """Collects the events of one stream into a body."""
 
     def add(self, event: dict[str, Json]) -> bool:
@@ -40,7 +40,7 @@ class Content(Protocol):
         ...
 
 
-async def gathered(content: Content, gather: Gather, limit: int) -> tuple[bytes, float | None]:
+async def gathered(content: Content, gather: EventCollector, limit: int) -> tuple[bytes, float | None]:
     """The body, and when the model first spoke. Beyond the limit, what came until then; all as it came if it
     is a stream of events that nobody knows: it was paid for, and is recorded."""
     raw, spoke = bytearray(), None
@@ -65,7 +65,7 @@ async def gathered(content: Content, gather: Gather, limit: int) -> tuple[bytes,
     return bytes(raw), spoke
 
 
-def _add_line(line: bytes, gather: Gather) -> bool:
+def _add_line(line: bytes, gather: EventCollector) -> bool:
     """Add one line of a stream; returns whether it has output of the model."""
     line = line.strip()
     if not line.startswith(b"data:") or line == b"data: [DONE]":
@@ -130,7 +130,7 @@ def _line(name: str, value: str) -> str:
     return f"{name}: {value}\r\n"
 
 
-class Post(msgspec.Struct, frozen=True):
+class HttpRequest(msgspec.Struct, frozen=True):
     """A request: a GET without a body, otherwise a POST.
 
     `sent` is called at the last moment, for the headers. `gather` collects a stream; None if the answer is
@@ -141,7 +141,7 @@ class Post(msgspec.Struct, frozen=True):
     body: bytes
     sent: Callable[[], RequestHeaders]
     timeouts: Timeouts = DEFAULT
-    gather: Gather | None = None
+    gather: EventCollector | None = None
     most: int = MAX_BODY
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from peira.models.content_filter import filtered_reply
 from peira.models.http.encoding import ENCODED, DecodedContent, beginning, encoding_of
 from peira.models.http.failures import lost, refused, retry_after, unreadable, unsent
 from peira.models.http.pool import ConnectionPool, ResponseHead
-from peira.models.http.request import Content, Post, RequestHeaders, gathered
+from peira.models.http.request import Content, HttpRequest, RequestHeaders, gathered
 from peira.models.secrets import exposed
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _pool(holder: object) -> ConnectionPool:
     return pool
 
 
-async def send(post: Post, holder: object) -> Answer:
+async def send(post: HttpRequest, holder: object) -> Answer:
     """Send a request once; the raw answer if its status is 2xx, otherwise CallFailed.
 
     The failure is `free` if nothing was sent, in `doubt` if it was sent and no complete answer arrived.
@@ -74,7 +74,7 @@ async def send(post: Post, holder: object) -> Answer:
     return outcome
 
 
-async def _exchange(post: Post, sent: RequestHeaders, pool: ConnectionPool) -> Answer | CallFailed:
+async def _exchange(post: HttpRequest, sent: RequestHeaders, pool: ConnectionPool) -> Answer | CallFailed:
     """One request and its answer, which says where secrets stand in it."""
     began = time.perf_counter()
     head = await pool.begin(post, sent)
@@ -102,7 +102,7 @@ async def _exchange(post: Post, sent: RequestHeaders, pool: ConnectionPool) -> A
     return Answer(head.status, body, now - began, first, kept, retry_after(headers), cut, found)
 
 
-async def _read(head: ResponseHead, post: Post) -> tuple[bytes, float | None]:
+async def _read(head: ResponseHead, post: HttpRequest) -> tuple[bytes, float | None]:
     """The body, and the time of a stream's first output. Beyond the limit, what arrived so far.
 
     Undecodable is raised for a body that cannot be decoded.
@@ -148,7 +148,7 @@ def kept_headers(headers: Mapping[str, str], secrets: tuple[str, ...]) -> dict[s
     return {n: v for n, v in found.items() if not any(s in v for s in secrets)}
 
 
-def _why(problem: BaseException, post: Post) -> str:
+def _why(problem: BaseException, post: HttpRequest) -> str:
     """The reason of a failure, for messages."""
     import aiohttp
     from aiohttp.http_exceptions import HttpProcessingError

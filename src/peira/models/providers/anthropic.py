@@ -20,7 +20,7 @@ from peira.models.http.model import (
     text_in,
     unsupported,
 )
-from peira.models.http.request import DEFAULT, Gather, Timeouts
+from peira.models.http.request import DEFAULT, EventCollector, Timeouts
 from peira.models.providers.chat import Body, as_text, has_parts
 from peira.models.secrets import Key
 
@@ -117,7 +117,7 @@ class Messages:
             reasoning="".join(part["thinking"] for part in parts if part["type"] == "thinking"),
         )
 
-    def gather(self) -> Gather:
+    def gather(self) -> EventCollector:
         """A collector for one stream."""
         return _Blocks()
 

@@ -12,7 +12,7 @@ from peira.core.models import Reply, Request, ToolCall, Usage, token_count
 from peira.errors import StreamBroken
 from peira.models.content_filter import refusal_by_filter
 from peira.models.http.model import arguments, needed_text, table_in, text_in
-from peira.models.http.request import Gather
+from peira.models.http.request import EventCollector
 
 Body = dict[str, Json]
 MOST_SKIPPED = 100
@@ -78,7 +78,7 @@ class Chat:
             texts=texts if len(texts) > 1 else (),
         )
 
-    def gather(self) -> Gather:
+    def gather(self) -> EventCollector:
         """A collector for one stream."""
         return _Chunks()
 

@@ -29,7 +29,7 @@ from peira.models.http.model import (
     unsupported,
 )
 from peira.models.http.pool import LOOPBACK
-from peira.models.http.request import DEFAULT, Gather, Timeouts
+from peira.models.http.request import DEFAULT, EventCollector, Timeouts
 from peira.models.providers.chat import (
     Body,
     Chat,
@@ -98,7 +98,7 @@ class Responses:
             logprobs=logprobs or None,
         )
 
-    def gather(self) -> Gather:
+    def gather(self) -> EventCollector:
         """A collector for one stream."""
         return _Events()
 

@@ -25,7 +25,7 @@ from peira.spec.values import Value
 
 
 @dataclass(frozen=True)
-class Version:
+class PlanVersion:
     """A version of a plan: a manifest, and the function that returns the blobs it refers to."""
 
     manifest: Manifest
@@ -53,7 +53,7 @@ class Version:
         return {name: spec if isinstance(spec, dict) else {"levels": spec} for name, spec in entries.items()}
 
 
-def version_of(plan: Plan) -> Version:
+def version_of(plan: Plan) -> PlanVersion:
     """The version of a live plan, as it would be stored now."""
     blobs: dict[str, bytes] = {}
 
@@ -62,7 +62,7 @@ def version_of(plan: Plan) -> Version:
         blobs[digest] = data
         return digest
 
-    return Version(read(keep(plan, put), blobs.__getitem__), blobs.__getitem__)
+    return PlanVersion(read(keep(plan, put), blobs.__getitem__), blobs.__getitem__)
 
 
 # Comparison
@@ -81,14 +81,14 @@ class Change(msgspec.Struct, frozen=True):
     """The change as text."""
 
 
-def compare(before: Version, after: Version) -> tuple[Change, ...]:
+def compare(before: PlanVersion, after: PlanVersion) -> tuple[Change, ...]:
     """Every difference between the two versions, in the order of a study's parts."""
     return tuple(
         Change(part, text) for part, comparison in PARTS.items() for text in comparison(before, after)
     )
 
 
-def making_new(before: Version, after: Version) -> Iterator[str]:
+def making_new(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
     """The differences that make trials of the later version new."""
     yield from _agents_new(before, after)
     yield from _seed(before, after)
@@ -102,14 +102,14 @@ def making_new(before: Version, after: Version) -> Iterator[str]:
         yield from _repeats(before, after)
 
 
-def _agents(before: Version, after: Version) -> Iterator[str]:
+def _agents(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
     """Changes of agents, removed ones included."""
     yield from _agents_new(before, after)
     now = {part.label for part in after.manifest.agents}
     yield from (f"agent {p.label} removed" for p in before.manifest.agents if p.label not in now)
 
 
-def _agents_new(before: Version, after: Version) -> Iterator[str]:
+def _agents_new(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
     """New agents, and agents whose code changed."""
     known = {part.label: part for part in before.manifest.agents}
     gone = sorted(known.keys() - {part.label for part in after.manifest.agents})
@@ -130,7 +130,7 @@ def _differing(was: Mapping[str, object], now: Mapping[str, object]) -> set[str]
     return {name for name in was.keys() | now.keys() if was.get(name) != now.get(name)}
 
 
-def _cases(before: Version, after: Version) -> Iterator[str]:
+def _cases(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
     """Changes of cases, of their expected values and of their evaluators."""
     yield from _cases_new(before, after)
     was, now = before.cases, after.cases
@@ -142,7 +142,7 @@ def _cases(before: Version, after: Version) -> Iterator[str]:
     yield from _listed("case", "judged otherwise", judged)
 
 
-def _cases_new(before: Version, after: Version) -> Iterator[str]:
+def _cases_new(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
     """Changed and added cases."""
     was, now = before.cases, after.cases
     changed = [id for (label, id), case in now.items() if _seen(was, label, id) not in (None, case.seen)]
@@ -154,7 +154,7 @@ def _seen(cases: Mapping[tuple[str, str], object], label: str, id: str) -> objec
     return getattr(cases.get((label, id)), "seen", None)
 
 
-def _factors(before: Version, after: Version) -> Iterator[str]:
+def _factors(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
     """Changes of factors: levels used by conditions, except those a design takes from a range."""
     yield from _levels_new(before, after)
     was, now = values_of(before.layout.conditions), values_of(after.layout.conditions)
@@ -165,7 +165,7 @@ def _factors(before: Version, after: Version) -> Iterator[str]:
     yield from _declared(before, after)
 
 
-def _declared(before: Version, after: Version, only: set[str] | None = None) -> Iterator[str]:
+def _declared(before: PlanVersion, after: PlanVersion, only: set[str] | None = None) -> Iterator[str]:
     """Changes in the declarations of factors and blocks, except their levels."""
     for kind in ("factors", "blocks"):
         old, new = before.declared(kind), after.declared(kind)
@@ -174,13 +174,13 @@ def _declared(before: Version, after: Version, only: set[str] | None = None) -> 
             yield from _settings(f"{name}.", *rest)
 
 
-def _ranges(before: Version, after: Version) -> set[str]:
+def _ranges(before: PlanVersion, after: PlanVersion) -> set[str]:
     """Factors that are declared without levels."""
     declared = (*before.declared("factors").items(), *after.declared("factors").items())
     return {name for name, spec in declared if not spec.get("levels")}
 
 
-def _levels_new(before: Version, after: Version) -> Iterator[str]:
+def _levels_new(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
     """Added factors and levels."""
     was, now = values_of(before.layout.conditions), values_of(after.layout.conditions)
     for factor, values in now.items():
@@ -191,13 +191,13 @@ def _levels_new(before: Version, after: Version) -> Iterator[str]:
             yield from _listed("level", "added", added, f" of {factor}")
 
 
-def _factors_gone(before: Version, after: Version) -> Iterator[str]:
+def _factors_gone(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
     """Removed factors."""
     now = values_of(after.layout.conditions)
     yield from (f"factor {name} removed" for name in values_of(before.layout.conditions) if name not in now)
 
 
-def _transform(before: Version, after: Version) -> Iterator[str]:
+def _transform(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
     """A different or changed transform."""
     was, now = before.manifest.transform, after.manifest.transform
     names = [part.name if part else "none" for part in (was, now)]
@@ -207,7 +207,7 @@ def _transform(before: Version, after: Version) -> Iterator[str]:
         yield f"transform {now.name} changed"
 
 
-def _evaluators(before: Version, after: Version) -> Iterator[str]:
+def _evaluators(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
     """Changes of the evaluators of all cases."""
     was, now = _judges(before), _judges(after)
     for name, part in now.items():
@@ -218,32 +218,32 @@ def _evaluators(before: Version, after: Version) -> Iterator[str]:
     yield from (f"evaluator {name} removed" for name in was if name not in now)
 
 
-def _judges(version: Version) -> dict[str, EvaluatorPart]:
+def _judges(version: PlanVersion) -> dict[str, EvaluatorPart]:
     """The evaluators of all cases, by name; evaluators of a single case belong to the case."""
     known = {part.digest: part for part in version.manifest.evaluators}
     return {known[digest].name: known[digest] for digest in version.manifest.common}
 
 
-def _seed(before: Version, after: Version) -> Iterator[str]:
+def _seed(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
     """A different seed."""
     if before.layout.seed != after.layout.seed:
         yield f"seed changed from {before.layout.seed} to {after.layout.seed}"
 
 
-def _generation(before: Version, after: Version) -> Iterator[str]:
+def _generation(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
     """A different generation."""
     if before.layout.generation != after.layout.generation:
         yield f"generation {after.layout.generation} is fresh"
 
 
-def _repeats(before: Version, after: Version) -> Iterator[str]:
+def _repeats(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
     """A different number of repeats."""
     was, now = before.layout.repeats, after.layout.repeats
     if was != now:
         yield f"repeats {'raised' if now > was else 'lowered'} from {was} to {now}"
 
 
-def _part(before: Version, after: Version) -> Iterator[str]:
+def _part(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
     """Changes of the selection: `where`, `limit` and the earlier run."""
     was, now = before.manifest, after.manifest
     facts = (
@@ -253,37 +253,37 @@ def _part(before: Version, after: Version) -> Iterator[str]:
     yield from _settings("", *facts)
 
 
-def _setting(key: str, default: Json = None) -> Callable[[Version, Version], Iterator[str]]:
+def _setting(key: str, default: Json = None) -> Callable[[PlanVersion, PlanVersion], Iterator[str]]:
     """A comparison of one plain setting of the study."""
 
-    def changes(before: Version, after: Version) -> Iterator[str]:
+    def changes(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
         was, now = (version.manifest.snapshot.get(key, default) for version in (before, after))
         yield from _settings("", {key: was}, {key: now})
 
     return changes
 
 
-def _table(key: str) -> Callable[[Version, Version], Iterator[str]]:
+def _table(key: str) -> Callable[[PlanVersion, PlanVersion], Iterator[str]]:
     """A comparison of a table of settings."""
 
-    def changes(before: Version, after: Version) -> Iterator[str]:
+    def changes(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
         yield from _settings(f"{key}.", *(v.manifest.snapshot.get(key, {}) for v in (before, after)))
 
     return changes
 
 
-def _policy(before: Version, after: Version) -> Iterator[str]:
+def _policy(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
     """Changes of the policy of the study, with the overrides of one run applied."""
     both = ({**m.snapshot.get("policy", {}), **m.policy} for m in (before.manifest, after.manifest))
     yield from _settings("policy.", *both)
 
 
-def _named(key: str, kind: type[Value]) -> Callable[[Version, Version], Iterator[str]]:
+def _named(key: str, kind: type[Value]) -> Callable[[PlanVersion, PlanVersion], Iterator[str]]:
     """A comparison of a list of items that have a name or id."""
     what = re.sub(r"(?<!^)(?=[A-Z])", " ", kind.__name__).lower()
     name = "id" if "id" in kind.model_fields else "name"
 
-    def changes(before: Version, after: Version) -> Iterator[str]:
+    def changes(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
         was, now = ({one[name]: one for one in v.manifest.snapshot.get(key, [])} for v in (before, after))
         for one in now:
             if one not in was:
@@ -295,17 +295,17 @@ def _named(key: str, kind: type[Value]) -> Callable[[Version, Version], Iterator
     return changes
 
 
-def _constraints(before: Version, after: Version) -> Iterator[str]:
+def _constraints(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
     """Added and removed constraints."""
     was, now = ([_shown(c) for c in v.manifest.snapshot.get("constraints", [])] for v in (before, after))
     yield from (f"constraint added: {one}" for one in now if one not in was)
     yield from (f"constraint removed: {one}" for one in was if one not in now)
 
 
-def _about(keys: Sequence[str]) -> Callable[[Version, Version], Iterator[str]]:
+def _about(keys: Sequence[str]) -> Callable[[PlanVersion, PlanVersion], Iterator[str]]:
     """A comparison of descriptive fields, on which no trial depends."""
 
-    def changes(before: Version, after: Version) -> Iterator[str]:
+    def changes(before: PlanVersion, after: PlanVersion) -> Iterator[str]:
         was, now = ({k: v.manifest.snapshot.get(k) for k in keys} for v in (before, after))
         if changed := [key for key in keys if was[key] != now[key]]:
             yield f"{', '.join(changed)} changed (no trial depends on that)"
@@ -333,9 +333,9 @@ def _listed(what: str, how: str, names: Sequence[str], of: str = "") -> Iterator
 # The comparison of each part of a study
 
 
-Look = Callable[[Version, Version], Iterator[str]]
+PartChanges = Callable[[PlanVersion, PlanVersion], Iterator[str]]
 """Compares one part of two versions and yields the changes as text."""
-BEFORE: dict[str, Look] = {
+BEFORE: dict[str, PartChanges] = {
     "agents": _agents,
     "factors": _factors,
     "constraints": _constraints,
@@ -345,13 +345,13 @@ BEFORE: dict[str, Look] = {
     "seed": _seed,
     "generation": _generation,
 }
-AFTER: dict[str, Look] = {"part": _part, "transform": _transform, "evaluators": _evaluators}
+AFTER: dict[str, PartChanges] = {"part": _part, "transform": _transform, "evaluators": _evaluators}
 """Parts with their own comparison: `BEFORE` come before the plain settings, `AFTER` after them."""
 WITHIN = {"blocks": "factors", "case_sets": "cases", "labelled": "agents", "version": "agents"}
 """Fields whose changes are reported with another part."""
 
 
-def parts_of(study: type[BaseModel]) -> dict[str, Look]:
+def parts_of(study: type[BaseModel]) -> dict[str, PartChanges]:
     """The comparison of each part of a study, derived from its fields except for `BEFORE` and `AFTER`."""
     handled = {*BEFORE, *AFTER, *WITHIN}
     acting = [field for field in fields_of(study) if field.name not in handled and not field.about]

@@ -96,7 +96,7 @@ def changes(plan: Plan, before: Manifest | None, store: Readable | None, new: in
     if before is None:
         return [f"{why}: {new} of {len(plan)} trials are new"] if (why := _renamed(plan, store)) else []
     share = f"{new} of {len(plan)} trials are new"
-    old = versions.Version(before, store.get)
+    old = versions.PlanVersion(before, store.get)
     found = list(versions.making_new(old, versions.version_of(plan)))
     if not found and len(plan) > len(old.layout):
         found = [f"more of the plan is asked for ({len(old.layout)} trials before)"]
@@ -112,7 +112,7 @@ def _renamed(plan: Plan, store: Readable) -> str:
     now = versions.version_of(plan)
     agents = [part.label for part in now.manifest.agents]
     for run in store.runs(RunQuery(limit=NEWEST)):
-        then = versions.Version(read(run.manifest, store.get), store.get)
+        then = versions.PlanVersion(read(run.manifest, store.get), store.get)
         cases = {id: case.seen for (_, id), case in then.cases.items()}
         names = [one.name for one in then.factors]
         before = [part.label for part in then.manifest.agents]
@@ -138,15 +138,15 @@ def _frozen(store: Readable, study: str, until: float) -> list[Run]:
     return store.runs(RunQuery(study=study, status=Status.frozen, until=until, limit=MOST))
 
 
-def frozen_plan_status(store: Readable, kept: Run, version: versions.Version) -> tuple[str, ...]:
+def frozen_plan_status(store: Readable, kept: Run, version: versions.PlanVersion) -> tuple[str, ...]:
     """How a plan stands to the frozen one, a line each; every result says so."""
     which = f"the plan frozen {moment(kept.planned)} ({short(kept.id)})"
-    found = deviations(versions.Version(read(kept.manifest, store.get), store.get), version)
+    found = deviations(versions.PlanVersion(read(kept.manifest, store.get), store.get), version)
     said = [f"deviates from {which}: {one}" for one in found] or [f"as in {which}"]
     return (*said, *_history(store, kept))
 
 
-def deviations(frozen: versions.Version, version: versions.Version) -> list[str]:
+def deviations(frozen: versions.PlanVersion, version: versions.PlanVersion) -> list[str]:
     """Every difference but those in what is only said about a study."""
     return [change.said for change in versions.compare(frozen, version) if change.part != "about"]
 

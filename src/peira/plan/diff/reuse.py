@@ -13,7 +13,7 @@ import msgspec
 
 from peira.core.ids import digest
 from peira.plan.conditions import agents_of
-from peira.plan.diff.changes import Change, Version, compare
+from peira.plan.diff.changes import Change, PlanVersion, compare
 from peira.plan.trials import Baselines, Place, PlannedCase
 
 MOST_COMPARED = 1_000_000
@@ -79,7 +79,7 @@ class Diff(msgspec.Struct, frozen=True):
             yield f"recorded in the store: {self.recorded:,} of {self.after:,} outputs"
 
 
-def diff(before: Version, after: Version, a: str = "before", b: str = "after") -> Diff:
+def diff(before: PlanVersion, after: PlanVersion, a: str = "before", b: str = "after") -> Diff:
     """The differences if `before` is replaced by `after`."""
     few = max(len(before.layout), len(after.layout)) <= MOST_COMPARED
     return Diff(
@@ -92,7 +92,7 @@ def diff(before: Version, after: Version, a: str = "before", b: str = "after") -
     )
 
 
-def _shared(before: Version, after: Version) -> TrialReuse:
+def _shared(before: PlanVersion, after: PlanVersion) -> TrialReuse:
     """Compare the versions trial by trial."""
     old = {before.layout.trial_id(place): place for place in before.layout.places()}
     reasons, judges = _Reasons(before, after), _MissingScores(before, after)
@@ -112,7 +112,7 @@ def _shared(before: Version, after: Version) -> TrialReuse:
     )
 
 
-def _identities(version: Version) -> Iterator[tuple[Place, list[str]]]:
+def _identities(version: PlanVersion) -> Iterator[tuple[Place, list[str]]]:
     """Each trial with the ids under which its output may be found, its own first."""
     baselines = Baselines(version.factors, version.layout)
     for place in version.layout.places():
@@ -123,7 +123,7 @@ def _identities(version: Version) -> Iterator[tuple[Place, list[str]]]:
 class _MissingScores:
     """Determines which scores a reused trial still needs."""
 
-    def __init__(self, before: Version, after: Version) -> None:
+    def __init__(self, before: PlanVersion, after: PlanVersion) -> None:
         self._before, self._after = before.manifest.common, after.manifest.common
         found = [
             part.digest if part else "" for part in (before.manifest.transform, after.manifest.transform)
@@ -145,7 +145,7 @@ class _MissingScores:
 class _Reasons:
     """Determines why a trial is not in the earlier version."""
 
-    def __init__(self, before: Version, after: Version) -> None:
+    def __init__(self, before: PlanVersion, after: PlanVersion) -> None:
         old, new = before.layout, after.layout
         self._all = "the seed changed" if old.seed != new.seed else ""
         if old.generation != new.generation:

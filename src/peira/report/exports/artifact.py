@@ -75,7 +75,7 @@ class ArtifactFolder:
         return isinstance(provenance, dict) and provenance.get("software") == OWN
 
 
-class Counted:
+class ArtifactTotals:
     """Totals over all trials for the manifest, and the names that the study file lists."""
 
     def __init__(self, names: rows.ArtifactNames) -> None:
@@ -93,10 +93,10 @@ class Counted:
         self.problems[str(run["problem_id"])] = None
 
 
-def _tables(results: Results, origin: StoredRun, path: Path) -> Counted:
+def _tables(results: Results, origin: StoredRun, path: Path) -> ArtifactTotals:
     """Write the CSV files in one pass over the trials."""
     named = rows.ArtifactNames(results, origin)
-    counted = Counted(named)
+    counted = ArtifactTotals(named)
     with (
         _table(path / "runs.csv", rows.RUN) as runs,
         _table(path / "events.csv", rows.EVENT) as events,
@@ -133,7 +133,7 @@ def _cell(value: Json) -> str | None:
     return str(value) if isinstance(value, bool) else text(value)
 
 
-def _documents(results: Results, origin: StoredRun, counted: Counted, path: Path) -> None:
+def _documents(results: Results, origin: StoredRun, counted: ArtifactTotals, path: Path) -> None:
     """Write the YAML and JSON files."""
     aims = results.aims or Aims()
     study = ArtifactStudy(origin, aims, counted.names, counted.agents, counted.problems)

@@ -19,7 +19,7 @@ from peira.testing.stores.actions import (
 from peira.testing.stores.calls import CallChecks
 from peira.testing.stores.claims import ClaimChecks, ThreadChecks
 from peira.testing.stores.commits import CommitChecks
-from peira.testing.stores.owners import Owners
+from peira.testing.stores.owners import OwnerChecks
 from peira.testing.stores.reads import ReadChecks
 from peira.testing.stores.reference_model import ReferenceModelChecks
 from peira.testing.stores.waiting import WaitChecks
@@ -28,7 +28,14 @@ __all__ = ["StoreSuite"]
 
 
 class StoreSuite(
-    CommitChecks, ClaimChecks, CallChecks, WaitChecks, ReadChecks, ThreadChecks, Owners, ReferenceModelChecks
+    CommitChecks,
+    ClaimChecks,
+    CallChecks,
+    WaitChecks,
+    ReadChecks,
+    ThreadChecks,
+    OwnerChecks,
+    ReferenceModelChecks,
 ):
     """Override the fixture `store` with an empty store; for a durable one, also set `durable`.
 

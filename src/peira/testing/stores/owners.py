@@ -13,7 +13,7 @@ from peira.errors import StoreFault, StoreInUse, Unknown
 from peira.testing.stores.actions import AnyStore, accept, claimed, everything, find_run, plan_run
 
 
-class Owners:
+class OwnerChecks:
     """Checks of ownership; those that open the store by its address need `scheme`."""
 
     scheme: StoreScheme | None = None
