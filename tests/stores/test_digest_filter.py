@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from hashlib import sha256
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import apsw
 from peira.core.contracts import Op
 from peira.core.log.events import NOTHING, Result, RunPlanned, RunStarted, State, TaskFinished, TasksClaimed
 from peira.errors import Fenced
-from peira.stores.sqlite.digest_filter import DigestFilter
+from peira.stores.sqlite.digest_filter import DIGITS, SIZE, DigestFilter
 from peira.stores.sqlite.store import SqliteStore
 
 
@@ -46,25 +47,35 @@ def test_ended_tasks_are_found_by_all_who_ask(tmp_path: Path) -> None:
         store.close()
 
 
-def two_that_share_a_bit() -> tuple[str, str]:
-    known: dict[int, str] = {}
-    for id in ids(200_000):
-        if (same := known.setdefault(int(id[:6], 16), id)) is not id:
-            return same, id
-    raise AssertionError("no two of many ids share a bit")
-
-
-def test_ids_that_share_a_bit_are_told_apart(tmp_path: Path) -> None:
-    first, same_bit = two_that_share_a_bit()
-    other = "ab12ce" + "0" * 58
+def test_ids_that_share_their_bits_are_told_apart(tmp_path: Path) -> None:
+    first, other = ids(2)
+    same_bits = first[:DIGITS] + "f" * (64 - DIGITS)
+    one_bit = first[: DIGITS // 2] + other[DIGITS // 2 :]
     store = SqliteStore(tmp_path / "store.db")
     try:
         finish(store, "r1", [first])
-        assert store.find("task", [first, same_bit, other]).keys() == {first}
-        finish(store, "r2", [same_bit])
-        assert store.find("task", [first, same_bit, other]).keys() == {first, same_bit}
+        assert store.find("task", [first, same_bits, one_bit, other]).keys() == {first}
+        finish(store, "r2", [same_bits, one_bit])
+        assert store.find("task", [first, same_bits, one_bit, other]).keys() == {first, same_bits, one_bit}
     finally:
         store.close()
+
+
+def test_marks_stay_when_they_are_shared() -> None:
+    held, absent = ids(4000)[:2000], ids(4000)[2000:]
+    marks = DigestFilter(bytearray(SIZE))
+    for id in held[:1000]:
+        marks.mark(id)
+    file = marks.share()
+    try:
+        theirs = DigestFilter.of_file(file)
+    finally:
+        os.close(file)
+    for id in held[1000:]:
+        theirs.mark(id)
+    for one in (marks, theirs):
+        assert one.possible(held) == held
+        assert len(one.possible(absent)) < 10
 
 
 def test_a_table_of_many_rows_is_not_read_for_its_marks() -> None:

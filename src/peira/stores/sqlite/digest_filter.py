@@ -1,8 +1,9 @@
-"""Which ids a table does not hold, known without asking it: a bitmap that every new id leaves a mark in.
+"""Which ids a table does not hold, known without asking it: a bitmap that every new id leaves two marks in.
 
 Most ids that are looked up are new, each at least twice: by the engine, to learn that nothing is recorded of
 it, and by the writer, which adds its row. An index of random ids answers that from pages all over the disk.
-An id without a mark is in no row; one with a mark may be, and is looked up as ever.
+An id that lacks a mark is in no row; one with both may be, and is looked up as ever. Of two million ids in a
+table, one in three hundred others has both.
 """
 
 from __future__ import annotations
@@ -10,18 +11,22 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterable
-from tempfile import mkstemp
 
 import apsw
 
-SIZE = 2**24
-"""The number of bits; the first six digits of an id, which is a digest, say which one is its own."""
+BITS = 26
+"""A mark is one of 2**BITS bits; the first 13 digits of an id, which is a digest, say which two."""
+SIZE = 2**BITS // 8
+"""Bytes."""
+DIGITS = 2 * BITS // 4
+_LOW = 2**BITS - 1
+_CHUNK = 2**16
 MOST = 50_000
 """Rows from which on a table is not read for its marks when it is opened: that takes longer than it saves."""
 
 
 class DigestFilter:
-    """The marks of one table. Marks are set before a row is committed, so that whoever can see it finds one.
+    """The marks of one table. Marks are set before a row is committed, so that whoever can see it finds both.
 
     Ids are marked by whoever writes the table; any thread may look, and any process that has the file into
     which the marks were moved (`share`).
@@ -36,7 +41,7 @@ class DigestFilter:
         """With marks of the rows that a table has."""
         if db.execute(f"SELECT coalesce(max(n), 0) FROM {table}").get >= most:
             return cls(None)
-        found = cls(bytearray(SIZE // 8))
+        found = cls(bytearray(SIZE))
         for (id,) in db.execute(f"SELECT {column} FROM {table}"):
             found.mark(id.hex())
         return found
@@ -44,29 +49,37 @@ class DigestFilter:
     @classmethod
     def of_file(cls, file: int) -> DigestFilter:
         """With the marks in an open file, which others may change and see; -1 if there are none."""
-        return cls(mmap.mmap(file, SIZE // 8) if file >= 0 else None)
+        return cls(mmap.mmap(file, SIZE) if file >= 0 else None)
 
     def share(self) -> int:
-        """Move the marks into a file without a name, and return it, open; -1 if there are none. Nobody may
-        mark meanwhile."""
+        """Move the marks into a file in memory, and return it, open; -1 if there are none. Nobody may mark
+        meanwhile."""
         if self._bits is None:
             return -1
-        file, name = mkstemp(prefix="peira-")
-        os.unlink(name)
-        os.truncate(file, SIZE // 8)
-        bits = mmap.mmap(file, SIZE // 8)
-        bits[:] = bytes(self._bits)
+        file = os.memfd_create("peira-marks", os.MFD_CLOEXEC)
+        os.truncate(file, SIZE)
+        bits = mmap.mmap(file, SIZE)
+        for start in range(0, SIZE, _CHUNK):  # most have no marks, and then need no memory
+            chunk = self._bits[start : start + _CHUNK]
+            if chunk.count(0) < _CHUNK:
+                bits[start : start + _CHUNK] = bytes(chunk)
         self._bits = bits
         return file
 
     def mark(self, id: str) -> None:
         """An id that will be in the table."""
-        if self._bits is not None:
-            bit = int(id[:6], 16)
-            self._bits[bit >> 3] |= 1 << (bit & 7)
+        if (bits := self._bits) is not None:
+            both = int(id[:DIGITS], 16)
+            bits[both >> BITS + 3] |= 1 << (both >> BITS & 7)
+            bits[(both & _LOW) >> 3] |= 1 << (both & 7)
 
     def possible(self, ids: Iterable[str]) -> list[str]:
         """Those of these ids that may be in the table."""
         if (bits := self._bits) is None:
             return list(ids)
-        return [id for id in ids if bits[(bit := int(id[:6], 16)) >> 3] >> (bit & 7) & 1]
+        return [
+            id
+            for id in ids
+            if bits[(both := int(id[:DIGITS], 16)) >> BITS + 3] >> (both >> BITS & 7) & 1
+            and bits[(both & _LOW) >> 3] >> (both & 7) & 1
+        ]
