@@ -7,7 +7,9 @@ before) is told from the manifest.
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from hashlib import sha256
 from itertools import islice
 from sys import byteorder
@@ -31,6 +33,8 @@ order, and the more are written in theirs the fewer pages are written again. Wha
 for."""
 CHUNK = 20_000
 """Trials of a large plan that are written together when the run is over."""
+AT_ONCE = 2
+"""So many chunks are written while the next is made."""
 LARGE = 50_000
 """Trials of a plan from which on all are written in the order of their places, when the run is over: written
 as they end, they would touch pages all over tables that no cache holds."""
@@ -86,13 +90,17 @@ class TrialNotes:
         firsts, begins = (np.cumsum(each[kinds]) - each[kinds] for each in (names, sizes))
         order = np.argsort(places, kind="stable")
         last = np.append(np.diff(places[order]) > 0, [True])[: len(order)]  # of several notes of one place
-        tasks, ids, blobs = _digits(self._tasks), _digits(self._scores), self._blobs.hex()
+        tasks, ids, blobs = np.frombuffer(self._tasks, np.uint64), _digits(self._scores), self._blobs.hex()
         order = order[last]
-        columns = (column[order].tolist() for column in (places, kinds, 16 * firsts, begins))
-        for at, place, kind, first, begin in zip(order.tolist(), *columns, strict=True):
-            of, size = known[kind]
-            scores = [(name, ids[first + 16 * n : first + 16 * n + 16]) for n, name in enumerate(of)]
-            yield TrialNote(place, tasks[16 * at : 16 * at + 16], blobs[begin : begin + size], scores)
+        for start in range(0, len(order), CHUNK):  # as lists they need much more memory
+            some = order[start : start + CHUNK]
+            columns = (column[some].tolist() for column in (places, kinds, 16 * firsts, begins))
+            beginnings = tasks[some].astype(">u8").tobytes().hex()
+            for at, (place, kind, first, begin) in enumerate(zip(*columns, strict=True)):
+                of, size = known[kind]
+                scores = [(name, ids[first + 16 * n : first + 16 * n + 16]) for n, name in enumerate(of)]
+                task = beginnings[16 * at : 16 * at + 16]
+                yield TrialNote(place, task, blobs[begin : begin + size], scores)
 
 
 def _digits(numbers: array[int]) -> str:
@@ -158,9 +166,11 @@ class PlanListing:
     def close(self, complete: bool) -> None:
         """Write the rest; with `complete`, nothing of the plan is missing then."""
         if self._layout is not None:
-            late = self._late_entries(self._layout)
+            late, written = self._late_entries(self._layout), deque[Future[None]]()
             while chunk := list(islice(late, CHUNK)):
-                self._store.list_plan(self._plan, chunk).result()
+                written.append(self._store.list_plan(self._plan, chunk))
+                if len(written) > AT_ONCE:
+                    written.popleft().result()
         waiting, self._waiting = self._waiting, []
         self._store.list_plan(self._plan, map(self._entry, waiting), complete).result()
 
@@ -171,11 +181,18 @@ class PlanListing:
     def _late_entries(self, layout: Layout) -> Iterator[PlanEntry]:
         """All that was noted, by place; cases are numbered in the order in which they come here, too."""
         sets = {label: int(digest[:9], 16) for label, digest in self._case_sets.items()}
+        case: PlannedCase | None = None
+        subject: tuple[int | str | None, ...] = ()
         for number, task, blob, scores in self._notes.in_order():
             place, position = layout.located(number)
-            group, subject = self._group(place.condition), self._subject(place.case)
-            if position < POSITIONS:  # above all numbers that are made of a case's content
-                subject = 2**62 + sets[place.condition.cases] * POSITIONS + position, *subject[1:]
+            if place.case is not case:  # repeats of a case follow each other
+                case = place.case
+                if position < POSITIONS:  # above all numbers that are made of a case's content
+                    above = 2**62 + sets[place.condition.cases] * POSITIONS
+                    subject = above + position, *_texts(case)
+                else:
+                    subject = self._subject(case)
+            group = self._group(place.condition)
             output = self._output(blob) if blob else ""
             yield PlanEntry(number, task, group, subject, place.repeat, output, scores)
 
@@ -200,11 +217,9 @@ class PlanListing:
         if known is None:
             if len(self._subjects) >= MOST_REMEMBERED:
                 self._subjects.clear()
-            metadata = _json(case.metadata).decode() if case.metadata else None
-            expected = as_text(case.expected)
+            texts = _texts(case)
             # What an agent sees of the case has a digest already; what is expected is not part of that.
-            number = int(case.seen[:14], 16) ^ crc32((expected or "").encode())
-            texts = case.id, case.slice, case.cluster, as_text(case.input), expected, metadata
+            number = int(case.seen[:14], 16) ^ crc32((as_text(case.expected) or "").encode())
             known = self._subjects[id(case)] = case, (number, *texts)
         return known[1]
 
@@ -216,6 +231,12 @@ class PlanListing:
             return beginning(as_text(decode(self._get(blob))) or "")
         except (StoreDamaged, Unknown) as problem:
             return f"({problem})"
+
+
+def _texts(case: PlannedCase) -> tuple[str | None, ...]:
+    """A case as it is shown."""
+    metadata = _json(case.metadata).decode() if case.metadata else None
+    return case.id, case.slice, case.cluster, as_text(case.input), as_text(case.expected), metadata
 
 
 def _number(texts: Iterable[str | None]) -> int:

@@ -169,8 +169,9 @@ class Admission:
         self._asking = False
         self._just_ended: dict[str, Ended] = {}
         self._ended_lately: dict[str, Ended] = {}
+        self._ended_before: dict[str, Ended] = {}  # durable once the journal is past this
+        self._durable_from = 0
         self._ended_unclaimed: set[str] = set()  # without an attempt, and perhaps not durable
-        self._groups_of_ends: deque[tuple[int, tuple[str, ...]]] = deque()
         self.offers: list[Offer] = []
         self.direct: dict[str, deque[Offer]] = {}
         self.starved = False
@@ -305,20 +306,19 @@ class Admission:
     def remember(self, ends: Mapping[str, Ended]) -> None:
         """Keep these ends of direct tasks, which were just queued, until they are durable: before that the
         store does not know of them, and an equal task must find them here."""
-        while self._groups_of_ends and self._groups_of_ends[0][0] <= self._journal.durable:
-            for task in self._groups_of_ends.popleft()[1]:
-                self._ended_lately.pop(task, None)
-        if ends:
-            self._ended_lately.update(ends)
-            self._groups_of_ends.append((self._journal.added, tuple(ends)))
+        if self._durable_from <= self._journal.durable and (self._ended_lately or self._ended_before):
+            self._ended_before, self._ended_lately = self._ended_lately, {}
+            self._durable_from = self._journal.added
+        self._ended_lately.update(ends)
 
     def start_direct(self, cls: str, n: int) -> list[TaskEntry]:
         """Start up to `n` direct tasks of a class; `admit_direct` must look them up before they begin."""
-        waiting = self.direct.get(cls)
+        waiting, lately, before = self.direct.get(cls), self._ended_lately, self._ended_before
         started: list[TaskEntry] = []
         while waiting and len(started) < n:
             offer = waiting.popleft()
-            if (ended := self._ended_lately.get(offer.spec.id)) is not None:
+            id = offer.spec.id
+            if (ended := lately.get(id) or before.get(id)) is not None:
                 self._reuse(offer, ended)
             elif self._scheduler.start_direct(entry := TaskEntry(offer, 1, 0, 1, 1, claimed=False)):
                 started.append(entry)
@@ -376,7 +376,8 @@ class Admission:
         """
         ids = [offer.spec.id for offer in offers]
         apart = any(offer.former or offer.spec.needs for offer in offers)
-        if not (apart or self._ended_unclaimed or not self._ended_lately.keys().isdisjoint(ids)):
+        lately = not all(ends.keys().isdisjoint(ids) for ends in (self._ended_lately, self._ended_before))
+        if not (apart or lately or self._ended_unclaimed):
             known = self._store.find("task", ids)
             if all(row.state in TERMINAL for row in known.values()):
                 return known
