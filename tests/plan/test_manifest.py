@@ -18,9 +18,10 @@ from peira.core.codec import encode
 from peira.core.ids import digest_bytes
 from peira.errors import Invalid
 from peira.plan.expansion import Plan, expand
-from peira.plan.manifest import StoredCases, keep, layout_of, read
+from peira.plan.manifest import keep, layout_of, read
 from peira.plan.order import shuffled
 from peira.plan.rebuild import rebuild
+from peira.plan.stored_cases import StoredCases
 from peira.spec.study import Study
 from peira.spec.study_files import load
 from peira.stores.memory import MemoryStore

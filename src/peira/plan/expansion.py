@@ -15,6 +15,7 @@ from peira.errors import ExpressionError, Invalid, OverBudget
 from peira.plan import subset
 from peira.plan.assignment import assign
 from peira.plan.conditions import Condition, shown_names
+from peira.plan.stored_cases import MANY, StoredCases
 from peira.plan.subset import EarlierRun
 from peira.plan.trials import Layout, PlannedCase
 from peira.spec.agents import made_agent
@@ -179,6 +180,9 @@ def transform_digest(transform: Transform | None) -> str:
     return "" if transform is None else digest({"name": transform.name, "is": transform.identity})
 
 
+_NO_METADATA: dict[str, Json] = {}
+
+
 class _EvaluatorTable:
     """Collects distinct evaluators by digest."""
 
@@ -192,9 +196,9 @@ class _EvaluatorTable:
         return tuple(digests)
 
 
-def _planned(cases: Sequence[Case], evaluators: _EvaluatorTable) -> list[PlannedCase]:
-    """The cases with their ids, digests and own evaluators."""
-    return [
+def _planned(cases: Sequence[Case], evaluators: _EvaluatorTable) -> Sequence[PlannedCase]:
+    """The cases with their ids, digests and own evaluators. Many, if none has any, are held as JSON."""
+    planned = (
         PlannedCase(
             id=id,
             seen=seen,
@@ -202,8 +206,10 @@ def _planned(cases: Sequence[Case], evaluators: _EvaluatorTable) -> list[Planned
             expected=case.expected,
             cluster=case.cluster,
             slice=case.slice,
-            metadata=dict(case.metadata),
+            metadata=dict(case.metadata) if case.metadata else _NO_METADATA,
             judged_by=evaluators.add(list(map(as_evaluator, case.evaluators))) if case.evaluators else (),
         )
         for case, (id, seen) in zip(cases, identities(cases), strict=True)
-    ]
+    )
+    many = len(cases) >= MANY and not any(case.evaluators for case in cases)
+    return StoredCases.made_of(planned) if many else list(planned)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, overload
+from typing import Any
 
 import msgspec
 
@@ -20,10 +19,10 @@ from peira.core.code.fingerprint import fingerprint_of
 from peira.core.code.origin import own_file
 from peira.core.codec import encode
 from peira.core.ids import Json
-from peira.errors import StoreDamaged
 from peira.plan.conditions import Condition, Crossed, Grid, agents_of
 from peira.plan.expansion import Plan, choose, transform_digest
 from peira.plan.order import Sequences
+from peira.plan.stored_cases import StoredCases, decoded_cases
 from peira.plan.trials import Layout, PlannedCase
 from peira.spec.limits import Budget
 from peira.spec.modules import LoadedModules, reference
@@ -159,41 +158,6 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _decode_manifest = msgspec.json.Decoder(Manifest).decode
-_decode_cases = msgspec.json.Decoder(list[PlannedCase]).decode
-_decode_case = msgspec.json.Decoder(PlannedCase).decode
-_split_cases = msgspec.json.Decoder(list[msgspec.Raw]).decode
-LARGE = 16 * 2**20
-"""From so many bytes on, cases are held as they are stored, and each is decoded when it is needed."""
-
-
-class StoredCases(Sequence[PlannedCase]):
-    """Cases as JSON, in a third of the memory that the objects would take; each is decoded when needed."""
-
-    def __init__(self, data: bytes) -> None:
-        """Find where each case begins in the JSON array of them, which has no blanks."""
-        sizes = array("Q", (memoryview(case).nbytes for case in _split_cases(data)))
-        self._data, self._starts = memoryview(data), array("Q", accumulate((n + 1 for n in sizes), initial=1))
-        if self._starts[-1] != len(data):
-            raise StoreDamaged("the cases of this plan are not stored as peira writes them")
-
-    def __len__(self) -> int:
-        return len(self._starts) - 1
-
-    @overload
-    def __getitem__(self, at: int) -> PlannedCase: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[PlannedCase]: ...
-    def __getitem__(self, at: int | slice) -> PlannedCase | list[PlannedCase]:
-        if isinstance(at, slice):
-            return [self[one] for one in range(*at.indices(len(self)))]
-        if not -len(self) <= at < len(self):
-            raise IndexError(at)
-        at %= len(self)
-        return _decode_case(self._data[self._starts[at] : self._starts[at + 1] - 1])
-
-    def __iter__(self) -> Iterator[PlannedCase]:
-        for first, end in pairwise(self._starts):
-            yield _decode_case(self._data[first : end - 1])
 
 
 def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
@@ -203,7 +167,9 @@ def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
     """
     layout, transform = plan.layout, plan.transform
     # A case's own evaluators are recorded only in the snapshot, which then has to contain the cases.
-    inline = any(case.judged_by for cases in layout.case_sets.values() for case in cases)
+    # Large sets have none (`expansion`).
+    listed = [cases for cases in layout.case_sets.values() if not isinstance(cases, StoredCases)]
+    inline = any(case.judged_by for cases in listed for case in cases)
     manifest = Manifest(
         study=plan.study.name,
         snapshot=snapshot(plan.study, cases=inline),
@@ -216,7 +182,7 @@ def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
         ),
         common=plan.common,
         conditions=() if isinstance(layout.conditions, Crossed) else tuple(layout.conditions),
-        case_sets={label: put(encode(cases)) for label, cases in layout.case_sets.items()},
+        case_sets={label: put(_json(cases)) for label, cases in layout.case_sets.items()},
         repeats=layout.repeats,
         seed=layout.seed,
         generation=layout.generation,
@@ -237,6 +203,11 @@ def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
         sources={path: put(Path(path).read_bytes()) for path in own_sources(plan)},
     )
     return put(encode(manifest))
+
+
+def _json(cases: Sequence[PlannedCase]) -> bytes:
+    """A set of cases as it is stored."""
+    return cases.data if isinstance(cases, StoredCases) else encode(cases)
 
 
 def _crossed(conditions: Sequence[Condition], put: Put) -> dict[str, Any]:
@@ -291,14 +262,13 @@ def read(digest: str, get: Get) -> Manifest:
 def cases_of(blob: str, get: Get) -> list[dict[str, Json]]:
     """The cases of a stored set, in the form of a study file."""
     fields = ("input", "expected", "id", "cluster", "slice", "metadata")
-    return [{field: getattr(case, field) for field in fields} for case in _decode_cases(get(blob))]
+    return [{field: getattr(case, field) for field in fields} for case in decoded_cases(get(blob))]
 
 
 def layout_of(manifest: Manifest, get: Get) -> Layout:
     """The layout of a stored plan; needs none of the user's files."""
     sets: Mapping[str, Sequence[PlannedCase]] = {
-        label: _decode_cases(data) if len(data) < LARGE else StoredCases(data)
-        for label, data in ((label, get(digest)) for label, digest in manifest.case_sets.items())
+        label: decoded_cases(get(digest)) for label, digest in manifest.case_sets.items()
     }
     layout = Layout(
         conditions_of(manifest, get),

@@ -47,6 +47,7 @@ priced = st.sampled_from([(), (model("x"),), (model("x", None),), (model("x"), m
 
 
 @example([did(calls=1.6e-308)], 1.0, (model("x"),), False, NOTHING_SAID)
+@example([did(calls=2.2e-309)], 1.0, (model("x"),), False, Assumptions(calls=1.0))
 @given(finished, st.floats(1, 1e4), priced, st.booleans(), said)
 def test_what_is_needed_as_before_is_ordered(
     seen: list[PastWork], n: float, models: Sequence[NamedModel], alike: bool, said: Assumptions

@@ -190,7 +190,7 @@ def _with_calls(need: Need, stated: Assumptions) -> Need:
     if calls is None or need.input is None or need.output is None:
         return need
     before = need.calls.expected if need.calls else need.pieces
-    more = calls.expected / before if before else 1.0
+    more = calls.expected / max(before, FEWEST) if before else 1.0
     inputs = calls.times(stated.input_tokens) if stated.input_tokens is not None else need.input.times(more)
     outputs = (
         calls.times(stated.output_tokens) if stated.output_tokens is not None else need.output.times(more)
