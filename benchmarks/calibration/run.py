@@ -50,6 +50,7 @@ SECTIONS: dict[str, Callable[[bool], Iterator[Cell]]] = {
     "Gates": verdicts.gates,
     "Planned looks at skewed differences": verdicts.looks,
     "Small slices": verdicts.small_slices,
+    "Tails that few cases hide": verdicts.hidden_tails,
     "Lost trials": verdicts.lost,
     "Imputed trials": missing.imputed,
     "Live experiments on streams": live.experiments,

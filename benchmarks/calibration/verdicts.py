@@ -6,8 +6,10 @@ attains on the same draws.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -147,6 +149,8 @@ def gates(quick: bool) -> Iterator[Cell]:
     for seed, (name, shares) in enumerate(JUDGES.items()):
         for n in SIZES:
             yield gate_cell(name, shares, n, rounds, seed)
+    for seed, (shape, n) in enumerate(product(TIMES, (12,) if quick else (8, 12, 30, 100, 300))):
+        yield time_gate(shape, n, 3 * rounds, seed)
 
 
 def gate_cell(name: str, shares: tuple[float, ...], n: int, rounds: int, seed: int) -> Cell:
@@ -160,6 +164,31 @@ def gate_cell(name: str, shares: tuple[float, ...], n: int, rounds: int, seed: i
         student += low is not None and low >= demand.limit
     note = f"t: {student / rounds:.3f}"
     return Cell("gate", f"n {n}, {name}", "anytime", passed / rounds, 0.05, rounds, note)
+
+
+TIMES: dict[str, tuple[Callable[[Rng, int], np.ndarray], float]] = {
+    "log-normal": (lambda rng, n: rng.lognormal(size=n), math.exp(0.5)),
+    "log-normal 0.5": (lambda rng, n: rng.lognormal(0, 0.5, size=n), math.exp(0.125)),
+    "exponential": (lambda rng, n: rng.exponential(size=n), 1.0),
+}
+"""Measures without limits, with their means."""
+
+
+def time_gate(shape: str, n: int, rounds: int, seed: int) -> Cell:
+    """The share of passed gates of seconds whose limit is the true mean."""
+    draw, mean = TIMES[shape]
+    rng, demand, passed, student = np.random.default_rng(seed), Bound("took", mean, "max"), 0, 0
+    for _ in range(rounds):
+        data = draw(rng, n)
+        trials = [
+            TrialResult(id=str(c), agent="a", case_id=str(c), state=State.succeeded, took=float(took))
+            for c, took in enumerate(data)
+        ]
+        passed += judge(trials, [demand]).met
+        high = mean_t(data, 0.9).high
+        student += high is not None and high <= mean
+    note = f"t: {student / rounds:.3f}"
+    return Cell("gate of seconds", f"n {n}, {shape}", "rejection", passed / rounds, 0.05, rounds, note)
 
 
 # Planned looks
@@ -237,6 +266,41 @@ def slice_coverage(kind: Kind, each: int, mean: float, deviation: float, rounds:
 
 def _draw(rng: Rng, kind: Kind, p: float) -> float:
     return float(rng.random() < p) if kind == "yes/no" else rng.binomial(4, p) / 4
+
+
+# Tails that few cases hide
+
+TAILS: dict[str, Callable[[Rng, int], np.ndarray]] = {
+    "normal": lambda rng, n: rng.normal(0, 2, n),
+    "log-normal": lambda rng, n: rng.lognormal(size=n) - np.exp(0.5),
+    "log-normal with errors": lambda rng, n: rng.lognormal(size=n) - np.exp(0.5) + 0.5 * rng.normal(size=n),
+}
+"""Differences without limits, of mean 0."""
+
+
+def hidden_tails(quick: bool) -> Iterator[Cell]:
+    """Verdicts without doubt about a difference of a measure without limits that is not there."""
+    rounds = 200 if quick else 3000
+    sizes = (8, 12) if quick else (6, 7, 8, 9, 10, 12, 15, 20, 30, 39)
+    for seed, shape in enumerate(TAILS):
+        for n in sizes:
+            sure, doubted = tail_claims(TAILS[shape], n, 0.0, rounds, 100 * seed + n)
+            note = f"with doubt {doubted:.3f} more" if doubted else ""
+            yield Cell("compare", f"{n} pairs, {shape}", "rejection", sure, 0.05, rounds, note)
+
+
+def tail_claims(
+    shape: Callable[[Rng, int], np.ndarray], n: int, effect: float, rounds: int, seed: int
+) -> tuple[float, float]:
+    """How often a difference is claimed without doubt, and how often with doubt because of a hidden tail."""
+    rng, sure, doubted = np.random.default_rng(seed), 0, 0
+    for _ in range(rounds):
+        own, gaps = rng.normal(10, 3, n), shape(rng, n) + effect
+        trials = [_trial(str(c), float(own[c] + m * gaps[c]), m=m) for c in range(n) for m in range(2)]
+        found = compare_levels(trials, "m").contrasts[0]
+        doubted += found.hides_tail(0.05)
+        sure += found.clear(0.05) and not found.hides_tail(0.05)
+    return sure / rounds, doubted / rounds
 
 
 # Lost trials

@@ -20,7 +20,7 @@ from peira.analysis.value import ResultValue
 from peira.core.ids import short
 from peira.results.trials import TrialResult
 from peira.stats.intervals.bounded import BoundedSample
-from peira.stats.intervals.means import estimate
+from peira.stats.intervals.means import estimate, one_sided
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _end(measured: Measured, demand: Bound, level: float) -> _End:
 
     For scores within limits it is exact at any number of cases and any shape of the scores (`BoundedSample`;
     for yes/no answers of single trials Clopper and Pearson's), with lost trials at the worst value. Time and
-    cost have Student's t, and no bound if trials are lost.
+    cost have Student's t with their skewness in full, and no bound if trials are lost.
     """
     known = [one for one in measured.observations if one.value is not None]
     lost = [one.trial.unit for one in measured.observations if one.value is None]
@@ -168,7 +168,10 @@ def _end(measured: Measured, demand: Bound, level: float) -> _End:
     found = estimate(values, units, 2 * level - 1)
     doubt = next((f"; the values are {why}" for why in ("few", "skewed") if f"({why})" in found.method), "")
     doubt = f"{doubt}: Student's t may promise too much" if doubt else ""
-    return _End(mean, found.low if least else found.high, 0, doubt)
+    if found.low is None or found.high is None:
+        return _End(mean, None, 0, doubt)
+    low, high = one_sided(values, units, level)
+    return _End(mean, min(low, found.low) if least else max(high, found.high), 0, doubt)
 
 
 def _same(one: Sequence[TrialResult], two: Sequence[TrialResult]) -> bool:
@@ -193,6 +196,8 @@ def _no_worse(trials: Sequence[TrialResult], demand: NoWorse, level: float) -> G
         found.not_worse.interval.low,
         None if found.bounds is None else found.bounds.lowest,
     )
+    if bounds[0] is not None and found.tailed is not None and found.paired:
+        bounds = (min(bounds[0], _tailed_bound(sides, demand.score, level)), bounds[1])
     if bounds[0] is None:
         return GateCheck(title, False, "the differences show no spread, so their interval is unknown")
     what = "it is lower by" if less else "it is higher by"
@@ -209,6 +214,14 @@ def _no_worse(trials: Sequence[TrialResult], demand: NoWorse, level: float) -> G
     held = met and bounds[1] is not None and bounds[1] > -demand.margin
     shown = "unknown" if bounds[1] is None else f"{bounds[1]:.4g}"
     return GateCheck(title, held, f"{reason}; with {ends_text(states)} at worst its bound is {shown}")
+
+
+def _tailed_bound(sides: Sequence[Sequence[TrialResult]], score: str, level: float) -> float:
+    """The one-sided lower bound of a paired difference of few units that may hide a long tail."""
+    found = match(*(side("", measure(trials, score).observations, ()) for trials in sides))
+    units = [found.one.cells[key].unit for key in found.pairs]
+    gaps = [found.one.cells[key].mean - found.two.cells[key].mean for key in found.pairs]
+    return one_sided(gaps, units, level)[0]
 
 
 def _difference_bounds(

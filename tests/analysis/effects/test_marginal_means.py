@@ -213,3 +213,50 @@ def test_sentences_name_the_factors_of_several_levels(trial, results):
     assert "(m=b, s=0) - (m=a, s=0) changes match" in found.sentence
     held = results(trials).marginal_means("m", "s", "t", within=["t", "s"])
     assert "b - a with s=0, t=5 changes match" in held.sentence
+
+
+def test_the_means_of_skewed_measures_with_lost_trials_are_adjusted_and_marked(trial, results):
+    """Of 12 log-normal cases with a fifth of the trials lost Student's t held the truth in 0.88."""
+    rng = np.random.default_rng(3)
+    own = rng.lognormal(size=12)
+    given = [
+        trial(c, float(own[c] + 0.1 * rng.normal()), m=m, s=s)
+        for c, m, s in product(range(12), range(2), range(2))
+        if (c, m, s) not in ((0, 0, 0), (5, 1, 1), (7, 1, 0))
+    ]
+    found = results(given).effects().means[0].estimate
+    assert found.method == "t, adjusted for cases, adjusted for skewness (skewed)"
+    assert found.high - found.mean > 1.3 * (found.mean - found.low)
+    assert str(results(given).effects()).count("(skewed)") >= 4
+    assert str(results(given).marginal_means("m", "s")).count("(skewed)") >= 4
+
+
+def test_the_means_of_skewed_grades_with_lost_trials_have_the_bound_that_full_tables_have(trial, results):
+    """Nine cases of ten are graded 5, the tenth 1: t held the mean of 12 cases in 0.76."""
+
+    def study(lost):
+        return results(
+            [
+                trial(c, 1.0 if c == 4 else 5.0 - (c + m + s) % 2, m=m, s=s)
+                for c, m, s in product(range(12), range(2), range(2))
+                if (c, m, s) not in lost
+            ]
+        )
+
+    full, partly = study(()), study(((0, 0, 0), (5, 1, 1)))
+    for one, two in zip(full.effects().means, partly.effects().means, strict=True):
+        assert one.estimate.method == two.estimate.method == "bounded"
+        assert two.estimate.low == pytest.approx(one.estimate.low, abs=0.15)
+        assert two.estimate.high == pytest.approx(one.estimate.high, abs=0.15)
+        assert 1 <= two.estimate.low < two.estimate.mean < two.estimate.high <= 5
+
+
+def test_the_means_of_unpaired_grades_are_within_their_limits(trial, results):
+    """Cases that are not their own controls, with the other factor unbalanced: none of "a" has failed."""
+    given = [
+        trial(f"{m} {c}", float(m == "a" or c % 3 > 0), m=m, s=c % 5 > 1) for m in "ab" for c in range(9)
+    ]
+    means = {(one.factor, one.level): one.estimate for one in results(given[1:]).effects().means}
+    assert means["m", "a"].method == "bounded"
+    assert means["m", "a"].low < 0.9
+    assert means["m", "a"].high == 1

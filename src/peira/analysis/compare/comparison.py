@@ -51,7 +51,8 @@ class Contrast(ResultValue):
     `peira.analysis.compare.difference`). `better` is the posterior probability that the first side is higher;
     `posterior` is the whole posterior, with the margin as region of practical equivalence. `shared` is the
     share of calls (or trials) in common. `more_cases` is the number of additional cases for 80% power at a
-    difference of this size; None if the difference is significant or its deviation is unknown.
+    difference of this size; None if the difference is significant or its deviation is unknown. `tailed` is
+    the adjusted p-value if few units of a measure without limits hide a long tail; None if they could not.
     """
 
     first: str
@@ -76,6 +77,7 @@ class Contrast(ResultValue):
     more_cases: int | None = None
     equivalent: Equivalence | None = None
     not_worse: Equivalence | None = None
+    tailed: float | None = None
 
     def clear(self, alpha: float) -> bool:
         """Whether the adjusted p-value is at most alpha."""
@@ -94,6 +96,15 @@ class Contrast(ResultValue):
         return not (
             least is not None and least > 0 if self.difference.mean > 0 else most is not None and most < 0
         )
+
+    def hides_tail(self, alpha: float) -> bool:
+        """Whether the difference is clear only if its few units do not hide a long tail."""
+        return self.clear(alpha) and self.tailed is not None and self.tailed > alpha
+
+    def doubt(self, alpha: float) -> str:
+        """What could overturn a clear difference, to be said before it; empty if nothing known could."""
+        lost = self.bounds.lost if self.bounds is not None and self.overturnable else 0
+        return doubt_of(lost, counted(self.units, self.unit) if self.hides_tail(alpha) else "")
 
     def grids(self) -> list[TextGrid]:
         """A table with this contrast as its only row."""
@@ -121,6 +132,17 @@ class Contrast(ResultValue):
         ]
 
 
+def doubt_of(lost: int, units: str = "") -> str:
+    """What could overturn a verdict, as the beginning of a sentence; empty if nothing could.
+
+    These are `lost` trials, and a tail that so few `units`, if any are named, may not show.
+    """
+    causes = [counted(lost, "lost trial")] if lost else []
+    causes += [f"a long tail that {units} may hide"] if units else []
+    found = " and ".join(causes)
+    return f"{found[0].upper()}{found[1:]} could overturn this: " if found else ""
+
+
 def named_level(factor: str, level: str) -> str:
     """A level as sentences name it: a number, true, false or null carries the name of its factor."""
     try:
@@ -137,7 +159,8 @@ def contrast_sentence(
 
     `factor` is the name of the factor whose levels the sides are; empty if they are not. `alpha` decides
     about clarity by the adjusted p-value; with a `margin` the sentence adds the result of the equivalence or
-    non-inferiority test. A difference that lost trials could overturn is said to be so first. An unclear one
+    non-inferiority test. A difference that lost trials, or a tail that few units hide, could overturn is
+    said to be so first. An unclear one
     comes with the estimated number of further cases needed.
     """
     a, b = named_level(factor, contrast.first), named_level(factor, contrast.second)
@@ -149,10 +172,8 @@ def contrast_sentence(
     if contrast.adjusted is None:
         return f"Nothing can be said about {a} and {b} on {score} with confidence: {rest}."
     if contrast.clear(alpha):
-        how, first = "higher" if found.mean > 0 else "lower", ""
-        if contrast.overturnable and contrast.bounds is not None:
-            first = f"{counted(contrast.bounds.lost, 'lost trial')} could overturn this: "
-        return f"{first}{a} scores {how} than {b} on {score}: {rest}."
+        how = "higher" if found.mean > 0 else "lower"
+        return f"{contrast.doubt(alpha)}{a} scores {how} than {b} on {score}: {rest}."
     return f"{a} and {b} cannot be told apart on {score}: {rest}{_needed(contrast)}."
 
 
@@ -233,7 +254,12 @@ class ComparisonTable(ResultValue):
         """The JSON document: by, score, level, correction, margin, contrasts, sentence, notes."""
         document = {name: getattr(self, name) for name in ("by", "score", "level", "correction", "margin")}
         document["contrasts"] = [
-            {**asdict(contrast), "clear": contrast.clear(self.alpha), "overturnable": contrast.overturnable}
+            {
+                **asdict(contrast),
+                "clear": contrast.clear(self.alpha),
+                "overturnable": contrast.overturnable,
+                "hides_tail": contrast.hides_tail(self.alpha),
+            }
             for contrast in self.contrasts
         ]
         return {**document, "sentence": self.sentence, "notes": list(self.remarks)}

@@ -97,11 +97,13 @@ def contrast(
     posterior = found.posterior(wish.margin, wish.level)
     tested = found.evidence(wish.test, wish.alternative)
     clear = tested.p is not None and tested.p <= alpha
+    tailed = None if wish.test or wish.interval else found.tailed(wish.alternative)
     return replace(
         empty,
         difference=found.estimate(wish.level, wish.interval),
         p=tested.p,
         adjusted=tested.p,
+        tailed=tailed,
         test=tested.method,
         effect=effect(found.data if wish.effect else found.unit_data, wish.effect, wish.level),
         better=posterior.better,

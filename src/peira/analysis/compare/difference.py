@@ -32,7 +32,7 @@ from peira.analysis.compare import estimates as numbers
 from peira.analysis.compare.estimates import TwoSamples, difference_by
 from peira.analysis.compare.imputation import Missing, imputations, pooled
 from peira.analysis.compare.sides import CaseCell, Contexts, Match, Side, match, shared, side
-from peira.analysis.compare.tests import UNPAIRED, evidence
+from peira.analysis.compare.tests import UNPAIRED, evidence, tailed
 from peira.analysis.effects.linear_contrast import LinearContrast, linear_contrast
 from peira.analysis.effects.regression import CaseMeans, CaseModel, Fit, names_of, table_of
 from peira.analysis.table.measures import Measured, Observation
@@ -121,6 +121,17 @@ class Difference:
             return evidence(self.data, test, alternative)
         found = self.adjusted
         return found.contrast.test(found.n, found.method, alternative)
+
+    def tailed(self, alternative: Alternative = "two-sided") -> float | None:
+        """The p-value if few units of a measure without limits hide a long tail.
+
+        None if they could not: the measure has limits, or there are units enough to show a tail.
+        """
+        if self.reach is not None or not self.known or self.model == "imputed":
+            return None
+        if self.adjusted is not None:
+            return self.adjusted.contrast.tailed(alternative)
+        return tailed(self.data, alternative)
 
     @property
     def spread(self) -> Spread | None:

@@ -105,8 +105,13 @@ class Family:
         if not self.is_corrected:
             return list(found)
         if self.correction in ADJUST:
-            adjusted = ADJUST[self.correction]([contrast.p for contrast in found])
-            return [replace(contrast, adjusted=p) for contrast, p in zip(found, adjusted, strict=True)]
+            adjust = ADJUST[self.correction]
+            adjusted = adjust([contrast.p for contrast in found])
+            tailed = adjust([one.p if one.tailed is None else one.tailed for one in found])
+            return [
+                replace(one, adjusted=p, tailed=None if one.tailed is None else q)
+                for one, p, q in zip(found, adjusted, tailed, strict=True)
+            ]
         if alternative != "two-sided":
             raise Invalid(f"correction: {self.correction} is two-sided; use holm for a direction")
         if self.joint is not None:
@@ -122,7 +127,8 @@ def _with_joint_p(one: Contrast, joint: LargestT, correction: str) -> Contrast:
     """The contrast with the p-value adjusted by the largest t."""
     if one.p is None:
         return one
-    return replace(one, adjusted=joint.adjusted(one.p), test=f"{one.test}, {correction}")
+    tailed = None if one.tailed is None else joint.adjusted(one.tailed)
+    return replace(one, adjusted=joint.adjusted(one.p), tailed=tailed, test=f"{one.test}, {correction}")
 
 
 def _independent_groups(
@@ -171,10 +177,15 @@ def _with_estimate(one: Contrast, joint: FamilyDifference, correction: str) -> C
     if own is None:
         return one
     if None in (own.low, own.high, one.p) or joint.low is None or joint.high is None or joint.p is None:
-        return replace(one, adjusted=None, difference=replace(own, low=None, high=None, method="unknown"))
+        return replace(
+            one, adjusted=None, tailed=None, difference=replace(own, low=None, high=None, method="unknown")
+        )
     low, high, p = (float(value or 0.0) for value in (own.low, own.high, one.p))
     shown = replace(own, low=min(low, joint.low), high=max(high, joint.high), method=correction)
-    return replace(one, difference=shown, adjusted=max(p, joint.p), test=f"largest t, {correction}")
+    adjusted = max(p, joint.p)
+    tailed = None if one.tailed is None else max(one.tailed, adjusted)
+    test = f"largest t, {correction}"
+    return replace(one, difference=shown, adjusted=adjusted, tailed=tailed, test=test)
 
 
 def _is_family(correction: str, pairs: Sequence[tuple[str, str]], sides: int) -> None:

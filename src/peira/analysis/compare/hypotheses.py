@@ -13,7 +13,7 @@ from itertools import combinations, pairwise
 from typing import Any, Literal
 
 from peira.analysis.compare._margins import claim, margin_evidence
-from peira.analysis.compare.comparison import Contrast
+from peira.analysis.compare.comparison import Contrast, doubt_of
 from peira.analysis.compare.contrasts import ComparisonOptions, contrast
 from peira.analysis.compare.difference import Difference, Differences
 from peira.analysis.compare.family import ADJUST, Family
@@ -59,6 +59,8 @@ class Finding:
     """What is claimed of a margin, as text."""
     at_worst: tuple[float | None, float | None] | None = None
     """Of a margin, if trials were lost: the adjusted p-values for and against it at worst."""
+    tailed: tuple[float | None, float | None] | None = None
+    """If few units may hide a long tail: the adjusted p-values for and against it then."""
 
     @property
     def sentence(self) -> str:
@@ -69,7 +71,7 @@ class Finding:
 
     @property
     def doubt(self) -> str:
-        """That lost trials could overturn the verdict, to be said before it; empty if they could not.
+        """What could overturn the verdict, to be said before it: lost trials, a tail that few units hide.
 
         A verdict in a direction needs every contrast, one of a difference any that is clear. A verdict about
         a margin is tested with the lost trials at either end.
@@ -78,16 +80,28 @@ class Finding:
             p = self.at_worst[0 if self.verdict == "supported" else 1]
             lost = max((one.bounds.lost for one in self.contrasts if one.bounds is not None), default=0)
             held = p is not None and p <= self.alpha
-            return "" if held else f"{counted(lost, 'lost trial')} could overturn this: "
-        if self.claim:
+            return "" if held else doubt_of(lost)
+        if self.claim or self.verdict == "undecided":
             return ""
         clear = [one for one in self.contrasts if one.clear(self.alpha)] or self.contrasts
         weak = [one for one in clear if one.overturnable]
         needed = len(clear) if self.opposite is None else 1
-        if self.verdict == "undecided" or not weak or len(weak) < needed:
-            return ""
-        lost = max(one.bounds.lost for one in weak if one.bounds is not None)
-        return f"{counted(lost, 'lost trial')} could overturn this: "
+        lost = max((one.bounds.lost for one in weak if one.bounds is not None), default=0)
+        return doubt_of(lost if len(weak) >= max(1, needed) else 0, self._units if self.hides_tail else "")
+
+    @property
+    def hides_tail(self) -> bool:
+        """Whether the verdict holds only if few units do not hide a long tail."""
+        if self.tailed is None or self.verdict == "undecided":
+            return False
+        p = self.tailed[0 if self.verdict == "supported" else 1]
+        return p is None or p > self.alpha
+
+    @property
+    def _units(self) -> str:
+        """The fewest units of a contrast, as text."""
+        fewest = min(self.contrasts, key=lambda one: one.units)
+        return counted(fewest.units, fewest.unit)
 
     def _why(self) -> str:
         """The p-value, or the reason why there is none."""
@@ -228,9 +242,16 @@ def _family(
     if adjust := ADJUST.get(plan.correction):
         for_it, against = adjust([one.p for one in tested]), adjust([one.opposite for one in tested])
         worst = [adjust([_at_worst(one, side) for one in tested]) for side in (0, 1)]
+        tailed = [adjust([_tailed(one, side) for one in tested]) for side in (0, 1)]
         tested = [
-            replace(one, adjusted=p, opposite=q, at_worst=None if one.at_worst is None else (r, s))
-            for one, p, q, r, s in zip(tested, for_it, against, *worst, strict=True)
+            replace(
+                one,
+                adjusted=p,
+                opposite=q,
+                at_worst=None if one.at_worst is None else (r, s),
+                tailed=None if one.tailed is None else (t, u),
+            )
+            for one, p, q, r, s, t, u in zip(tested, for_it, against, *worst, *tailed, strict=True)
         ]
     return [replace(one, verdict=_verdict(one)) for one in tested]
 
@@ -238,6 +259,11 @@ def _family(
 def _at_worst(found: Finding, side: int) -> float | None:
     """The p-value with lost trials at worst, for the claim or against it; without any, the one there is."""
     return (found.p, found.opposite)[side] if found.at_worst is None else found.at_worst[side]
+
+
+def _tailed(found: Finding, side: int) -> float | None:
+    """The p-value if few units hide a long tail, for the claim or against it; else the one there is."""
+    return (found.p, found.opposite)[side] if found.tailed is None else found.tailed[side]
 
 
 def _verdict(found: Finding) -> Verdict:
@@ -312,12 +338,20 @@ def _test(question: HypothesisPairs, plan: AnalysisPlan) -> Finding:
     for_it, against = SIDES[question.direction]
     try:
         found = _contrasts(question, plan, for_it)
-        opposite = (
-            None if against is None else _decisive(_contrasts(question, plan, against), question.direction)
-        )
+        other = [] if against is None else _contrasts(question, plan, against)
     except Invalid as error:
         return replace(question.empty, reason=_line(error))
-    return _completed(question, found, _decisive(found, question.direction), opposite)
+    p, opposite = (_decisive(each, question.direction) for each in (found, other))
+    done = _completed(question, found, p, opposite)
+    if all(one.tailed is None for one in found):
+        return done
+    p, opposite = (_decisive(_with_tails(each), question.direction) for each in (found, other))
+    return replace(done, tailed=(p, opposite))
+
+
+def _with_tails(found: Sequence[Contrast]) -> list[Contrast]:
+    """The contrasts with the p-values that they have if few units hide a long tail."""
+    return [one if one.tailed is None else replace(one, adjusted=one.tailed) for one in found]
 
 
 def _margin_test(question: HypothesisPairs, plan: AnalysisPlan, margin: float) -> Finding:
@@ -419,7 +453,16 @@ def _directed(question: HypothesisPairs, found: Sequence[Contrast]) -> Finding:
         return replace(question.empty, reason=question.empty.reason or "there are no two levels to compare")
     p = _decisive(found, question.direction)
     if question.direction == "different":
-        return _completed(question, found, p, None)
+        tail = (
+            None
+            if all(one.tailed is None for one in found)
+            else (_decisive(_with_tails(found), "different"), None)
+        )
+        return replace(_completed(question, found, p, None), tailed=tail)
     sign = 1 if question.direction == "greater" else -1
     ways = {one.difference is not None and sign * one.difference.mean > 0 for one in found}
-    return _completed(question, found, p if ways == {True} else 1.0, p if ways == {False} else None)
+    done = _completed(question, found, p if ways == {True} else 1.0, p if ways == {False} else None)
+    if all(one.tailed is None for one in found):
+        return done
+    q = _decisive(_with_tails(found), question.direction)
+    return replace(done, tailed=(q if ways == {True} else 1.0, q if ways == {False} else None))

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from peira.analysis.effects.linear_contrast import row_weights, skewness_remark
 from peira.analysis.effects.regression import CaseMeans, CodedFactor, Fit
 from peira.stats import student
-from peira.stats.inputs import Floats, sizes, totals
-from peira.stats.intervals.means import estimate
+from peira.stats.inputs import Codes, Floats, coded, sizes, totals
+from peira.stats.intervals.bounded import METHOD as BOUNDED
+from peira.stats.intervals.bounded import BoundedSample
+from peira.stats.intervals.means import ADJUSTED_FOR_SKEWNESS, estimate, mean_skewness, t_suffices
 from peira.stats.student import Spread
 from peira.stats.values import Estimate, between
 
@@ -88,13 +91,60 @@ def _mean(found: Fit, cell: GridCell, level: float, ends: tuple[float, float] | 
     if n and (not _is_known(found, cell) or _is_balanced(found, cell, chosen)):
         return estimate(table.values[chosen], [int(unit) for unit in table.units[chosen]], level, ends)
     own = cell.weights(found)
-    if not found.paired:
-        mean, spread = float(own @ found.beta), found.spread(slice(0, len(own)), own)
-        if spread is None:
-            return Estimate(mean, None, None, n, "unknown")
-        return Estimate(mean, *student.around(mean, spread, level), n, "cluster-robust t")
-    mean, spread = _case_adjusted(found, own)
-    return Estimate(mean, *student.around(mean, spread, level), n, "t, adjusted for cases")
+    expected = _case_adjusted(found, own) if found.paired else _across_cases(found, own)
+    seen = chosen if n else np.ones_like(chosen)
+    return replace(expected.estimate(table.values[seen], table.units[seen], level, ends), n=n)
+
+
+@dataclass(frozen=True, eq=False)
+class _Expected:
+    """A mean that the linear model expects, with what the estimate rests on.
+
+    `moved` says how far each unit moves it, `weights` the weight of each value of the table; `spread` is None
+    if units do not differ.
+    """
+
+    mean: float
+    spread: Spread | None
+    moved: Floats
+    weights: Floats
+    table: CaseMeans
+    method: str
+
+    def estimate(
+        self, seen: Floats, units: Codes, level: float, ends: tuple[float, float] | None
+    ) -> Estimate:
+        """The mean with the interval that a full table would have; `seen` are the values of the cell.
+
+        Without limits Student's t is adjusted for the skewness of the units, within limits Gaffke's bound on
+        the units is used unless t suffices for the values seen.
+        """
+        codes, groups = coded(units, seen.size)
+        by_unit = self.mean + self.moved * math.sqrt(self.moved.size * max(1, self.moved.size - 1))
+        if ends is not None and (self.spread is None or not t_suffices(seen, codes, groups, ends)):
+            sample, tail = self._within(by_unit, ends), (1 - level) / 2
+            return Estimate(self.mean, sample.low(tail), sample.high(tail), seen.size, BOUNDED)
+        if self.spread is None:
+            return Estimate(self.mean, None, None, seen.size, "unknown")
+        if ends is not None:
+            return Estimate(self.mean, *student.around(self.mean, self.spread, level), seen.size, self.method)
+        skewness = mean_skewness(by_unit, groups < seen.size)
+        spread = replace(self.spread, skewness=skewness)
+        adjusted = ADJUSTED_FOR_SKEWNESS if skewness else ""
+        method = f"{self.method}{adjusted}{skewness_remark(by_unit, skewness)}"
+        return Estimate(self.mean, *student.around(self.mean, spread, level), seen.size, method)
+
+    def _within(self, by_unit: Floats, ends: tuple[float, float]) -> BoundedSample:
+        """The units within the limits that those of the values give them."""
+        (least, most), units = ends, self.moved.size
+        down, up = (
+            units * float(totals(self.table.units, np.maximum(sign * self.weights, 0.0)).max())
+            for sign in (-1, 1)
+        )
+        limits = least - down * (most - least), least + max(1.0, up) * (most - least)
+        inside = np.clip(by_unit, *limits)
+        mean = min(max(self.mean, limits[0]), limits[1])
+        return BoundedSample(inside, np.ones(units), limits, mean, len(self.table.values))
 
 
 def _is_known(found: Fit, cell: GridCell) -> bool:
@@ -119,8 +169,18 @@ def _is_balanced(found: Fit, cell: GridCell, chosen: NDArray[np.bool_]) -> bool:
     return bool((counts == counts[0]).all())
 
 
-def _case_adjusted(found: Fit, weights: Floats) -> tuple[float, Spread]:
-    """The mean over all cases of what the model within cases expects at `weights`, and its error.
+def _across_cases(found: Fit, weights: Floats) -> _Expected:
+    """The mean at `weights` where cases are not their own controls."""
+    place = slice(0, len(weights))
+    assert found.influence is not None
+    moved = found.influence @ weights
+    rows = row_weights(found, place, weights)
+    mean, spread = float(weights @ found.beta), found.spread(place, weights)
+    return _Expected(mean, spread, moved, rows, found.table, "cluster-robust t")
+
+
+def _case_adjusted(found: Fit, weights: Floats) -> _Expected:
+    """The mean over all cases of what the model within cases expects at `weights`.
 
     The error has two parts, which the units share: the cases are a sample, and the coefficients that carry
     them to the level are estimated. Degrees of freedom by Satterthwaite's method from both.
@@ -143,4 +203,6 @@ def _case_adjusted(found: Fit, weights: Floats) -> tuple[float, Spread]:
     if parts[1] > 0 and error > found.rounding:
         other = parts[0] ** 2 / df + parts[1] ** 2 / found.leverage.degrees(moved[:, None])
         df = min(df, max(1.0, sum(parts) ** 2 / other)) if other > 0 else df
-    return mean, Spread(error, df)
+    spread = Spread(error, df) if error > found.rounding else None
+    rows = 1 / (len(levels) * each[table.cases, 0]) + row_weights(found, slice(0, len(moved)), moved)
+    return _Expected(mean, spread, sampled + carried, rows, table, "t, adjusted for cases")

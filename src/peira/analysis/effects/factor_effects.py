@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from peira.analysis.compare.comparison import doubt_of
 from peira.analysis.compare.difference import ORDER, Differences
 from peira.analysis.compare.sides import Side, levels_of
 from peira.analysis.effects.cell_means import Marginal, marginals
@@ -23,6 +24,7 @@ from peira.analysis.value import ResultValue, TextGrid
 from peira.core.ids import Json
 from peira.core.registry import nearest
 from peira.core.text import grid as layout
+from peira.core.text.words import counted
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats.values import Estimate, remark_of, within
@@ -36,6 +38,8 @@ class Effect:
     label: str
     estimate: Estimate
     p: float | None
+    tailed: float | None = None
+    """The p-value if few units of a measure without limits hide a long tail; None if they could not."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,12 @@ class TermTest:
     df: int
     df_error: float | None
     p: float | None
+    tailed: float | None = None
+    """The p-value if few units of a measure without limits hide a long tail; None if they could not."""
+
+    def hides_tail(self, alpha: float) -> bool:
+        """Whether the term is clear only if few units do not hide a long tail."""
+        return self.p is not None and self.tailed is not None and self.p <= alpha < self.tailed
 
 
 @dataclass(frozen=True)
@@ -79,8 +89,9 @@ class Effects(ResultValue):
 
     def _sentences(self) -> Iterator[str]:
         """One line per two-level contrast, then one per term without one."""
-        alpha = 1 - self.level
+        alpha = round(1 - self.level, 12)
         tests = {test.term: test.p for test in self.tests}
+        doubts = {test.term: self.doubt(test) for test in self.tests}
         for one in self.effects:
             if " - " not in one.label:
                 continue
@@ -88,12 +99,19 @@ class Effects(ResultValue):
             shown = layout.interval(found.mean, found.low, found.high)
             p = one.p if tests.get(one.term) is None else tests[one.term]
             clear = "nothing can be said" if p is None else "clear" if p <= alpha else "not clear"
-            yield f"{one.term} ({one.label}) changes {self.score} by {shown}: {clear}."
+            said = f"{one.term} ({one.label}) changes {self.score} by {shown}: {clear}."
+            yield f"{doubts.get(one.term, '')}{said}"
         yield from (
-            f"{test.term} makes {'a' if test.p <= alpha else 'no clear'} difference in {self.score}."
+            f"{doubts[test.term]}{test.term} makes {'a' if test.p <= alpha else 'no clear'} "
+            f"difference in {self.score}."
             for test in self.tests
             if test.p is not None and not any(e.term == test.term and " - " in e.label for e in self.effects)
         )
+
+    def doubt(self, test: TermTest) -> str:
+        """What could overturn that a term is clear, to be said before it; empty if nothing known could."""
+        hides = test.hides_tail(round(1 - self.level, 12))
+        return doubt_of(0, counted(self.units, "unit")) if hides else ""
 
     def grids(self) -> list[TextGrid]:
         """The table of effects and the table of marginal means, if they are not empty."""
@@ -258,22 +276,49 @@ def _term(
     every = {text: linear_contrast(found, place, own, ends) for text, own in term.contrasts}
     method, n = "paired t on cases" if found.paired else "cluster-robust t", len(found.table.values)
     shown = [
-        Effect(term.name, text, within(one.estimate(level, n, method), reach), one.test(n, method).p)
+        Effect(
+            term.name,
+            text,
+            within(one.estimate(level, n, method), reach),
+            one.test(n, method).p,
+            one.tailed(),
+        )
         for text, one in every.items()
     ]
     test = _test(found, term, place)
-    if test.p is None or all(one.is_plain for one in every.values()):
-        return shown, replace(test, p=shown[0].p) if len(shown) == 1 and test.p is not None else test
+    if test.p is None:
+        return shown, test
+    if all(one.is_plain for one in every.values()):
+        test = replace(test, p=shown[0].p) if len(shown) == 1 else test
+        if all(one.tailed is None for one in shown):
+            return shown, test
+        _, tails = _levels(found, differences, term, shown)
+        return shown, replace(test, tailed=_joint(tails, test.p))
     # Hotelling's test rests on what t rests on: what is compared one by one has the last word.
-    chances = _pairs(found, differences, term) if len(term.factors) == 1 else [one.p for one in shown]
+    chances, tails = _levels(found, differences, term, shown)
+    p = _joint(chances)
+    return shown, replace(test, p=p, tailed=_joint(tails, p))
+
+
+Chances = list[float | None]
+"""P-values."""
+
+
+def _joint(chances: Chances, least: float | None = 0.0) -> float | None:
+    """The least of several p-values, times their number, and not below `least`; None if none is known."""
     known = [p for p in chances if p is not None]
-    return shown, replace(test, p=min(1.0, len(chances) * min(known)) if known else None)
+    return max(min(1.0, len(chances) * min(known)), least or 0.0) if known else None
 
 
-def _pairs(found: Fit, differences: Differences, term: EffectTerm) -> list[float | None]:
-    """The p-values of all differences of two levels, from the common estimator of differences."""
+def _levels(
+    found: Fit, differences: Differences, term: EffectTerm, shown: Sequence[Effect]
+) -> tuple[Chances, Chances]:
+    """The p-values of the levels' differences, of an interaction its contrasts', and those with tails."""
+    if len(term.factors) > 1:
+        return [one.p for one in shown], [one.tailed for one in shown]
     pairs = combinations(_sides(found, differences.measured, term.factors[0]), 2)
-    return [differences.between(later, earlier, term.name).evidence().p for earlier, later in pairs]
+    every = [differences.between(later, earlier, term.name) for earlier, later in pairs]
+    return [one.evidence().p for one in every], [one.tailed() for one in every]
 
 
 def _two_levels(
@@ -283,10 +328,11 @@ def _two_levels(
     first, second = _sides(found, differences.measured, term.factors[0])
     difference = differences.between(second, first, term.name)
     tested, estimate = difference.evidence(), difference.estimate(level)
-    effect = Effect(term.name, label, estimate, tested.p)
+    tailed = difference.tailed()
+    effect = Effect(term.name, label, estimate, tested.p, tailed)
     df = difference.degrees(tested)
     f = None if df is None or tested.statistic is None else tested.statistic**2
-    return [effect], TermTest(term.name, f, 1, df, tested.p)
+    return [effect], TermTest(term.name, f, 1, df, tested.p, tailed)
 
 
 def _sides(found: Fit, measured: Measured, factor: CodedFactor) -> list[Side]:

@@ -24,7 +24,9 @@ from peira.stats.intervals.means import (
     FEW_VALUES,
     Limits,
     contrast_skewness,
+    hidden_skewness,
     mean_t,
+    shape_of,
     t_suffices,
     unbounded,
 )
@@ -81,6 +83,16 @@ class LinearContrast:
         p = student.p_of(self.mean, self.spread, alternative)
         return TestResult(p, self.mean / self.spread.error, n, self._named(method))
 
+    def tailed(self, alternative: Alternative = "two-sided") -> float | None:
+        """The p-value if few units hide a long tail (see `hidden_skewness`); None if they could not."""
+        if self.limited or self.spread is None:
+            return None
+        skewness = hidden_skewness(shape_of(self.by_unit, np.arange(self.units)))
+        if skewness is None:
+            return None
+        hidden = replace(self.spread, skewness=skewness)
+        return max(student.p_of(self.mean, each, alternative) for each in (self.spread, hidden))
+
     def _named(self, method: str) -> str:
         """The method, with what is different from Student's t, and a remark on few or skewed units."""
         if self.sample is not None:
@@ -94,12 +106,15 @@ class LinearContrast:
     @cached_property
     def _remark(self) -> str:
         """What an interval of the units' mean says of itself, if the measure has no limits."""
-        if self.limited:
-            return ""
-        if not self._skewness:
-            return remark_of(mean_t(self.by_unit).method)
-        codes = np.arange(self.units)
-        return remark_of(unbounded(self.by_unit, codes, self.units, 0.95, EVIDENT).method)
+        return "" if self.limited else skewness_remark(self.by_unit, self._skewness)
+
+
+def skewness_remark(by_unit: Floats, skewness: float) -> str:
+    """The remark on few or skewed units of an estimate that is adjusted for this skewness, if for any."""
+    if not skewness:
+        return remark_of(mean_t(by_unit).method)
+    codes = np.arange(by_unit.size)
+    return remark_of(unbounded(by_unit, codes, by_unit.size, 0.95, EVIDENT).method)
 
 
 def linear_contrast(fit: Fit, place: slice, weights: Floats, limits: Limits | None) -> LinearContrast:
@@ -109,7 +124,7 @@ def linear_contrast(fit: Fit, place: slice, weights: Floats, limits: Limits | No
         return LinearContrast(mean, None, np.full(units, mean), fit.rounding)
     moved = fit.influence[:, place] @ weights
     by_unit = mean + moved * (units * (units - 1)) ** 0.5
-    rows = _row_weights(fit, place, weights)
+    rows = row_weights(fit, place, weights)
     if limits is None:
         skewness = contrast_skewness(*_signed(fit, rows), by_unit)
         return LinearContrast(mean, replace(spread, skewness=skewness), by_unit, fit.rounding, limited=False)
@@ -117,7 +132,7 @@ def linear_contrast(fit: Fit, place: slice, weights: Floats, limits: Limits | No
     return LinearContrast(mean, spread, by_unit, fit.rounding, sample)
 
 
-def _row_weights(fit: Fit, place: slice, weights: Floats) -> Floats:
+def row_weights(fit: Fit, place: slice, weights: Floats) -> Floats:
     """The weight of each value in the contrast."""
     root = fit.leverage.root
     found: Floats = fit.kept.matrix @ (root @ (root @ fit.weights(place, weights[:, None])[:, 0]))

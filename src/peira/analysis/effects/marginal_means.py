@@ -17,12 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from peira.analysis.compare.comparison import DifferenceBounds, named_level
+from peira.analysis.compare.comparison import DifferenceBounds, doubt_of, named_level
 from peira.analysis.compare.difference import ORDER, Difference, Differences
 from peira.analysis.compare.family import ADJUST
 from peira.analysis.compare.sides import Contexts, Side, side
 from peira.analysis.effects.cell_means import GridCell, cell_mean
-from peira.analysis.effects.linear_contrast import linear_contrast
+from peira.analysis.effects.linear_contrast import (
+    LinearContrast,
+    linear_contrast,
+)
 from peira.analysis.effects.regression import CaseMeans, CaseModel, CodedFactor, Fit, table_of
 from peira.analysis.table.groups import check_names, key_of, label_of
 from peira.analysis.table.measures import Measured, Observation, measure
@@ -68,6 +71,13 @@ class GridContrast:
     bounds: DifferenceBounds | None = None
     named: str = ""
     """The label and what is held equal, with the names of the factors, as sentences have it."""
+    tailed: float | None = None
+    """The adjusted p-value if few units hide a long tail; None if they could not."""
+
+    def hides_tail(self, alpha: float) -> bool:
+        """Whether the contrast is clear only if few units do not hide a long tail."""
+        clear = self.adjusted is not None and self.adjusted <= alpha
+        return clear and self.tailed is not None and self.tailed > alpha
 
     @property
     def overturnable(self) -> bool:
@@ -115,9 +125,10 @@ class MarginalMeans(ResultValue):
             return f"Nothing can be said about {what} with confidence: {shown}."
         if one.adjusted > self.alpha:
             return f"{what} is not clear: {shown}, {p}."
-        doubt = ""
+        lost = 0
         if one.bounds is not None and one.overturnable:
-            doubt = f"{counted(one.bounds.lost, 'lost trial')} could overturn this: "
+            lost = one.bounds.lost
+        doubt = doubt_of(lost, counted(self.units, "unit") if one.hides_tail(self.alpha) else "")
         return f"{doubt}{what} changes {self.score} by {shown}, {p}."
 
     def grids(self) -> list[TextGrid]:
@@ -151,7 +162,7 @@ class MarginalMeans(ResultValue):
         """The fields, the sentence, and for each contrast whether lost trials could overturn it."""
         document = super().document()
         for shown, one in zip(document["contrasts"], self.contrasts, strict=True):
-            shown["overturnable"] = one.overturnable
+            shown |= {"overturnable": one.overturnable, "hides_tail": one.hides_tail(self.alpha)}
         return document
 
 
@@ -392,11 +403,21 @@ class _Grid:
             return [
                 one
                 if one.p is None
-                else replace(one, adjusted=joint.adjusted(one.p), test=f"{one.test}, {query.correction}")
+                else replace(
+                    one,
+                    adjusted=joint.adjusted(one.p),
+                    tailed=None if one.tailed is None else joint.adjusted(one.tailed),
+                    test=f"{one.test}, {query.correction}",
+                )
                 for one in found
             ]
-        adjusted = ADJUST[query.correction]([one.p for one in found])
-        return [replace(one, adjusted=p) for one, p in zip(found, adjusted, strict=True)]
+        adjust = ADJUST[query.correction]
+        adjusted = adjust([one.p for one in found])
+        tailed = adjust([one.p if one.tailed is None else one.tailed for one in found])
+        return [
+            replace(one, adjusted=p, tailed=None if one.tailed is None else q)
+            for one, p, q in zip(found, adjusted, tailed, strict=True)
+        ]
 
     def _joint(self) -> LargestT:
         """The joint distribution of the contrasts; those without an error are allowed for."""
@@ -428,22 +449,36 @@ class _Grid:
                 tested.method,
                 self._direct_bounds(direct, level),
                 one.named,
+                direct.tailed(),
             )
         shown, tested = self._in_model(self.fit, self.cells, one, level)
-        bounds = self._bounds(one, level)
         return GridContrast(
-            one.label, one.within, shown, tested.p, tested.p, tested.method, bounds, one.named
+            one.label,
+            one.within,
+            shown,
+            tested.p,
+            tested.p,
+            tested.method,
+            self._bounds(one, level),
+            one.named,
+            self._linear(self.fit, self.cells, one).tailed(),
         )
 
     def _in_model(
         self, fit: Fit, cells: Sequence[tuple[tuple[str, ...], GridCell]], one: _Contrast, level: float
     ) -> tuple[Estimate, TestResult]:
         """The estimate and test of a contrast in the linear model."""
-        weights = self._weights(fit, cells, one)
         n = int(sum(np.count_nonzero(cells[row][1].rows(fit.table)) for row, _ in one.weights))
-        found = linear_contrast(fit, slice(0, len(weights)), weights, self.differences.measured.ends)
+        found = self._linear(fit, cells, one)
         tested = found.test(n, IN_MODEL)
         return within(found.estimate(level, n, IN_MODEL), self._reach(one)), tested
+
+    def _linear(
+        self, fit: Fit, cells: Sequence[tuple[tuple[str, ...], GridCell]], one: _Contrast
+    ) -> LinearContrast:
+        """A contrast in the linear model."""
+        weights = self._weights(fit, cells, one)
+        return linear_contrast(fit, slice(0, len(weights)), weights, self.differences.measured.ends)
 
     def _weights(self, fit: Fit, cells: Sequence[tuple[tuple[str, ...], GridCell]], one: _Contrast) -> Floats:
         """The weights of the coefficients in a contrast."""

@@ -19,7 +19,7 @@ from itertools import combinations, pairwise
 import msgspec
 import numpy as np
 
-from peira.analysis.compare.comparison import named_level
+from peira.analysis.compare.comparison import doubt_of, named_level
 from peira.analysis.compare.contrasts import loss_notes
 from peira.analysis.compare.difference import Difference, Differences
 from peira.analysis.compare.imputation import Missing, at_worst, check_missing, pooled
@@ -97,6 +97,8 @@ class Leaderboard(ResultValue):
     entries: tuple[LeaderboardEntry, ...]
     wins: tuple[tuple[int, ...], ...] = ()
     notes: tuple[str, ...] = ()
+    hides_tail: bool = False
+    """Whether some entries are told apart only if few cases do not hide a long tail."""
 
     keys = 2
 
@@ -120,10 +122,10 @@ class Leaderboard(ResultValue):
             who = f"{first.spoken} has" if alike == 1 else f"{alike:,} entries share"
             return f"{who} the best mean on {self.score}; who is best cannot be told."
         if first.worst == 1 and first.worst_possible not in (None, 1):
-            lost = counted(sum(entry.lost for entry in ranked), "lost trial")
-            return (
-                f"{lost} could overturn this: {first.spoken} is best on {self.score}, of what did not fail."
-            )
+            lost = sum(entry.lost for entry in ranked)
+            doubt = doubt_of(lost, "so few cases" if self.hides_tail or not lost else "")
+            failed = ", of what did not fail" if lost else ""
+            return f"{doubt}{first.spoken} is best on {self.score}{failed}."
         if first.worst == 1:
             return f"{first.spoken} is best on {self.score}."
         rivals = [e for e in ranked if set(e.letters) & set(first.letters) and e is not first]
@@ -303,8 +305,9 @@ def leaderboard(
     unscored += _unbegun(measured, names)
     named = {found.label: _named(seen[0].trial, names) for found, seen in everybody}
     entries = tuple(replace(one, named=named.get(one.label, "")) for one in (*ranked_with_front, *unscored))
-    remarks = _notes(entries, better, notes, sign)
-    return Leaderboard(names, measured.name, level, entries, _wins(sides, sign), remarks)
+    hides_tail = compared.hides_tail
+    remarks = _notes(entries, better, notes, sign, hides_tail)
+    return Leaderboard(names, measured.name, level, entries, _wins(sides, sign), remarks, hides_tail)
 
 
 RUN = "run"
@@ -461,10 +464,24 @@ class _Pairwise:
             if holds
         }
 
+    @cached_property
+    def hides_tail(self) -> bool:
+        """Whether a pair is clear only if its few units do not hide a long tail."""
+        clear = self._clear or set()
+        tailed = [
+            None if not known else one.evidence().p if (p := one.tailed()) is None else p
+            for one, known in zip(self.found, self._known, strict=True)
+        ]
+        return any(
+            {pair, pair[::-1]} & clear and (p is None or p > round(1 - self.level, 12))
+            for pair, p in zip(self.pairs, holm(tailed), strict=True)
+        )
+
     def _at_worst(self, one: Difference, gap: float) -> float | None:
         """The p-value with the lost trials against the observed difference; 1 if they turn it round."""
         if not one.found.one.lost + one.found.two.lost:
-            return one.evidence().p
+            tailed = one.tailed()
+            return one.evidence().p if tailed is None else tailed
         if self.ends is None:
             return None
         first_at_worst = (gap > 0) == (self.sign > 0)
@@ -562,6 +579,7 @@ def _notes(
     better: set[tuple[int, int]] | None,
     notes: Sequence[str],
     sign: int,
+    hides_tail: bool,
 ) -> tuple[str, ...]:
     """Notes on the order, on lost trials, and on entries without common cases."""
     lines = list(notes)
@@ -572,5 +590,8 @@ def _notes(
     elif any(later > earlier + 1e-12 for earlier, later in pairwise(means)):
         lines.insert(0, "in the order of their differences on common cases: means are over different cases")
     if any(entry.doubtful for entry in ranked):
-        lines.append("? told apart from others only if lost trials were like those that ended")
+        lost = any(entry.lost for entry in ranked)
+        conditions = ["lost trials were like those that ended"] if lost else []
+        conditions += ["so few cases hide no long tail"] if hides_tail or not lost else []
+        lines.append(f"? told apart from others only if {' and '.join(conditions)}")
     return tuple(lines)

@@ -68,7 +68,7 @@ def answer(
     if results.live is not None and main.sentences:
         return " ".join(main.sentences[:MOST_TOLD])
     if main.effects is not None and main.effects.effects:
-        return f"{doubt(curves)}{_effects(main.effects)}"
+        return f"{doubt(curves)}{hidden(main.effects)}{_effects(main.effects)}"
     return _means(main)
 
 
@@ -80,6 +80,16 @@ def doubt(curves: Sequence[Sensitivity]) -> str:
     shown = [f"{one.first} - {one.second} (if they differ by {one.tipping:.2g})" for one in weak[:MOST_TOLD]]
     more = [f"{len(weak) - MOST_TOLD} more"] if len(weak) > MOST_TOLD else []
     return f"Lost trials could overturn {listed([*shown, *more])}: "
+
+
+def hidden(found: Effects) -> str:
+    """Which effects a tail that few units hide could overturn, to be said before the answer."""
+    weak = [test.term for test in found.tests if test.hides_tail(round(1 - found.level, 12))]
+    if not weak:
+        return ""
+    more = [f"{len(weak) - MOST_TOLD} more"] if len(weak) > MOST_TOLD else []
+    units = counted(found.units, "unit")
+    return f"A long tail that {units} may hide could overturn {listed([*weak[:MOST_TOLD], *more])}: "
 
 
 def _nothing(trials: int, ends: Mapping[str, int]) -> str:

@@ -133,6 +133,32 @@ def skewness_of(
     return third / variance**1.5 if abs(third) > least * math.sqrt(chance) else 0.0
 
 
+CAUTION_ONE_SIDED = (20.0, 60.0)
+"""The same for one-sided bounds, which are the outermost with these: with a few units the larger skewness
+does not reach furthest ("Gates" in docs/calibration.md)."""
+CAUTION_HIDDEN = 40.0
+"""The same where it is asked what a tail that few units do not show could do (see `hidden_skewness`)."""
+
+
+def hidden_skewness(one: Shape, two: Shape | None = None) -> float | None:
+    """The skewness of a difference of few units counted in full, whether or not it is evident.
+
+    Few units whose tail is missing look as if they had none: what stays clear with this skewness does not
+    rest on its absence. None if there are enough units to show a tail (`FULLY_EVIDENT`).
+    """
+    if min(side.clusters for side in (one, two) if side is not None) >= FULLY_EVIDENT:
+        return None
+    return skewness_of(one, two, noticed=0.0, caution=CAUTION_HIDDEN)
+
+
+def mean_skewness(by_unit: Floats, clustered: bool) -> float:
+    """The skewness of a mean of units that is to be allowed for; `clustered` units have several values."""
+    shape = shape_of(by_unit, np.arange(by_unit.size))
+    if clustered:
+        return skewness_of(shape, noticed=0.0, caution=CAUTION_WITHIN)
+    return skewness_of(shape, noticed=NOTICED)
+
+
 AGREEING = 2.0
 """Values of a unit agree if their design effect exceeds this, as by chance in one normal study of twenty."""
 
@@ -401,6 +427,24 @@ def unbounded(data: Floats, codes: Codes, groups: int, level: float, noticed: fl
     method = plain.method.partition(" (")[0] + ADJUSTED_FOR_SKEWNESS
     adjusted = Estimate(plain.mean, *around(plain.mean, found, level), plain.n, method)
     return _with_skewness_remark(adjusted, totals(codes, data) / each, each, VERY_SKEWED)
+
+
+def one_sided(values: ArrayLike, clusters: Iterable[Hashable], level: float) -> tuple[float, float]:
+    """The lower and the upper one-sided bound of the mean of a measure without limits, each at this level.
+
+    Its skewness counts in full, whether or not it is evident (see `CAUTION_ONE_SIDED`): a limit on the side
+    of a tail would be passed by the samples that lack it. Both are the mean without variation.
+    """
+    data = flat(values)
+    codes, groups = coded(clusters, data.size)
+    mean = float(data.mean())
+    found = spread(data, codes) if groups > 1 else None
+    if found is None or is_rounding(found.error, data):
+        return mean, mean
+    shape = shape_of(data, codes)
+    every = [skewness_of(shape, noticed=0.0, caution=caution) for caution in CAUTION_ONE_SIDED]
+    ends = [around(mean, replace(found, skewness=skewness), 2 * level - 1) for skewness in every]
+    return min(low for low, _ in ends), max(high for _, high in ends)
 
 
 def _clustered(data: Floats, codes: Codes, groups: int, level: float) -> Estimate:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +20,10 @@ from peira.stats.intervals.means import (
     EVIDENT,
     Limits,
     fitted,
+    hidden_skewness,
+    shape_of,
     skewed_spread,
+    spread,
     t_suffices,
     unbounded,
 )
@@ -113,6 +117,26 @@ def paired_t(
     mean = float(data.mean())
     method += ADJUSTED_FOR_SKEWNESS if found.skewness else ""
     return TestResult(p_of(mean, found, alternative), mean / found.error, data.size, method)
+
+
+def p_if_tailed(
+    one: ArrayLike,
+    two: ArrayLike,
+    clusters: Iterable[Hashable] | None = None,
+    alternative: Alternative = "two-sided",
+) -> float | None:
+    """The p-value of a paired t test that counts the skewness of few units in full (`hidden_skewness`).
+
+    None if there are many units, or they do not vary.
+    """
+    first, second = pairs(one, two)
+    codes, groups = coded(clusters, first.size)
+    data = first - second
+    skewness = hidden_skewness(shape_of(data, codes)) if groups > 1 else None
+    found = spread(data, codes) if skewness is not None else None
+    if skewness is None or found is None or is_rounding(found.error, np.concatenate([first, second])):
+        return None
+    return p_of(float(data.mean()), replace(found, skewness=skewness), alternative)
 
 
 def paired_permutation(

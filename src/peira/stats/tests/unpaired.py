@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
 
 from numpy.typing import ArrayLike
 
@@ -17,7 +18,9 @@ from peira.stats.intervals.means import (
     ADJUSTED_FOR_SKEWNESS,
     EVIDENT,
     Limits,
+    Shape,
     estimate,
+    hidden_skewness,
     shape_of,
     skewness_of,
     spread,
@@ -151,6 +154,25 @@ def welch(
     return TestResult(student.p_of(mean, found, alternative), mean / found.error, n, method)
 
 
+def p_if_tailed(
+    one: ArrayLike,
+    two: ArrayLike,
+    clusters_one: Labels = None,
+    clusters_two: Labels = None,
+    alternative: Alternative = "two-sided",
+) -> float | None:
+    """The p-value of Welch's t test that counts the skewness of few units in full (`hidden_skewness`).
+
+    None if there are many units on both sides, or a side has one, or neither varies.
+    """
+    first, second = flat(one), flat(two)
+    found = difference_spread(first, second, clusters_one, clusters_two)
+    skewness = None if found is None else hidden_skewness(*_shapes(first, second, clusters_one, clusters_two))
+    if found is None or skewness is None:
+        return None
+    return student.p_of(float(first.mean() - second.mean()), replace(found, skewness=skewness), alternative)
+
+
 def permutation(
     one: ArrayLike,
     two: ArrayLike,
@@ -215,10 +237,13 @@ def difference_spread(
 
 def _skewness(first: Floats, second: Floats, one: Labels, two: Labels) -> float:
     """The skewness of the difference of two means."""
-    own, other = (
-        shape_of(data, coded(labels, data.size)[0]) for data, labels in ((first, one), (second, two))
-    )
+    own, other = _shapes(first, second, one, two)
     return skewness_of(own, other, noticed=EVIDENT)
+
+
+def _shapes(first: Floats, second: Floats, one: Labels, two: Labels) -> tuple[Shape, Shape]:
+    """The shapes of the means of both sides."""
+    return shape_of(first, coded(one, first.size)[0]), shape_of(second, coded(two, second.size)[0])
 
 
 FEW = 10
