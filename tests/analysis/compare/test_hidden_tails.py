@@ -155,3 +155,31 @@ def test_verdicts_on_hypotheses_are_doubted_in_every_direction(study, direction,
     assert firm.verdict == verdict
     assert "could overturn" not in firm.sentence
     assert not decided(study([gap + 0.6 for gap in GAPS]), direction, correction).doubt
+
+
+def test_what_is_said_of_a_margin_allows_for_a_hidden_tail(study):
+    """Ten differences whose mean lies within a quarter, if none of the next ones is far off."""
+    near = [gap / 2 + 0.31 for gap in GAPS]
+    assert (
+        "; equivalent within 0.25 if 10 cases hide no long tail"
+        in study(near).compare("m", margin=0.25).sentence
+    )
+    assert study(near).compare("m", margin=5.0).sentence.endswith("; equivalent within 5.")
+
+
+@pytest.mark.parametrize(
+    ("direction", "margin", "gaps", "firm"),
+    [
+        ("not_less", 0.1, [-gap / 2 for gap in GAPS], [5 - gap / 2 for gap in GAPS]),
+        ("equivalent", 0.25, [gap / 2 + 0.31 for gap in GAPS], [gap / 20 for gap in GAPS]),
+        ("less", 0.05, [gap / 2 for gap in GAPS], [gap / 2 - 4 for gap in GAPS]),
+    ],
+)
+def test_hypotheses_of_a_margin_are_doubted_too(study, direction, margin, gaps, firm):
+    about = Hypothesis("h", factor="m", levels=("b", "a"), direction=direction, margin=margin)
+    found, sure = (
+        decide(list(study(each).trials), Aims(hypotheses=(about,))).found[0] for each in (gaps, firm)
+    )
+    assert found.verdict == sure.verdict == "supported"
+    assert found.sentence.startswith(DOUBT)
+    assert not sure.doubt

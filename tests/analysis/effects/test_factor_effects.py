@@ -566,3 +566,16 @@ def test_what_was_never_seen_to_vary_has_no_interval_of_its_share(trial, results
     assert {name for name, _, _ in found.intervals} == set(found.shares) - {"repeat"}
     assert "repeat 0% [unknown]" in found.sources
     assert ["repeat", "0% [unknown]"] in found.grids()[0].rows
+
+
+def test_few_cases_are_marked_in_every_row_of_scores_within_limits_too(trial, results):
+    """Values under eight conditions show what there is, and t is used; fourteen cases stay few."""
+    rng = np.random.default_rng(4)
+    given = [
+        trial(c, float(rng.uniform(0.2, 0.8)), m=m, s=s, u=u)
+        for c, m, s, u in product(range(14), range(2), range(2), range(2))
+    ]
+    found = results(given[1:-1]).effects()
+    methods = [one.estimate.method for one in found.effects]
+    assert not any(method.startswith("bounded") for method in methods)
+    assert all(method.endswith("(few)") for method in methods)

@@ -26,12 +26,16 @@ def claim(direction: str, margin: float | None) -> str:
 
 
 def margin_evidence(
-    found: Difference, direction: str, margin: float, alpha: float
+    found: Difference, direction: str, margin: float, alpha: float, tailed: bool = False
 ) -> tuple[float | None, float | None]:
-    """The p-value of the claim about a difference, and that of its opposite; None if unknown."""
+    """The p-value of the claim about a difference, and that of its opposite; None if unknown.
+
+    With `tailed` those that they have if few units hide a long tail.
+    """
+    interval = found.tailed_estimate if tailed else found.estimate
 
     def p(low: float | None, high: float | None) -> float | None:
-        return equivalence(found.estimate, low, high, min(alpha, 0.49)).p
+        return equivalence(interval, low, high, min(alpha, 0.49)).p
 
     if not found.known:
         return None, None

@@ -78,6 +78,8 @@ class Contrast(ResultValue):
     equivalent: Equivalence | None = None
     not_worse: Equivalence | None = None
     tailed: float | None = None
+    margin_hides_tail: bool = False
+    """Whether what is said of the margin holds only if few units do not hide a long tail."""
 
     def clear(self, alpha: float) -> bool:
         """Whether the adjusted p-value is at most alpha."""
@@ -189,12 +191,15 @@ def _margin(contrast: Contrast, alpha: float, margin: float | None) -> str:
     """The result of the equivalence or non-inferiority test, as text."""
     if contrast.equivalent is None or contrast.not_worse is None:
         return ""
+    units = counted(contrast.units, contrast.unit)
+    tail = f" if {units} hide no long tail" if contrast.margin_hides_tail else ""
     if contrast.equivalent.answer == "within":
-        return f"; equivalent within {margin:g}"
+        return f"; equivalent within {margin:g}{tail}"
     if contrast.not_worse.answer == "within":
-        return "" if contrast.clear(alpha) else f"; not lower by more than {margin:g}"
-    outside = contrast.not_worse.answer == "outside"
-    return f"; {'lower by' if outside else 'it is not shown that the difference lies within'} {margin:g}"
+        return "" if contrast.clear(alpha) else f"; not lower by more than {margin:g}{tail}"
+    if contrast.not_worse.answer == "outside":
+        return f"; lower by {margin:g}{tail}"
+    return f"; it is not shown that the difference lies within {margin:g}"
 
 
 def _needed(contrast: Contrast) -> str:

@@ -32,7 +32,7 @@ from peira.analysis.compare import estimates as numbers
 from peira.analysis.compare.estimates import TwoSamples, difference_by
 from peira.analysis.compare.imputation import Missing, imputations, pooled
 from peira.analysis.compare.sides import CaseCell, Contexts, Match, Side, match, shared, side
-from peira.analysis.compare.tests import UNPAIRED, evidence, tailed
+from peira.analysis.compare.tests import UNPAIRED, evidence
 from peira.analysis.effects.linear_contrast import LinearContrast, linear_contrast
 from peira.analysis.effects.regression import CaseMeans, CaseModel, Fit, names_of, table_of
 from peira.analysis.table.measures import Measured, Observation
@@ -40,7 +40,9 @@ from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats.inputs import Floats, coded, is_rounding
 from peira.stats.intervals.means import Limits, spread
-from peira.stats.student import Spread
+from peira.stats.student import Spread, around, p_of
+from peira.stats.tests import paired as pairwise
+from peira.stats.tests import unpaired as apart
 from peira.stats.tests.bayes import Posterior, from_t
 from peira.stats.tests.unpaired import difference_spread
 from peira.stats.values import Alternative, Estimate, TestResult, within
@@ -127,11 +129,42 @@ class Difference:
 
         None if they could not: the measure has limits, or there are units enough to show a tail.
         """
+        p = None if self.tailed_spread is None else self.evidence("", alternative).p
+        if p is None or self.tailed_spread is None:
+            return None
+        return max(p, p_of(self._mean, self.tailed_spread, alternative))
+
+    def tailed_estimate(self, level: float) -> Estimate:
+        """The difference with the interval that it has if few units hide a long tail."""
+        found = self.estimate(level)
+        if self.tailed_spread is None or found.low is None or found.high is None:
+            return found
+        low, high = around(self._mean, self.tailed_spread, level)
+        return replace(found, low=min(low, found.low), high=max(high, found.high))
+
+    @cached_property
+    def tailed_spread(self) -> Spread | None:
+        """The standard error with the skewness of few units of a measure without limits in full.
+
+        None if the measure has limits, or there are units enough to show a tail.
+        """
         if self.reach is not None or not self.known or self.model == "imputed":
             return None
+        data = self.data
         if self.adjusted is not None:
-            return self.adjusted.contrast.tailed(alternative)
-        return tailed(self.data, alternative)
+            return self.adjusted.contrast.tailed_spread
+        if data.binary:
+            return None
+        if data.paired:
+            return pairwise.tailed_spread(data.one, data.two, data.clusters)
+        return apart.tailed_spread(data.one, data.two, data.clusters, data.clusters_two)
+
+    @property
+    def _mean(self) -> float:
+        """The estimated difference."""
+        if self.adjusted is not None:
+            return self.adjusted.contrast.mean
+        return float(self.data.one.mean() - self.data.two.mean())
 
     @property
     def spread(self) -> Spread | None:

@@ -76,18 +76,21 @@ class Finding:
         A verdict in a direction needs every contrast, one of a difference any that is clear. A verdict about
         a margin is tested with the lost trials at either end.
         """
-        if self.at_worst is not None and self.verdict != "undecided":
-            p = self.at_worst[0 if self.verdict == "supported" else 1]
-            lost = max((one.bounds.lost for one in self.contrasts if one.bounds is not None), default=0)
-            held = p is not None and p <= self.alpha
-            return "" if held else doubt_of(lost)
-        if self.claim or self.verdict == "undecided":
+        if self.verdict == "undecided":
             return ""
+        units = self._units if self.hides_tail else ""
+        lost = 0
+        if self.at_worst is not None:
+            p = self.at_worst[0 if self.verdict == "supported" else 1]
+            if p is None or p > self.alpha:
+                lost = max((one.bounds.lost for one in self.contrasts if one.bounds is not None), default=0)
+        if self.at_worst is not None or self.claim:
+            return doubt_of(lost, units)
         clear = [one for one in self.contrasts if one.clear(self.alpha)] or self.contrasts
         weak = [one for one in clear if one.overturnable]
         needed = len(clear) if self.opposite is None else 1
         lost = max((one.bounds.lost for one in weak if one.bounds is not None), default=0)
-        return doubt_of(lost if len(weak) >= max(1, needed) else 0, self._units if self.hides_tail else "")
+        return doubt_of(lost if len(weak) >= max(1, needed) else 0, units)
 
     @property
     def hides_tail(self) -> bool:
@@ -367,6 +370,9 @@ def _margin_test(question: HypothesisPairs, plan: AnalysisPlan, margin: float) -
     chances = [margin_evidence(one, question.direction, margin, alpha) for one in sides]
     for_it, against = ([one[at] for one in chances] for at in (0, 1))
     done = _completed(question, found, _largest(for_it), _largest(against))
+    if any(one.tailed_spread is not None for one in sides):
+        then = [margin_evidence(one, question.direction, margin, alpha, tailed=True) for one in sides]
+        done = replace(done, tailed=(_largest([p for p, _ in then]), _largest([p for _, p in then])))
     if not any(one.found.one.lost + one.found.two.lost for one in sides):
         return done
     return replace(done, at_worst=_margin_at_worst(question, sides, margin, alpha))

@@ -48,19 +48,6 @@ def _fitting(data: TwoSamples, alternative: Alternative) -> TestResult:
     return paired_tests.paired_t(data.one, data.two, data.clusters, alternative, skewed)
 
 
-def tailed(data: TwoSamples, alternative: Alternative = "two-sided") -> float | None:
-    """The p-value if few units of a measure without limits hide a long tail; None if they could not."""
-    if data.binary:
-        return None
-    if data.paired:
-        found = paired_tests.p_if_tailed(data.one, data.two, data.clusters, alternative)
-    else:
-        clusters = data.clusters, data.clusters_two
-        found = unpaired_tests.p_if_tailed(data.one, data.two, *clusters, alternative)
-    plain = None if found is None else _fitting(data, alternative).p
-    return None if found is None or plain is None else max(plain, found)
-
-
 def _bounded(data: TwoSamples, alternative: Alternative) -> TestResult:
     """The test without assumptions about the shape, for scores within limits."""
     if data.limits is None:

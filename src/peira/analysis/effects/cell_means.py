@@ -126,9 +126,7 @@ class _Expected:
             return Estimate(self.mean, sample.low(tail), sample.high(tail), seen.size, BOUNDED)
         if self.spread is None:
             return Estimate(self.mean, None, None, seen.size, "unknown")
-        if ends is not None:
-            return Estimate(self.mean, *student.around(self.mean, self.spread, level), seen.size, self.method)
-        skewness = mean_skewness(by_unit, groups < seen.size)
+        skewness = 0.0 if ends is not None else mean_skewness(by_unit, groups < seen.size)
         spread = replace(self.spread, skewness=skewness)
         adjusted = ADJUSTED_FOR_SKEWNESS if skewness else ""
         method = f"{self.method}{adjusted}{skewness_remark(by_unit, skewness)}"

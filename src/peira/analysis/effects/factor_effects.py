@@ -281,7 +281,7 @@ def _term(
             text,
             within(one.estimate(level, n, method), reach),
             one.test(n, method).p,
-            one.tailed(),
+            one.tailed,
         )
         for text, one in every.items()
     ]

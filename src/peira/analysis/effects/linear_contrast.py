@@ -40,7 +40,7 @@ class LinearContrast:
 
     `spread` is None if it cannot be estimated. `by_unit` are values of the units with this mean and spread:
     each unit's own difference if all units have the same conditions. `sample` is there if Student's t cannot
-    be trusted. Not `limited` is a measure without limits, whose few or skewed units are remarked upon.
+    be trusted. Not `limited` is a measure without limits, whose skewed units are remarked upon.
     """
 
     mean: float
@@ -83,15 +83,21 @@ class LinearContrast:
         p = student.p_of(self.mean, self.spread, alternative)
         return TestResult(p, self.mean / self.spread.error, n, self._named(method))
 
-    def tailed(self, alternative: Alternative = "two-sided") -> float | None:
-        """The p-value if few units hide a long tail (see `hidden_skewness`); None if they could not."""
+    @property
+    def tailed_spread(self) -> Spread | None:
+        """The spread with the skewness of few units in full; None if there are many."""
         if self.limited or self.spread is None:
             return None
         skewness = hidden_skewness(shape_of(self.by_unit, np.arange(self.units)))
-        if skewness is None:
+        return None if skewness is None else replace(self.spread, skewness=skewness)
+
+    @property
+    def tailed(self) -> float | None:
+        """The p-value if few units hide a long tail; None if they could not."""
+        hidden = self.tailed_spread
+        if hidden is None or self.spread is None:
             return None
-        hidden = replace(self.spread, skewness=skewness)
-        return max(student.p_of(self.mean, each, alternative) for each in (self.spread, hidden))
+        return max(student.p_of(self.mean, each, "two-sided") for each in (self.spread, hidden))
 
     def _named(self, method: str) -> str:
         """The method, with what is different from Student's t, and a remark on few or skewed units."""
@@ -105,8 +111,9 @@ class LinearContrast:
 
     @cached_property
     def _remark(self) -> str:
-        """What an interval of the units' mean says of itself, if the measure has no limits."""
-        return "" if self.limited else skewness_remark(self.by_unit, self._skewness)
+        """What an interval of the units' mean says of itself; skewed units within limits have no t."""
+        found = skewness_remark(self.by_unit, self._skewness)
+        return found if not self.limited or found == " (few)" else ""
 
 
 def skewness_remark(by_unit: Floats, skewness: float) -> str:

@@ -461,7 +461,7 @@ class _Grid:
             tested.method,
             self._bounds(one, level),
             one.named,
-            self._linear(self.fit, self.cells, one).tailed(),
+            self._linear(self.fit, self.cells, one).tailed,
         )
 
     def _in_model(

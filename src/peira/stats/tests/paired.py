@@ -27,7 +27,7 @@ from peira.stats.intervals.means import (
     t_suffices,
     unbounded,
 )
-from peira.stats.student import p_of
+from peira.stats.student import Spread, p_of
 from peira.stats.tests.mcnemar import tango
 from peira.stats.tests.permutation import ROUNDS, sign_flip
 from peira.stats.values import Alternative, Estimate, TestResult
@@ -119,15 +119,12 @@ def paired_t(
     return TestResult(p_of(mean, found, alternative), mean / found.error, data.size, method)
 
 
-def p_if_tailed(
-    one: ArrayLike,
-    two: ArrayLike,
-    clusters: Iterable[Hashable] | None = None,
-    alternative: Alternative = "two-sided",
-) -> float | None:
-    """The p-value of a paired t test that counts the skewness of few units in full (`hidden_skewness`).
+def tailed_spread(
+    one: ArrayLike, two: ArrayLike, clusters: Iterable[Hashable] | None = None
+) -> Spread | None:
+    """The standard error of the mean of `one - two`, with the skewness of few units in full.
 
-    None if there are many units, or they do not vary.
+    See `hidden_skewness`; None if there are many units, or they do not vary.
     """
     first, second = pairs(one, two)
     codes, groups = coded(clusters, first.size)
@@ -136,7 +133,7 @@ def p_if_tailed(
     found = spread(data, codes) if skewness is not None else None
     if skewness is None or found is None or is_rounding(found.error, np.concatenate([first, second])):
         return None
-    return p_of(float(data.mean()), replace(found, skewness=skewness), alternative)
+    return replace(found, skewness=skewness)
 
 
 def paired_permutation(

@@ -154,23 +154,17 @@ def welch(
     return TestResult(student.p_of(mean, found, alternative), mean / found.error, n, method)
 
 
-def p_if_tailed(
-    one: ArrayLike,
-    two: ArrayLike,
-    clusters_one: Labels = None,
-    clusters_two: Labels = None,
-    alternative: Alternative = "two-sided",
-) -> float | None:
-    """The p-value of Welch's t test that counts the skewness of few units in full (`hidden_skewness`).
+def tailed_spread(
+    one: ArrayLike, two: ArrayLike, clusters_one: Labels = None, clusters_two: Labels = None
+) -> Spread | None:
+    """The standard error of the difference of two means, with the skewness of few units in full.
 
-    None if there are many units on both sides, or a side has one, or neither varies.
+    See `hidden_skewness`; None if both sides have many units, or one of them has one, or neither varies.
     """
     first, second = flat(one), flat(two)
     found = difference_spread(first, second, clusters_one, clusters_two)
     skewness = None if found is None else hidden_skewness(*_shapes(first, second, clusters_one, clusters_two))
-    if found is None or skewness is None:
-        return None
-    return student.p_of(float(first.mean() - second.mean()), replace(found, skewness=skewness), alternative)
+    return None if found is None or skewness is None else replace(found, skewness=skewness)
 
 
 def permutation(
