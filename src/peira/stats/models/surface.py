@@ -176,6 +176,10 @@ def highest(beta: Floats, k: int) -> Floats:
     return where
 
 
+_FLAT = 1e-250
+"""A face that curves no more than this is flat: numbers this small cannot be divided by."""
+
+
 def _on_face(linear: Floats, matrix: Floats, face: Sequence[float | None]) -> tuple[Floats, np.ndarray]:
     """The stationary point of each surface on a face, and whether it lies on that face."""
     free = [i for i, end in enumerate(face) if end is None]
@@ -184,7 +188,10 @@ def _on_face(linear: Floats, matrix: Floats, face: Sequence[float | None]) -> tu
         return points, np.ones(len(points), dtype=bool)
     inner = matrix[:, free][:, :, free]
     slope = linear[:, free] + 2 * np.einsum("nij,nj->ni", matrix[:, free], points)
-    solvable = np.abs(np.linalg.det(inner)) > 1e-12 * np.abs(inner).max(axis=(1, 2)) ** len(free) + 1e-300
+    largest = np.abs(inner).max(axis=(1, 2))
+    flat = largest <= _FLAT
+    inner[flat], largest[flat] = 0.0, 1.0
+    solvable = np.abs(np.linalg.det(inner / largest[:, None, None])) > 1e-12
     inner[~solvable] = np.eye(len(free))
     points[:, free] = -np.linalg.solve(inner, slope[:, :, None])[:, :, 0] / 2
     return np.clip(points, -1, 1), solvable & (np.abs(points) <= 1).all(axis=1)
