@@ -16,6 +16,7 @@ import numpy as np
 from cells import Bounds, Cell, Rng, covered
 
 from peira.analysis.compare.contrasts import compare_levels
+from peira.analysis.effects.factor_effects import effects
 from peira.analysis.gates import Bound, judge
 from peira.analysis.ranking.leaderboard import leaderboard
 from peira.analysis.table.slices import slices
@@ -312,6 +313,9 @@ def lost(quick: bool) -> Iterator[Cell]:
     third = "a third of wrong answers lost"
     for n in (100, 300):
         yield _lost("compare", f"{n} cases, {third}", claims(n, 2, rounds, 1), rounds)
+    for n, levels, term in ((100, 1, "m"), (300, 1, "m"), (100, 2, "m x s"), (100, 3, "m x s")):
+        where = f"{term} of 2{f' x {levels}' if levels > 1 else ''} levels, {n} cases, {third}"
+        yield _lost("effects", where, term_claims(n, levels, term, rounds // 2, 4), rounds // 2)
     yield _lost("leaderboard", f"100 cases, 4 entries, {third} by one", claims(100, 4, few, 2), few)
     rate = random_losses(few, 3)
     yield Cell("leaderboard, lost at random", "5 entries, 60 cases, 20% lost", "anytime", rate, 0.05, few)
@@ -342,6 +346,27 @@ def claims(cases: int, entries: int, rounds: int, seed: int) -> tuple[float, flo
         ranks = [e for e in leaderboard(trials).entries if e.best is not None]
         any_claim += any((e.best, e.worst) != (1, entries) for e in ranks)
         sure += any((e.best_possible, e.worst_possible) != (1, entries) for e in ranks)
+    return sure / rounds, any_claim / rounds
+
+
+def term_claims(cases: int, levels: int, term: str, rounds: int, seed: int) -> tuple[float, float]:
+    """How often `effects` claims a term that is not there: without doubt, and regardless of lost trials.
+
+    Answers are lost if they are wrong under the first level of m, and the first of s, if there are several.
+    """
+    rng, sure, any_claim = np.random.default_rng(seed), 0, 0
+    for _ in range(rounds):
+        right = rng.random((2, levels, cases)) < 0.6
+        gone = ~right[0, 0] & (rng.random(cases) < 1 / 3)
+        trials = [
+            _trial(str(c), None if m == s == 0 and gone[c] else float(right[m, s, c]), m=m, s=s)
+            for m in range(2)
+            for s in range(levels)
+            for c in range(cases)
+        ]
+        test = next(one for one in effects(trials).tests if one.term == term)
+        any_claim += test.p is not None and test.p <= 0.05
+        sure += test.p is not None and test.p <= 0.05 and not test.lost
     return sure / rounds, any_claim / rounds
 
 

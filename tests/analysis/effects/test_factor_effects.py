@@ -18,6 +18,7 @@ from peira.analysis.effects.mixed_models import _crossed_error
 from peira.analysis.effects.regression import CaseModel, CodedFactor, table_of
 from peira.analysis.table.measures import measure
 from peira.errors import Invalid, Unknown
+from peira.report.sections.answer import lost_terms
 
 
 def correct(gsm8k):
@@ -579,3 +580,57 @@ def test_few_cases_are_marked_in_every_row_of_scores_within_limits_too(trial, re
     methods = [one.estimate.method for one in found.effects]
     assert not any(method.startswith("bounded") for method in methods)
     assert all(method.endswith("(few)") for method in methods)
+
+
+def losing_wrong_answers(trial, levels, seed=3, share=0.5):
+    """Answers that do not depend on the condition; under the first of all, wrong ones are lost."""
+    rng = np.random.default_rng(seed)
+    return [
+        trial(c, None if m == s == 0 and not right and rng.random() < share else float(right), m=m, s=s)
+        for c, m, s in product(range(200), range(2), range(levels))
+        for right in [bool(rng.random() < 0.6)]
+    ]
+
+
+@pytest.mark.parametrize(("levels", "term"), [(1, "m"), (2, "m x s"), (3, "m x s"), (3, "s")])
+def test_what_lost_trials_could_overturn_is_said_first_by_effects(trial, results, levels, term):
+    given = losing_wrong_answers(trial, levels, share=0.5 if levels == 1 else 0.9)
+    lost = sum(not one.scores for one in given)
+    found = results(given).effects()
+    (test,) = [one for one in found.tests if one.term == term]
+    assert test.p <= 0.05
+    assert test.lost == lost
+    lines = found.sentence.splitlines()
+    assert any(line.startswith(f"{lost} lost trials could overturn this: {term} ") for line in lines)
+    if " x " in term:
+        assert lost_terms(found).startswith(f"{lost} lost trials could overturn ")
+        assert term in lost_terms(found)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_what_no_lost_trials_could_overturn_is_clear(trial, results, levels):
+    rng = np.random.default_rng(6)
+    given = [
+        trial(
+            c,
+            None if c < 3 and m == s == 0 else float(rng.random() < 0.9 - 0.7 * (m and s == levels - 1)),
+            m=m,
+            s=s,
+        )
+        for c, m, s in product(range(200), range(2), range(levels))
+    ]
+    found = results(given).effects()
+    assert all(one.lost == 0 for one in found.tests)
+    assert any(one.p < 0.001 for one in found.tests)
+    assert "could overturn" not in found.sentence
+
+
+def test_lost_values_without_known_ends_could_overturn_everything(trial, results):
+    rng = np.random.default_rng(6)
+    given = [
+        trial(c, None if c == m == 0 else float(rng.normal(9 + m, 0.5)), m=m)
+        for c, m in product(range(50), range(2))
+    ]
+    (test,) = results(given).effects().tests
+    assert test.p < 0.001
+    assert test.lost == 1

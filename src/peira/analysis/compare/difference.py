@@ -166,6 +166,19 @@ class Difference:
             return self.adjusted.contrast.mean
         return float(self.data.one.mean() - self.data.two.mean())
 
+    def p_at_worst(self, ends: Limits | None, level: float = 0.95) -> float | None:
+        """The p-value with the lost trials against the observed difference; 1 if they turn it round.
+
+        None if there are any and the score has no known ends.
+        """
+        if not self.found.one.lost + self.found.two.lost:
+            return self.evidence().p
+        if ends is None:
+            return None
+        mean = self.estimate(level).mean
+        filled = self.imputed(ends if mean > 0 else ends[::-1])
+        return 1.0 if filled.estimate(level).mean * mean <= 0 else filled.evidence().p
+
     @property
     def spread(self) -> Spread | None:
         """The standard error by Student's t, whatever interval fits; None if it is unknown or 0."""
@@ -340,22 +353,22 @@ class Differences:
         Down if the first end is the smaller one, else up. In the linear model a value counts for or against
         the difference by its weight, whichever level it has.
         """
-        middle = self._imputed(lambda trial: (ends[0] + ends[1]) / 2)
+        middle = self.with_lost(lambda trial: (ends[0] + ends[1]) / 2)
         fitted = middle.model.fit_for(by)
         found = _contrast_weights(fitted, by, one, two)
         if found is None:
-            return self._imputed(lambda trial: None)._again(one, two, by)
+            return self.with_lost(lambda trial: None)._again(one, two, by)
         root, context = fitted.leverage.root, Contexts()
         weights = fitted.kept.matrix @ (root @ (root @ fitted.weights(found[0], found[1][:, None])[:, 0]))
         signs = {
             (trial.case_id, context.of(trial)): weight > 0
             for trial, weight in zip(fitted.table.trials, weights, strict=True)
         }
-        filled = self._imputed(lambda trial: ends[0 if signs[trial.case_id, context.of(trial)] else 1])
+        filled = self.with_lost(lambda trial: ends[0 if signs[trial.case_id, context.of(trial)] else 1])
         return filled._again(one, two, by)
 
-    def _imputed(self, value: Callable[[TrialResult], float | None]) -> Differences:
-        """The differences with lost values imputed."""
+    def with_lost(self, value: Callable[[TrialResult], float | None]) -> Differences:
+        """The differences with lost values as `value` says."""
         seen = tuple(
             each if each.value is not None else Observation(each.trial, value(each.trial))
             for each in self.measured.observations

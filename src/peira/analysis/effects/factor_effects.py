@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -13,9 +13,9 @@ import numpy as np
 
 from peira.analysis.compare.comparison import doubt_of
 from peira.analysis.compare.difference import ORDER, Differences
-from peira.analysis.compare.sides import Side, levels_of
+from peira.analysis.compare.sides import Contexts, Side, levels_of
 from peira.analysis.effects.cell_means import Marginal, marginals
-from peira.analysis.effects.linear_contrast import linear_contrast
+from peira.analysis.effects.linear_contrast import linear_contrast, row_weights
 from peira.analysis.effects.regression import CaseModel, CodedFactor, EffectTerm, Fit
 from peira.analysis.effects.variance import Variance, variance
 from peira.analysis.table.groups import check_names
@@ -27,6 +27,7 @@ from peira.core.text import grid as layout
 from peira.core.text.words import counted
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
+from peira.stats.inputs import Floats
 from peira.stats.values import Estimate, remark_of, within
 
 
@@ -57,6 +58,8 @@ class TermTest:
     p: float | None
     tailed: float | None = None
     """The p-value if few units of a measure without limits hide a long tail; None if they could not."""
+    lost: int = 0
+    """The number of lost trials, if the term is clear and they could overturn it."""
 
     def hides_tail(self, alpha: float) -> bool:
         """Whether the term is clear only if few units do not hide a long tail."""
@@ -111,7 +114,7 @@ class Effects(ResultValue):
     def doubt(self, test: TermTest) -> str:
         """What could overturn that a term is clear, to be said before it; empty if nothing known could."""
         hides = test.hides_tail(round(1 - self.level, 12))
-        return doubt_of(0, counted(self.units, "unit")) if hides else ""
+        return doubt_of(test.lost, counted(self.units, "unit") if hides else "")
 
     def grids(self) -> list[TextGrid]:
         """The table of effects and the table of marginal means, if they are not empty."""
@@ -190,6 +193,16 @@ def effects(
         remarks.append(f"in the model {' + '.join(term.name.replace(' x ', ':') for term in model.terms)}")
     found = model.fit()
     fitted = [_term(found, differences, term, level) for term in found.kept.terms]
+
+    def again(filled: Differences) -> Fit:
+        """The same model of other values."""
+        return (filled.model if whole else CaseModel(filled.table, names or every, order)).fit()
+
+    lost = _Lost(differences, again, level)
+    fitted = [
+        (each, replace(test, lost=lost.overturning(found, term, each, test)))
+        for term, (each, test) in zip(found.kept.terms, fitted, strict=True)
+    ]
     shown = tuple(one for each, _ in fitted for one in each)
     return Effects(
         measured.name,
@@ -333,6 +346,82 @@ def _two_levels(
     df = difference.degrees(tested)
     f = None if df is None or tested.statistic is None else tested.statistic**2
     return [effect], TermTest(term.name, f, 1, df, tested.p, tailed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Lost:
+    """What the lost trials of the differences could do; `again` fits the same model to other values."""
+
+    differences: Differences
+    again: Callable[[Differences], Fit]
+    level: float
+
+    def overturning(self, found: Fit, term: EffectTerm, shown: Sequence[Effect], test: TermTest) -> int:
+        """The number of lost trials if they could overturn that a term is clear; else 0.
+
+        Judged by its clearest difference, with the lost values at the ends that move it furthest.
+        """
+        measured, alpha = self.differences.measured, round(1 - self.level, 12)
+        if not measured.lost or test.p is None or test.p > alpha:
+            return 0
+        p = self._of_levels(found, term) if len(term.factors) == 1 else self._of_cells(term, shown)
+        return 0 if p is not None and p <= alpha else measured.lost
+
+    def _of_levels(self, found: Fit, term: EffectTerm) -> float | None:
+        """The p-value of a factor at worst."""
+        pairs = list(combinations(_sides(found, self.differences.measured, term.factors[0]), 2))
+        every = [self.differences.between(later, earlier, term.name) for earlier, later in pairs]
+        known = [(p, one) for one in every if (p := one.evidence().p) is not None]
+        if not known:
+            return None
+        p = min(known, key=lambda each: each[0])[1].p_at_worst(self.differences.measured.ends, self.level)
+        return None if p is None else min(1.0, len(pairs) * p)
+
+    def _of_cells(self, term: EffectTerm, shown: Sequence[Effect]) -> float | None:
+        """The p-value of an interaction at worst."""
+        ends, known = self.differences.measured.ends, [one for one in shown if one.p is not None]
+        if ends is None or not known:
+            return None
+        clearest = min(known, key=lambda one: one.p or 0.0)
+        middle = (ends[0] + ends[1]) / 2
+        fit = self.again(self.differences.with_lost(lambda _: middle))
+        there = self._contrast(fit, term, clearest.label)
+        if there is None:
+            return None
+        rows, contexts = row_weights(fit, *there), Contexts()
+        rises = {
+            (trial.case_id, contexts.of(trial)): bool(weight > 0)
+            for trial, weight in zip(fit.table.trials, rows, strict=True)
+        }
+        down = clearest.estimate.mean > 0
+
+        def worst(trial: TrialResult) -> float:
+            return ends[0 if rises[trial.case_id, contexts.of(trial)] == down else 1]
+
+        fit = self.again(self.differences.with_lost(worst))
+        there = self._contrast(fit, term, clearest.label)
+        if there is None:
+            return None
+        moved = linear_contrast(fit, *there, ends)
+        p = moved.test(len(fit.table.values), "t").p
+        if p is None or moved.mean * clearest.estimate.mean <= 0:
+            return 1.0
+        return min(1.0, len(shown) * p)
+
+    def _contrast(self, fit: Fit, term: EffectTerm, label: str) -> tuple[slice, Floats] | None:
+        """The place and the weights of a contrast in another fit, in which levels may have another order."""
+        at = next((k for k, one in enumerate(fit.kept.terms) if one.name == term.name), None)
+        if at is None:
+            return None
+        other = fit.kept.terms[at]
+        contrasts = dict(other.contrasts)
+        if label in contrasts:
+            return fit.kept.places[at], contrasts[label]
+        if len(contrasts) > 1:
+            return None
+        turned = [a.levels != b.levels for a, b in zip(term.factors, other.factors, strict=True)]
+        (weights,) = contrasts.values()
+        return fit.kept.places[at], -weights if sum(turned) % 2 else weights
 
 
 def _sides(found: Fit, measured: Measured, factor: CodedFactor) -> list[Side]:

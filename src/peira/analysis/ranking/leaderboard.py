@@ -454,8 +454,8 @@ class _Pairwise:
         """The pairs that stay clear with the lost trials of the better at worst, of the other at best."""
         clear = self._clear or set()
         worst = [
-            self._at_worst(one, gap) if {pair, pair[::-1]} & clear else None
-            for pair, one, gap in zip(self.pairs, self.found, self._gaps, strict=True)
+            self._at_worst(one) if {pair, pair[::-1]} & clear else None
+            for pair, one in zip(self.pairs, self.found, strict=True)
         ]
         held = [p is not None and p <= round(1 - self.level, 12) for p in holm(worst)]
         return {
@@ -477,17 +477,11 @@ class _Pairwise:
             for pair, p in zip(self.pairs, holm(tailed), strict=True)
         )
 
-    def _at_worst(self, one: Difference, gap: float) -> float | None:
-        """The p-value with the lost trials against the observed difference; 1 if they turn it round."""
-        if not one.found.one.lost + one.found.two.lost:
-            tailed = one.tailed()
-            return one.evidence().p if tailed is None else tailed
-        if self.ends is None:
-            return None
-        first_at_worst = (gap > 0) == (self.sign > 0)
-        filled = one.imputed(self.ends if first_at_worst else self.ends[::-1])
-        turned = self.sign * filled.estimate(self.level).mean * gap <= 0
-        return 1.0 if turned else filled.evidence().p
+    def _at_worst(self, one: Difference) -> float | None:
+        """The p-value with the lost trials against the observed difference, or with a hidden tail."""
+        if one.found.one.lost + one.found.two.lost or (tailed := one.tailed()) is None:
+            return one.p_at_worst(self.ends, self.level)
+        return tailed
 
     def order(self, means: Sequence[float]) -> list[int]:
         """The entries, best first: by least squares of the differences, and never against a clear one.

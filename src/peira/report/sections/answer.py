@@ -68,7 +68,7 @@ def answer(
     if results.live is not None and main.sentences:
         return " ".join(main.sentences[:MOST_TOLD])
     if main.effects is not None and main.effects.effects:
-        return f"{doubt(curves)}{hidden(main.effects)}{_effects(main.effects)}"
+        return f"{doubt(curves)}{lost_terms(main.effects)}{hidden(main.effects)}{_effects(main.effects)}"
     return _means(main)
 
 
@@ -80,6 +80,19 @@ def doubt(curves: Sequence[Sensitivity]) -> str:
     shown = [f"{one.first} - {one.second} (if they differ by {one.tipping:.2g})" for one in weak[:MOST_TOLD]]
     more = [f"{len(weak) - MOST_TOLD} more"] if len(weak) > MOST_TOLD else []
     return f"Lost trials could overturn {listed([*shown, *more])}: "
+
+
+def lost_terms(found: Effects) -> str:
+    """Which interactions lost trials could overturn, to be said before the answer; empty if none.
+
+    What they could do to differences of levels, curves say.
+    """
+    weak = [test for test in found.tests if test.lost and " x " in test.term]
+    if not weak:
+        return ""
+    more = [f"{len(weak) - MOST_TOLD} more"] if len(weak) > MOST_TOLD else []
+    named = listed([*(test.term for test in weak[:MOST_TOLD]), *more])
+    return f"{counted(weak[0].lost, 'lost trial')} could overturn {named}: "
 
 
 def hidden(found: Effects) -> str:
