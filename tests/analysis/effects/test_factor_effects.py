@@ -634,3 +634,11 @@ def test_lost_values_without_known_ends_could_overturn_everything(trial, results
     (test,) = results(given).effects().tests
     assert test.p < 0.001
     assert test.lost == 1
+
+
+def test_other_models_say_that_they_do_not_test_what_lost_trials_could_overturn(trial, results):
+    said = "what lost trials could overturn is not tested here: effects and comparisons say it"
+    given, full = (results(losing_wrong_answers(trial, 2, share=share)) for share in (0.5, 0.0))
+    for made, there in ((given, True), (full, False)):
+        assert (said in made.anova().notes) is there
+        assert (said in made.mixed().notes) is there

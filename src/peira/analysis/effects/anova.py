@@ -81,7 +81,7 @@ def anova(
     squares, df = _residual_squares(found, found.kept.terms), _error_df(found)
     sources = tuple(_source(found, term, type, squares, df) for term in found.kept.terms)
     few = () if df else ("no degrees of freedom are left for an error",)
-    remarks = (*few, *found.kept.aliased, *measured.remarks("table"), *notes)
+    remarks = (*few, *found.kept.aliased, *measured.remarks("table", tested=False), *notes)
     return Anova(measured.name, type, sources, df, squares, remarks)
 
 

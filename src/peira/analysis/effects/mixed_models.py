@@ -72,7 +72,7 @@ def mixed(
     if random and kind != "linear":
         raise Invalid(f"random: a {kind} model has cases as its only random effect; take a linear one")
     measured = measure(trials, score)
-    notes = (*measured.remarks("effects"), *notes)
+    notes = (*measured.remarks("effects", tested=False), *notes)
     known = [one for one in measured.observations if one.value is not None]
     every = names_of([one.trial for one in known])
     check_names(names, every, ())

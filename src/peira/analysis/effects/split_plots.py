@@ -173,7 +173,7 @@ def _impossible(known: Sequence[Observation], runs: PlotRuns) -> str:
 
 def _lost(measured: Measured) -> Iterator[str]:
     """The note about lost trials."""
-    yield from measured.remarks("table")
+    yield from measured.remarks("table", tested=False)
 
 
 def _runs(known: Sequence[Observation]) -> PlotRuns:

@@ -389,7 +389,7 @@ def surface(
 
 def _lost(measured: Measured) -> list[str]:
     """The note about lost trials."""
-    return measured.remarks("surface")
+    return measured.remarks("surface", tested=False)
 
 
 def _impossible(axes: Sequence[Axis], rows: SurfaceData) -> str:

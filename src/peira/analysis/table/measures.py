@@ -63,10 +63,15 @@ class Measured:
         more = tuple(Observation(trial, None) for trial in self.unfinished)
         return replace(self, observations=(*self.observations, *more), unfinished=())
 
-    def remarks(self, where: str) -> list[str]:
-        """What is not in some numbers ("means", "effects"): lost and unfinished trials, by their ends."""
+    def remarks(self, where: str, tested: bool = True) -> list[str]:
+        """What is not in some numbers ("means", "effects"): lost and unfinished trials, by their ends.
+
+        Not `tested` are numbers of which it is not known what the lost trials could overturn.
+        """
         lost = ends_text(one.trial.state for one in self.observations if one.value is None)
         lines = [f"not in the {where}: {lost}"] if lost else []
+        if lost and not tested:
+            lines.append("what lost trials could overturn is not tested here: effects and comparisons say it")
         left = end_counts(one.state for one in self.unfinished)
         return [
             *lines,
