@@ -26,8 +26,8 @@ def imputed(quick: bool) -> Iterator[Cell]:
     rounds = 40 if quick else 400
     kinds: tuple[Kind, ...] = ("yes/no", "normal")
     for seed, kind in enumerate(kinds):
-        for cases in (30,) if quick else (20, 30, 100):
-            for shape in ("at random", "by the other side"):
+        for cases in (30,) if quick else (20, 30, 100, 400):
+            for shape in ("at random", "by the other side")[cases // 400 :]:
                 yield from compared(kind, cases, shape, rounds, 10 * seed + cases)
     few = 20 if quick else 150
     wrong = [ranked(few, how, 5) for how in ("impute", "ended")]

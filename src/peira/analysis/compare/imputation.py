@@ -1,10 +1,12 @@
 """Multiple imputation of lost values, for trials that are missing at random.
 
 A lost value is drawn from what its case scored otherwise, and from what its condition scored on other cases:
-a linear model with a mean for each condition and random effects of cases and of cases under a condition. Its
-parameters are estimated anew for each imputation, from units of evidence drawn with replacement, so that the
-imputations differ by as much as the parameters are uncertain. Each completed table is analysed as any other,
-and the results are pooled by Rubin's rules with Barnard and Rubin's degrees of freedom.
+a linear model with a mean for each condition and random effects of cases and of cases under a condition. It
+is fitted with the lost values as they are expected (expectation and maximisation): a condition that lost its
+worst cases has not the mean of the others. Its parameters are estimated anew for each imputation, from units
+of evidence drawn with replacement, so that the imputations differ by as much as the parameters are uncertain.
+Each completed table is analysed as any other, and the results are pooled by Rubin's rules with Barnard and
+Rubin's degrees of freedom.
 
 This is right if, given these other values, being lost does not depend on the lost value itself. Drawn values
 may lie beyond the limits of a score: rounding them would bias its mean (Horton, Lipsitz and Parzen 2003).
@@ -14,9 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peira.analysis.compare.sides import Contexts
 from peira.analysis.table.measures import Measured, Observation
@@ -31,6 +35,8 @@ MISSING: tuple[str, ...] = get_args(Missing)
 DRAWS = 20
 """The number of imputations."""
 SEED = 0
+STEPS, CLOSE = 60, 1e-4
+"""Parameters are fitted in at most so many steps, until they move by less than this share of a deviation."""
 
 
 def check_missing(missing: str) -> None:
@@ -77,84 +83,139 @@ def _completed(measured: Measured, table: _Table, drawn: Floats) -> Measured:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """The known values with codes of case, condition and unit, and the lost ones by place."""
+    """Values with codes of case, condition and unit; those at `lost` are to be drawn.
+
+    `places` are the observations of the rows. Lost rows under conditions without any value are left out.
+    """
 
     values: Floats
+    known: NDArray[np.bool_]
     cases: Codes
     conditions: Codes
     units: Codes
-    lost: tuple[int, ...]
-    lost_cases: Codes
-    lost_conditions: Codes
+    places: Codes
 
     @classmethod
     def of(cls, measured: Measured) -> _Table:
-        """Code a measure; of what was lost, those under conditions that have values."""
+        """Code a measure."""
         context, seen = Contexts(), measured.observations
-        cases, _ = coded([one.trial.case_id for one in seen], len(seen))
         conditions, _ = coded([context.of(one.trial) for one in seen], len(seen))
-        units, _ = coded([one.trial.unit for one in seen], len(seen))
         known = np.array([one.value is not None for one in seen], dtype=bool)
-        values = np.array([one.value for one in seen if one.value is not None], dtype=np.float64)
-        scored = set(conditions[known].tolist())
-        lost = [at for at in np.flatnonzero(~known).tolist() if int(conditions[at]) in scored]
-        return cls(values, cases[known], conditions[known], units[known], tuple(lost),
-                   cases[lost], conditions[lost])  # fmt: skip
+        rows = np.flatnonzero(np.isin(conditions, conditions[known]))
+        values = np.array([seen[row].value or 0.0 for row in rows], dtype=np.float64)
+        codes = [
+            coded(labels, rows.size)[0]
+            for labels in (
+                [seen[row].trial.case_id for row in rows],
+                conditions[rows].tolist(),
+                [seen[row].trial.unit for row in rows],
+            )
+        ]
+        return cls(values, known[rows], codes[0], codes[1], codes[2], rows)
+
+    @property
+    def lost(self) -> list[int]:
+        """The observations whose values are drawn."""
+        found: list[int] = self.places[~self.known].tolist()
+        return found
+
+    @cached_property
+    def patterns(self) -> list[tuple[Codes, int]]:
+        """The rows of cases with lost values, known ones first, and how many are known.
+
+        Cases whose values are known and lost under the same conditions are together, one line each.
+        """
+        order = np.lexsort((self.conditions, ~self.known, self.cases))
+        ends = np.append(np.flatnonzero(np.diff(self.cases[order])) + 1, order.size)
+        found: dict[tuple[bytes, int], list[Codes]] = {}
+        for start, end in zip(np.append(0, ends[:-1]), ends, strict=True):
+            rows = order[start:end]
+            if not self.known[rows[-1]]:
+                alike = self.conditions[rows].tobytes(), int(self.known[rows].sum())
+                found.setdefault(alike, []).append(rows)
+        return [(np.stack(each), known) for (_, known), each in found.items()]
+
+    @cached_property
+    def start(self) -> tuple[Floats, _Components]:
+        """The parameters of all values."""
+        weights = np.bincount(self.conditions, self.known)
+        means = np.bincount(self.conditions, self.values * self.known) / weights
+        whole = float(((self.values - means[self.conditions])[self.known] ** 2).mean())
+        return self._fitted(np.ones(self.values.size), (means, _Components(whole / 2, 0.0, whole / 2)))
 
     def drawn(self, rng: np.random.Generator) -> Floats:
         """One draw of every lost value."""
-        _, units = np.unique(self.units, return_inverse=True)
-        groups = int(units.max()) + 1
+        groups = int(self.units.max()) + 1
         times = np.bincount(rng.integers(0, groups, groups), minlength=groups).astype(np.float64)
-        means, parts = self._parameters(times[units])
+        means, parts = self._fitted(times[self.units], self.start)
         residuals = self.values - means[self.conditions]
-        found = np.empty(len(self.lost))
-        for case in np.unique(self.lost_cases):
-            own, gone = self.cases == case, self.lost_cases == case
-            conditions = np.concatenate([self.conditions[own], self.lost_conditions[gone]])
-            found[gone] = means[self.lost_conditions[gone]] + _conditional(
-                residuals[own], conditions, parts, rng
-            )
+        for rows, n in self.patterns:
+            slope, rest = parts.conditional(self.conditions[rows[0]], n)
+            values, vectors = np.linalg.eigh((rest + rest.T) / 2)
+            root = vectors * np.sqrt(np.maximum(values, 0))
+            noise = rng.standard_normal((len(rows), len(rest))) @ root.T
+            residuals[rows[:, n:]] = residuals[rows[:, :n]] @ slope.T + noise
+        found: Floats = (residuals + means[self.conditions])[~self.known]
         return found
 
-    def _parameters(self, weights: Floats) -> tuple[Floats, _Components]:
+    def _fitted(self, weights: Floats, start: tuple[Floats, _Components]) -> tuple[Floats, _Components]:
         """The mean of each condition and the variances, each value counted as often as it was drawn.
 
-        A condition of which no value was drawn has its own mean of all values.
+        By expectation and maximisation: lost values count as what is expected of them, given the others of
+        their case, so that a condition does not look better for having lost its worst cases. A condition of
+        which no value was drawn keeps its mean.
         """
-        size = int(self.conditions.max()) + 1
-        counts = np.bincount(self.conditions, weights, size)
-        plain = np.bincount(self.conditions, minlength=size)
-        own = np.bincount(self.conditions, self.values, size) / np.maximum(plain, 1)
-        sums = np.bincount(self.conditions, weights * self.values, size)
-        means = np.where(counts > 0, sums / np.maximum(counts, 1e-300), own)
-        return means, self._components(self.values - means[self.conditions], weights)
+        means, parts = start
+        counts = np.bincount(self.conditions, weights)
+        for _ in range(STEPS):
+            values, spare = self._expected(means, parts)
+            sums = np.bincount(self.conditions, weights * values)
+            moved = np.where(counts > 0, sums / np.maximum(counts, 1e-300), means)
+            fitted = self._components(values - moved[self.conditions], weights, spare)
+            scale = max(fitted.whole**0.5, 1e-300)
+            done = float(np.abs(moved - means).max()) < CLOSE * scale
+            done = done and abs(fitted.case - parts.case) <= CLOSE * scale**2
+            means, parts = moved, fitted
+            if done:
+                break
+        return means, parts
 
-    def _components(self, residuals: Floats, weights: Floats) -> _Components:
+    def _expected(self, means: Floats, parts: _Components) -> tuple[Floats, Floats]:
+        """All values, with lost ones as expected, and the variance that these have left, by case.
+
+        Of each case the sums over its lost rows: of their variances, of their covariances with those under
+        the same condition (themselves included), and with all.
+        """
+        residuals = self.values - means[self.conditions]
+        spare = np.zeros((int(self.cases.max()) + 1, 3))
+        for rows, n in self.patterns:
+            conditions = self.conditions[rows[0]]
+            slope, rest = parts.conditional(conditions, n)
+            residuals[rows[:, n:]] = residuals[rows[:, :n]] @ slope.T
+            same = conditions[n:, None] == conditions[None, n:]
+            spare[self.cases[rows[:, 0]]] = float(np.trace(rest)), float(rest[same].sum()), float(rest.sum())
+        return residuals + means[self.conditions], spare
+
+    def _components(self, residuals: Floats, weights: Floats, spare: Floats) -> _Components:
         """The variances by moments: mean products of two residuals of one cell, and of one case.
 
-        Weights are those of whole cases, which are drawn together.
+        Weights are those of whole cases, which are drawn together; `spare` is that of `_expected`.
         """
-        _, cases = np.unique(self.cases, return_inverse=True)
-        _, cells = np.unique(
-            self.cases * (int(self.conditions.max()) + 1) + self.conditions, return_inverse=True
-        )
+        cases = self.cases
+        _, cells = np.unique(cases * (int(self.conditions.max()) + 1) + self.conditions, return_inverse=True)
         case_of_cell = np.zeros(int(cells.max()) + 1, dtype=np.intp)
         case_of_cell[cells] = cases
         each = np.zeros(int(cases.max()) + 1)
         each[cases] = weights
-        squares = totals(cells, residuals**2)
-        sums, sizes = totals(cells, residuals), np.bincount(cells).astype(np.float64)
-        by_cell = each[case_of_cell]
-        together = float(by_cell @ (sums**2 - squares)), float(by_cell @ (sizes**2 - sizes))
-        case_sums, case_sizes = totals(cases, residuals), np.bincount(cases).astype(np.float64)
-        apart = (
-            float(each @ (case_sums**2 - totals(case_of_cell, sums**2))),
-            float(each @ (case_sizes**2 - totals(case_of_cell, sizes**2))),
-        )
-        total = float(weights.sum())
+        squares = totals(cases, residuals**2) + spare[:, 0]
+        in_cells = totals(case_of_cell, totals(cells, residuals) ** 2) + spare[:, 1]
+        in_cases = totals(cases, residuals) ** 2 + spare[:, 2]
+        sizes, cell_sizes = np.bincount(cases).astype(np.float64), np.bincount(cells).astype(np.float64)
+        alike = totals(case_of_cell, cell_sizes**2)
+        together = float(each @ (in_cells - squares)), float(each @ (alike - sizes))
+        apart = float(each @ (in_cases - in_cells)), float(each @ (sizes**2 - alike))
         conditions = len(np.unique(self.conditions[weights > 0]))
-        whole = float(weights @ residuals**2) / max(1.0, total - conditions)
+        whole = float(each @ squares) / max(1.0, float(weights.sum()) - conditions)
         case = max(0.0, apart[0] / apart[1]) if apart[1] > 0 else 0.0
         cell = max(0.0, together[0] / together[1] - case) if together[1] > 0 else 0.0
         case, cell = min(case, whole), min(cell, max(0.0, whole - min(case, whole)))
@@ -175,18 +236,19 @@ class _Components:
         found: Floats = self.case + self.cell * same + self.trial * np.eye(len(conditions))
         return found
 
+    @property
+    def whole(self) -> float:
+        """The variance of a value."""
+        return self.case + self.cell + self.trial
 
-def _conditional(known: Floats, conditions: Codes, parts: _Components, rng: np.random.Generator) -> Floats:
-    """A draw of the residuals of lost trials of a case, given those of its other trials, which come first."""
-    n = len(known)
-    every = parts.covariance(conditions)
-    among, cross, own = every[:n, :n], every[:n, n:], every[n:, n:]
-    slope = np.linalg.lstsq(among, cross, rcond=None)[0].T if n else np.zeros((len(own), 0))
-    rest = own - slope @ cross
-    values, vectors = np.linalg.eigh((rest + rest.T) / 2)
-    noise = vectors @ (np.sqrt(np.maximum(values, 0)) * rng.standard_normal(len(own)))
-    found: Floats = slope @ known + noise
-    return found
+    def conditional(self, conditions: Codes, n: int) -> tuple[Floats, Floats]:
+        """How the trials of a case after the first n depend on these, and the covariance they have left."""
+        every = self.covariance(conditions)
+        among, cross, own = every[:n, :n], every[:n, n:], every[n:, n:]
+        fitted = np.linalg.lstsq(among, cross, rcond=None)[0].T if n else np.zeros((len(own), 0))
+        slope = np.asarray(fitted, dtype=np.float64)
+        rest: Floats = own - slope @ cross
+        return slope, rest
 
 
 def pooled(found: Sequence[tuple[float, Spread]]) -> tuple[float, Spread]:
