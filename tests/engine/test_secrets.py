@@ -9,7 +9,8 @@ import pytest
 
 import peira
 from peira import run
-from peira.models.secrets import Key, value_without_keys, without_keys
+from peira.core.text.secrets import value_without_keys, without_keys
+from peira.models.secrets import Key
 from peira.stores.sqlite import SqliteStore
 
 CANARY = "canary-7f3a91c2"

@@ -20,9 +20,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol
 
+from peira.core.files import check_target
 from peira.core.registry import made, registry
 from peira.errors import Invalid
-from peira.spec.files import check_target
 
 if TYPE_CHECKING:
     from peira.analysis.results import Results

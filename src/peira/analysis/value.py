@@ -18,13 +18,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
+from peira.core.files import write_whole
 from peira.core.text import grid as layout
 from peira.core.text import latex
+from peira.core.text.secrets import without_keys
 from peira.core.text.terminal import printable
 from peira.core.text.words import wrapped
 from peira.errors import Invalid
-from peira.models.secrets import without_keys
-from peira.spec.files import write_whole
 
 
 class TextGrid(NamedTuple):

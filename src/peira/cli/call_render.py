@@ -13,10 +13,10 @@ from peira.cli.render import event_line
 from peira.core.contracts import CallTotals
 from peira.core.ids import Json, short
 from peira.core.models import Answer
+from peira.core.text.secrets import hidden_in
 from peira.core.text.words import counted
 from peira.engine.run_log import event_values
 from peira.engine.stages import GENERATE
-from peira.models.secrets import hidden_in
 from peira.plan.estimate.value import dollars
 
 COUNTED = {

@@ -18,9 +18,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
 import peira.analysis as analysis
+from peira.core.text.secrets import without_keys
 from peira.core.text.terminal import printable, printable_json
 from peira.core.text.words import wrapped
-from peira.models.secrets import without_keys
 
 if TYPE_CHECKING:
     from peira.analysis.table.value import Table

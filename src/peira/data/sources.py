@@ -8,11 +8,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from peira.core.files import check_source
 from peira.core.ids import Json
 from peira.errors import Invalid
 from peira.spec.data_files import DataRow, Problems, read_rows
 from peira.spec.documents import locate
-from peira.spec.files import check_source
 from peira.spec.query import Query
 
 BATCH = 1024

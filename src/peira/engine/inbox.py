@@ -28,9 +28,9 @@ from peira.core.log.events import (
 )
 from peira.core.log.rows import ASKED, CLOSED, QUESTION, Call, QuestionRow, Task, question_row
 from peira.core.people.questions import DEADLINE, PersonAnswer, PersonQuestion, answer_problem
+from peira.core.text.secrets import value_without_keys
 from peira.engine.journal import payload
 from peira.errors import Invalid, Unknown
-from peira.models.secrets import value_without_keys
 
 CHUNK = 500
 _question = msgspec.json.Decoder(PersonQuestion).decode

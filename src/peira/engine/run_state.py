@@ -19,6 +19,7 @@ from types import MappingProxyType
 import peira.engine.sources as sources
 from peira.core.contracts import Op, Source
 from peira.core.log.events import RunNoted
+from peira.core.text.secrets import without_keys
 from peira.engine.attempts.admission import Admission, Claims
 from peira.engine.context import RunContext
 from peira.engine.control import StopRequest
@@ -26,7 +27,6 @@ from peira.engine.kinds import BATCH, UNIT
 from peira.engine.places import RunPlaces
 from peira.engine.progress import TaskCounts
 from peira.engine.scheduler import Scheduler
-from peira.models.secrets import without_keys
 
 
 class RunState:

@@ -25,9 +25,9 @@ from peira.core.log.events import Artifact, Result, State
 from peira.core.log.state import Call
 from peira.core.models import Answer, Model, Reply, Request
 from peira.core.registry import registry
+from peira.core.text.secrets import value_without_keys
 from peira.core.text.words import HIDDEN
 from peira.errors import NotKept, Unknown
-from peira.models.secrets import value_without_keys
 
 CHUNK = 500
 """Calls that are read from the store together."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from peira.core.lazy import lazy_imports
 
 with lazy_imports(__name__):
+    from peira.core.text.secrets import value_without_keys as value_without_keys
+    from peira.core.text.secrets import without_keys as without_keys
     from peira.models.http.model import ServedModel as ServedModel
     from peira.models.http.request import Timeouts as Timeouts
     from peira.models.names import make as make
@@ -24,5 +26,3 @@ with lazy_imports(__name__):
     from peira.models.providers.replay import record as record
     from peira.models.providers.replay import request_digest as request_digest
     from peira.models.providers.scripted import ScriptedModel as ScriptedModel
-    from peira.models.secrets import value_without_keys as value_without_keys
-    from peira.models.secrets import without_keys as without_keys

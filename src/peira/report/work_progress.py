@@ -7,11 +7,11 @@ import time
 from typing import Any
 
 from peira.core.log.events import State
+from peira.core.text.secrets import without_keys
 from peira.core.text.terminal import printable
 from peira.core.text.words import lasting
 from peira.engine.progress import Progress
 from peira.engine.work.monitor import LiveUnit, UnitEnd, WorkMonitor
-from peira.models.secrets import without_keys
 from peira.report.progress import Silent
 
 MOST_LINES = 20

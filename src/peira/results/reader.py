@@ -11,9 +11,9 @@ from peira.core.contracts import FindsOutcomes, TaskOutcome
 from peira.core.ids import Json
 from peira.core.log.events import IMPORTED, Result, State
 from peira.core.log.state import Task
+from peira.core.text.secrets import remember_exposed
 from peira.core.transforms import from_json
 from peira.errors import NotKept
-from peira.models.secrets import remember_exposed
 from peira.plan.conditions import Condition, LevelLabels
 from peira.plan.manifest import Manifest, layout_of
 from peira.plan.score_ids import ScoreIds

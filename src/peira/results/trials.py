@@ -14,10 +14,10 @@ import peira.results as results
 from peira.core.contracts import Store
 from peira.core.ids import Json, canonical, seed_of
 from peira.core.log.events import IMPORTED, TERMINAL, Artifact, Failure, State
+from peira.core.text.secrets import value_without_keys, without_keys
 from peira.core.transforms import NoAnswer
 from peira.core.verdicts import NoVerdict, is_reason, no_verdict
 from peira.evaluators.scores import LARGEST
-from peira.models.secrets import value_without_keys, without_keys
 from peira.spec.case import is_input_digest
 
 if TYPE_CHECKING:

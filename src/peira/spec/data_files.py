@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from peira.core.files import check_source
 from peira.core.ids import Json
 from peira.core.registry import nearest
 from peira.errors import Invalid
 from peira.spec.case import Case, as_case
 from peira.spec.documents import read_document
-from peira.spec.files import check_source
 
 SHOWN = 50
 KEPT = 1000

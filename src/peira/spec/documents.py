@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from peira.core.files import check_source, write_whole
 from peira.core.ids import Json
 from peira.errors import Invalid
-from peira.spec.files import check_source, write_whole
 
 FORMATS = (".toml", ".yaml", ".yml", ".json")
 

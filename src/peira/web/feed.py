@@ -17,9 +17,9 @@ import msgspec
 
 from peira.app.store.runs import UNDER_WAY
 from peira.core.log.events import Record
+from peira.core.text.secrets import without_keys
 from peira.engine.run_log import event_values
 from peira.errors import Unknown
-from peira.models.secrets import without_keys
 from peira.web.reader import SiteReader
 
 POLL = 0.1

@@ -12,10 +12,10 @@ from peira.app.session import Session
 from peira.app.store.follower import Follower
 from peira.core.log.events import Record, RunLooked, State, TaskFinished
 from peira.core.looks import Look
+from peira.core.text.secrets import without_keys
 from peira.core.text.words import HIDDEN
 from peira.engine.kinds import EVALUATE, GENERATE, TRANSFORM
 from peira.engine.progress import Progress
-from peira.models.secrets import without_keys
 from peira.web.rest.documents import FailureGroup
 
 MOST_GROUPS, MOST_SAMPLES, MOST_LOOKS = 50, 600, 400

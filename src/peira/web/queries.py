@@ -20,10 +20,10 @@ from peira.core.contracts import CallQuery, RunQuery
 from peira.core.log.events import State, Status
 from peira.core.log.state import Run
 from peira.core.text.grid import cell
+from peira.core.text.secrets import value_without_keys
 from peira.core.text.words import HIDDEN, counted
 from peira.engine.run_log import event_values
 from peira.errors import Invalid
-from peira.models.secrets import value_without_keys
 from peira.plan.conditions import LevelLabels
 from peira.plan.manifest import Manifest
 from peira.plan.provenance import read_provenance

@@ -20,9 +20,9 @@ import msgspec
 
 from peira.app.store.access import environment_of
 from peira.core.registry import nearest
+from peira.core.text.secrets import without_keys
 from peira.engine.control import BY, requester
 from peira.errors import Invalid, PeiraError
-from peira.models.secrets import without_keys
 
 KINDS = (".py", ".toml", ".yaml", ".yml", ".json")
 DEPTH, MOST_FILES, MOST_BYTES = 3, 500, 200_000

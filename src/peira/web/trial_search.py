@@ -18,7 +18,7 @@ import msgspec
 from peira.core.ids import Json, canonical
 from peira.core.log.events import State
 from peira.core.text.grid import cell
-from peira.models.secrets import value_without_keys, without_keys
+from peira.core.text.secrets import value_without_keys, without_keys
 from peira.plan.conditions import LevelLabels
 from peira.plan.manifest import Manifest
 from peira.plan.trials import Layout

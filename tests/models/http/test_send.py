@@ -9,11 +9,11 @@ import traceback
 import pytest
 
 from peira.core.models import Answer, Request
+from peira.core.text.secrets import hidden_in
 from peira.errors import CallFailed
 from peira.models import ServedModel, Timeouts, anthropic, openai
 from peira.models.http import send as rooms
 from peira.models.http.send import KEPT
-from peira.models.secrets import hidden_in
 
 CANARY = "canary-7f3a91c2-key-0b5d"  # as the fixture `endpoint` sets it
 QUESTION = Request(messages=({"role": "user", "content": "Capital of France?"},))

@@ -16,6 +16,7 @@ from peira.app.store.runs import find_run, names_run
 from peira.app.studies import StudyLike, plan_of
 from peira.core.clock import SystemClock
 from peira.core.contracts import Op
+from peira.core.files import check_source, whole_file
 from peira.core.ids import compose
 from peira.core.log.events import RunFinished, Status
 from peira.engine.imports import newest_ended_run, standing
@@ -26,7 +27,6 @@ from peira.errors import Invalid
 from peira.plan.bundle import BundleDigest, header_of, sealed, written
 from peira.plan.expansion import transform_digest
 from peira.plan.manifest import keep, read
-from peira.spec.files import check_source, whole_file
 from peira.spec.modules import refuse_while_loading
 
 CHUNK = 500

@@ -20,6 +20,7 @@ from peira.app.store.access import owned, store_folder
 from peira.core.clock import SystemClock
 from peira.core.codec import decode
 from peira.core.contracts import Agent, Evaluator, Op, Runner
+from peira.core.files import whole_file
 from peira.core.ids import Json, compose, digest
 from peira.core.log.events import Result, RunPlanned, RunStarted, State
 from peira.core.log.state import Task
@@ -44,7 +45,6 @@ from peira.plan.expansion import evaluator_digest, live_agents
 from peira.plan.manifest import EvaluatorPart
 from peira.report.progress import display
 from peira.spec.data_files import Problems
-from peira.spec.files import whole_file
 from peira.spec.limits import Budget, Policy
 from peira.spec.modules import refuse_while_loading
 from peira.spec.plugins import as_evaluator

@@ -11,6 +11,7 @@ from typing import Any
 
 from peira.analysis.results import Results
 from peira.core.clock import SystemClock
+from peira.core.files import check_source
 from peira.core.ids import canonical, normalise
 from peira.core.log.events import State
 from peira.data.outputs import RecordedOutput, Source, outputs_of
@@ -19,7 +20,6 @@ from peira.engine.progress import Progress
 from peira.errors import Invalid
 from peira.report.progress import display
 from peira.spec.data_files import Problems
-from peira.spec.files import check_source
 from peira.spec.project import Project
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from peira.analysis.table.value import TableQuery, TableWithDrift
+from peira.core.files import write_if_possible
 from peira.core.ids import digest_bytes
-from peira.spec.files import write_if_possible
 
 MOST_FILES = 128
 """The number of files to keep."""

@@ -26,9 +26,9 @@ from peira.core.log.events import (
     TaskRetried,
 )
 from peira.core.log.state import Run
+from peira.core.text.secrets import without_keys
 from peira.engine.transcripts import shown_transcripts
 from peira.errors import Unknown
-from peira.models.secrets import without_keys
 from peira.plan.manifest import layout_of
 from peira.plan.trials import Place
 from peira.results.reader import ResultReader

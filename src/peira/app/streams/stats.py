@@ -15,12 +15,12 @@ import msgspec
 from peira.app.store.access import store_folder
 from peira.app.store.runs import UNDER_WAY, with_current_status
 from peira.core.contracts import JobQuery, OpenStore
+from peira.core.files import write_if_possible
 from peira.core.ids import digest
 from peira.core.log.events import AnyEvent, State, Status, TaskFinished, TasksClaimed, TasksQueued
 from peira.core.log.rows import Run
 from peira.engine.streams.declaration import Declaration, last_opening, stream_names, traffic_document
 from peira.engine.streams.jobs import SHADOW, class_of
-from peira.spec.files import write_if_possible
 from peira.stats.intervals.proportions import wilson
 
 WINDOW = 3600.0

@@ -14,10 +14,10 @@ from peira.app.session import Session
 from peira.cli.options import Alpha, Json, Power, Store, chosen
 from peira.cli.output import CommandOutput, note
 from peira.cli.study_options import options_from
+from peira.core.files import write_whole
 from peira.errors import Invalid
 from peira.results.rows import line, text
 from peira.spec.factors import Factor
-from peira.spec.files import write_whole
 from peira.spec.study import Study
 
 

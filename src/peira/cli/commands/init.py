@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from peira.cli.output import CommandOutput
+from peira.core.files import unwritable, write_together
 from peira.core.registry import nearest
 from peira.errors import Invalid
 from peira.recipes import __all__ as RECIPES
 from peira.spec.fields.schema import schema
-from peira.spec.files import unwritable, write_together
 from peira.spec.project import FILE, STORE
 
 STUDY, SCHEMA = "capitals.py", "study.schema.json"

@@ -16,6 +16,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import zstandard
 
+from peira.core.files import check_source
 from peira.core.ids import Json, normalise
 from peira.data.outputs.record import (
     ABSENT,
@@ -31,7 +32,6 @@ from peira.data.outputs.record import (
 )
 from peira.errors import Invalid
 from peira.spec.data_files import Problems
-from peira.spec.files import check_source
 
 ZSTD = 93
 LARGEST = 256 << 20

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from peira.core.files import check_source
 from peira.core.ids import Json, normalise
 from peira.core.verdicts import NoVerdict, to_json
 from peira.data.outputs.record import (
@@ -25,7 +26,6 @@ from peira.data.outputs.record import (
 )
 from peira.errors import Invalid
 from peira.spec.data_files import Problems
-from peira.spec.files import check_source
 
 NAME = re.compile(r"samples_(?P<task>.+?)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
 NO_FILTER = "none"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from peira.core.files import check_source
 from peira.core.ids import Json, normalise
 from peira.data.outputs.record import (
     ABSENT,
@@ -22,7 +23,6 @@ from peira.data.outputs.record import (
 )
 from peira.errors import Invalid
 from peira.spec.data_files import Problems
-from peira.spec.files import check_source
 
 Event = Mapping[str, Any]
 

@@ -15,8 +15,8 @@ from peira.core.chat.dialects import readable
 from peira.core.contracts import CallWords, ListsPlans
 from peira.core.ids import Json
 from peira.core.models import Reply
+from peira.core.text.secrets import value_without_keys, without_keys
 from peira.engine.calls.purchase import CallRequest
-from peira.models.secrets import value_without_keys, without_keys
 from peira.plan.listing import as_text, beginning
 
 GROUP = 2000

@@ -21,6 +21,7 @@ import msgspec
 from peira.core.contracts import Ended, Evaluator, Offer, Op, Outcome, ScansTasks, TaskFinder, TaskOutcome
 from peira.core.log.events import Result, State, TaskFinished, TasksClaimed
 from peira.core.registry import registry
+from peira.core.text.secrets import exposed_keys
 from peira.engine.context import RunContext
 from peira.engine.execution import Execution
 from peira.engine.journal import payload
@@ -30,7 +31,6 @@ from peira.engine.rescoring.pool import ScoringPool, setup_of
 from peira.engine.sources.study import StudySource
 from peira.engine.stages import EVALUATE, GENERATE, TRANSFORM
 from peira.errors import StoreDamaged
-from peira.models.secrets import exposed_keys
 from peira.plan.expansion import Plan, transform_digest
 from peira.plan.listing import PlanListing
 from peira.plan.score_ids import ScoreIds

@@ -11,10 +11,11 @@ from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
+from peira.core.text.secrets import remember
 from peira.errors import Invalid
 from peira.models.http.pool import LOOPBACK
 from peira.models.http.request import DEFAULT, RequestHeaders, Timeouts
-from peira.models.secrets import Key, remember
+from peira.models.secrets import Key
 
 HEADER_SECONDS = 1.0
 """Seconds for which a key that was looked up is reused."""

@@ -15,8 +15,8 @@ from email.utils import parsedate_to_datetime
 import msgspec
 
 from peira.core.ids import Json
+from peira.core.text.secrets import scrub
 from peira.errors import CallFailed
-from peira.models.secrets import scrub
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 _UNITS = (86400.0, 3600.0, 60.0, 1.0, 0.001)

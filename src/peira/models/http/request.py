@@ -12,8 +12,8 @@ import msgspec
 
 from peira.core.ids import Json
 from peira.core.models import text_listener
+from peira.core.text.secrets import kept_secret
 from peira.errors import CallFailed
-from peira.models.secrets import kept_secret
 
 
 class EventCollector(Protocol):

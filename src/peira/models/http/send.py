@@ -10,13 +10,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from peira.core.models import Answer
+from peira.core.text.secrets import exposed
 from peira.errors import CallFailed, Silence, StreamBroken, Unconnected, Undecodable
 from peira.models.content_filter import filtered_reply
 from peira.models.http.encoding import ENCODED, DecodedContent, beginning, encoding_of
 from peira.models.http.failures import lost, refused, retry_after, unreadable, unsent
 from peira.models.http.pool import ConnectionPool, ResponseHead
 from peira.models.http.request import Content, HttpRequest, RequestHeaders, gathered
-from peira.models.secrets import exposed
 
 if TYPE_CHECKING:
     import aiohttp

@@ -17,9 +17,9 @@ from typing import Any
 
 from markupsafe import escape
 
+from peira.core.files import write_whole
 from peira.errors import Invalid
 from peira.report.value import PlotPoint
-from peira.spec.files import write_whole
 
 # Plots
 

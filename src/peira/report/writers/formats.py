@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from peira.analysis.results import Results
+from peira.core.files import check_target, write_whole
 from peira.core.registry import Registry
 from peira.errors import Invalid
 from peira.report.blocks import plain_block
@@ -19,7 +20,6 @@ from peira.report.writers.html import html
 from peira.report.writers.latex import latex
 from peira.report.writers.markdown import markdown
 from peira.report.writers.pdf import pdf
-from peira.spec.files import check_target, write_whole
 
 Render = Callable[[Report, Sequence[Section]], bytes]
 """Renders the sections of a report as bytes."""

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 from markupsafe import Markup
 
-from peira.models.secrets import without_keys
+from peira.core.text.secrets import without_keys
 from peira.web.rendering import environment, static_text
 from peira.web.rest.responses import json_response
 from peira.web.site import Site, site_of

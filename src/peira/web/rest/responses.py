@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from peira.core.text.secrets import without_keys
 from peira.core.text.terminal import printable_json
-from peira.models.secrets import without_keys
 
 
 def encoded(value: Any) -> bytes:

@@ -12,8 +12,8 @@ from peira.analysis.results import Results
 from peira.app.store.view import Opened, looking
 from peira.cli.analysis_options import TERMINAL, Level, Presentation, show
 from peira.cli.options import Latest, RunName, Store, Where, restricted
+from peira.core.files import write_whole
 from peira.errors import Invalid
-from peira.spec.files import write_whole
 
 
 def gate(

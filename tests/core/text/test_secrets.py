@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peira.models.secrets import HIDDEN, LINE, exposed, hidden_in, kept_secret, scrub, without_keys
+from peira.core.text.secrets import HIDDEN, LINE, exposed, hidden_in, kept_secret, scrub, without_keys
 
 SECRET = st.text(
     st.characters(codec="ascii", categories=("L", "N"), include_characters="-_./+="), min_size=12

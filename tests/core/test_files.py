@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from peira.spec.files import whole_file, write_if_possible
+from peira.core.files import whole_file, write_if_possible
 
 
 def test_a_file_of_a_cache_is_replaced_and_its_folder_made(tmp_path: Path) -> None:
