@@ -25,8 +25,8 @@ from peira.analysis.ranking.tournament import Standings, StandingsRow
 from peira.analysis.results import Results
 from peira.analysis.table.measures import measure
 from peira.analysis.table.value import COLUMNS, STATISTICS, TRACKED, Table, TableRow
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.errors import Invalid
 from peira.stats.values import Interval
 

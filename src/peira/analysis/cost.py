@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 
-from peira.analysis.value import ResultValue
 from peira.core.log.events import Spent
+from peira.core.text.result_value import ResultValue
 from peira.plan.estimate.value import UNKNOWN, dollars
 from peira.results.trials import TrialResult
 

@@ -16,8 +16,8 @@ from xml.etree import ElementTree
 from peira.analysis.compare.contrasts import ComparisonOptions, compare_runs
 from peira.analysis.compare.sides import match, side
 from peira.analysis.table.measures import TAKEN, Measured, ends_text, measure
-from peira.analysis.value import ResultValue
 from peira.core.ids import short
+from peira.core.text.result_value import ResultValue
 from peira.results.trials import TrialResult
 from peira.stats.intervals.bounded import BoundedSample
 from peira.stats.intervals.means import estimate, one_sided

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from peira.analysis.compare.difference import Differences
 from peira.analysis.compare.sides import Match, Side, choose_pairs, levels_of
 from peira.analysis.table.measures import measure
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.ids import Json
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats import power as numbers

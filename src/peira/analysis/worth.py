@@ -21,8 +21,8 @@ from peira.analysis.compare.difference import Difference, Differences
 from peira.analysis.compare.sides import Side, levels_of
 from peira.analysis.table.groups import Unit
 from peira.analysis.table.measures import Measured, Observation, measure
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.core.text.words import counted
 from peira.errors import Invalid
 from peira.results.trials import TrialResult

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
 from typing import Any, ClassVar, Literal
 
-from peira.analysis.value import TextGrid
+from peira.core.text.result_value import TextGrid
 from peira.report.plots.canvas import Plot
 from peira.report.value import Report, TrialExample
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.ids import Json, short
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
+from peira.core.text.secrets import without_keys
 from peira.core.text.words import counted
 from peira.plan.conditions import declared
 from peira.plan.manifest import Get, Manifest, cases_of, conditions_of
@@ -67,7 +68,7 @@ class StudyDocument(ResultValue):
         lines = [f"# {layout.prose(self.title)}", layout.prose(self.about)]
         for part in self.parts:
             lines += [f"## {layout.prose(part.heading)}", layout.markdown(*part.grid)]
-        return "\n\n".join([*lines, *map(layout.prose, self.notes)])
+        return without_keys("\n\n".join([*lines, *map(layout.prose, self.notes)]))
 
     def _repr_html_(self) -> str:
         """The document in HTML, with a heading for each part."""
@@ -76,7 +77,7 @@ class StudyDocument(ResultValue):
             f"<h2>{escape(part.heading)[3:-4]}</h2>{layout.html_table(*part.grid)}" for part in self.parts
         ]
         top = f"<h1>{escape(self.title)[3:-4]}</h1>{escape(self.about)}"
-        return "".join([top, *parts, *map(escape, self.notes)])
+        return without_keys("".join([top, *parts, *map(escape, self.notes)]))
 
 
 def study_document(manifest: Manifest, get: Get, project: Project | None = None) -> StudyDocument:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 
 from peira.analysis.table.value import Table, TableRow
-from peira.analysis.value import TextGrid
+from peira.core.text.result_value import TextGrid
 from peira.report.blocks import (
     Bullet,
     Bullets,

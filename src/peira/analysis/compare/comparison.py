@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from peira.analysis.compare.difference import Model
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.core.text.words import counted
 from peira.stats.tests.bayes import Posterior
 from peira.stats.tests.equivalence import Equivalence

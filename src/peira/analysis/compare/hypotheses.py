@@ -19,9 +19,9 @@ from peira.analysis.compare.difference import Difference, Differences
 from peira.analysis.compare.family import ADJUST, Family
 from peira.analysis.compare.sides import Levels, Pair, levels_of
 from peira.analysis.table.measures import Measured, measure
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.looks import Look, Standing
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.core.text.words import counted
 from peira.errors import Invalid, PeiraError, Unknown
 from peira.results.aims import Aims, alone

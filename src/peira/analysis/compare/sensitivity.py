@@ -18,8 +18,8 @@ import numpy as np
 
 from peira.analysis.compare.difference import Difference
 from peira.analysis.compare.sides import CaseCell, Key
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.core.text.words import counted
 from peira.stats.inputs import Floats
 from peira.stats.intervals.means import Limits

@@ -17,8 +17,8 @@ import numpy as np
 from peira.analysis.effects.regression import CaseModel, EffectTerm, Fit, names_of, table_of
 from peira.analysis.table.groups import check_names
 from peira.analysis.table.measures import measure
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats.inputs import Floats

@@ -20,10 +20,10 @@ from peira.analysis.effects.regression import CaseModel, CodedFactor, EffectTerm
 from peira.analysis.effects.variance import Variance, variance
 from peira.analysis.table.groups import check_names
 from peira.analysis.table.measures import Measured, Observation, measure
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.ids import Json
 from peira.core.registry import nearest
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.core.text.words import counted
 from peira.errors import Invalid
 from peira.results.trials import TrialResult

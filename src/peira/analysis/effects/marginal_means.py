@@ -29,10 +29,10 @@ from peira.analysis.effects.linear_contrast import (
 from peira.analysis.effects.regression import CaseMeans, CaseModel, CodedFactor, Fit, table_of
 from peira.analysis.table.groups import check_names, key_of, label_of
 from peira.analysis.table.measures import Measured, Observation, measure
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.ids import Json
 from peira.core.registry import nearest
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.core.text.words import counted
 from peira.errors import Invalid, Unknown
 from peira.results.trials import TrialResult

@@ -17,8 +17,8 @@ from peira.analysis.compare.sides import Contexts
 from peira.analysis.effects.regression import EffectTerm, factors_of, keep, names_of, terms_of
 from peira.analysis.table.groups import check_names
 from peira.analysis.table.measures import Measured, Observation, measure
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats.inputs import Codes, Floats, coded, is_rounding, sizes, totals

@@ -24,8 +24,8 @@ from peira.analysis.effects.regression import (
 )
 from peira.analysis.table.groups import check_names, label_of
 from peira.analysis.table.measures import Measured, measure
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats import student

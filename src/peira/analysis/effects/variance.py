@@ -13,7 +13,7 @@ from peira.analysis.compare.sides import Contexts
 from peira.analysis.effects.regression import factors_of, names_of
 from peira.analysis.table.groups import Unit
 from peira.analysis.table.measures import Measured
-from peira.analysis.value import ResultValue, TextGrid
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.results.trials import TrialResult
 from peira.stats import student
 from peira.stats.inputs import Codes, Floats, coded, sizes, totals

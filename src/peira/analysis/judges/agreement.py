@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from peira.analysis.judges.labels import Rating, Ratings
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.core.text.words import counted
 from peira.errors import Invalid
 from peira.stats import student

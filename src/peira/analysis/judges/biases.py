@@ -16,8 +16,8 @@ import numpy as np
 from peira.analysis.judges.labels import Rating, Ratings
 from peira.analysis.ranking.tournament import Game, games, is_contest, size
 from peira.analysis.table.groups import Unit
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.errors import Invalid
 from peira.results.trials import Score, TrialResult
 from peira.stats import student

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from peira.analysis.judges.agreement import FEW
 from peira.analysis.judges.labels import Rating, Ratings
 from peira.analysis.table.groups import Unit, check_names, groupable, key_of, label_of
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.ids import Json
 from peira.core.registry import nearest
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.errors import Invalid
 from peira.stats.intervals.bounded import scale_of
 from peira.stats.intervals.means import estimate

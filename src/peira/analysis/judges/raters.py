@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.log.events import State
 from peira.core.registry import nearest
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.core.text.words import counted
 from peira.errors import Unknown
 from peira.results.trials import TrialResult, parts

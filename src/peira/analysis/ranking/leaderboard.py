@@ -27,9 +27,9 @@ from peira.analysis.compare.sides import LabelKey, Side, side, unique
 from peira.analysis.ranking.pareto_front import Observations, axis_interval, axis_means, front_chances
 from peira.analysis.table.groups import check_names, groupable, key_of, label_of, varying
 from peira.analysis.table.measures import Measured, Observation, measure
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
 from peira.core.text.grid import cell
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.core.text.words import counted
 from peira.errors import Invalid
 from peira.results.trials import TrialResult

@@ -18,11 +18,11 @@ from itertools import combinations
 import numpy as np
 
 from peira.analysis.table.groups import key_of
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.ids import Json, canonical
 from peira.core.log.events import State
 from peira.core.registry import nearest
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.core.text.words import counted
 from peira.errors import Invalid
 from peira.results.trials import TrialResult

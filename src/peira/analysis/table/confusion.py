@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from peira.analysis.table.groups import LOST, Unit
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.log.events import State
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.core.text.words import counted
 from peira.errors import Invalid
 from peira.results.trials import TrialResult

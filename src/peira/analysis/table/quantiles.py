@@ -8,8 +8,8 @@ from typing import Any
 
 from peira.analysis.compare.sides import grouped
 from peira.analysis.table.measures import Observation, measure
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.errors import Invalid
 from peira.results.trials import TrialResult
 from peira.stats.intervals.quantiles import clustered_quantile

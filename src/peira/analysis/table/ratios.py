@@ -12,9 +12,9 @@ from typing import Any
 
 from peira.analysis.compare.sides import grouped
 from peira.analysis.table.measures import Observation, measure
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.registry import nearest
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.errors import Invalid, Unknown
 from peira.results.trials import TrialResult
 from peira.stats.intervals import ratios as stats

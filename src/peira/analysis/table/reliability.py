@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from peira.analysis.compare.sides import grouped
 from peira.analysis.table.groups import LOST
 from peira.analysis.table.measures import Observation
-from peira.analysis.value import ResultValue
 from peira.core.log.events import State
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue
 from peira.errors import Invalid
 from peira.results.trials import FAILED, TrialResult, numbers
 from peira.stats.intervals.means import estimate

@@ -10,8 +10,8 @@ import numpy as np
 from peira.analysis.compare.sides import LabelKey, unique
 from peira.analysis.table.groups import Unit, check_names, groupable, key_of, label_of
 from peira.analysis.table.measures import Observation, measure
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.results.trials import TrialResult
 from peira.stats.inputs import coded
 from peira.stats.intervals.means import Limits, estimate, spread

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Protocol
 
-from peira.analysis.value import ResultValue, TextGrid
 from peira.core.ids import Json
 from peira.core.text import grid as layout
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.stats.values import remark_of
 
 

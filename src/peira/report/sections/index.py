@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from peira.analysis.value import TextGrid
 from peira.core.registry import registry
+from peira.core.text.result_value import TextGrid
 from peira.report.blocks import (
     Bullet,
     Bullets,

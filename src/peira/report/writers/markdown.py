@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
-from peira.analysis.value import TextGrid
 from peira.core.chat.transcript import text_lines
 from peira.core.ids import short
 from peira.core.text import grid as layout
+from peira.core.text.result_value import TextGrid
 from peira.report.blocks import (
     Bullet,
     Bullets,
