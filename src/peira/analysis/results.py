@@ -19,6 +19,7 @@ from peira.core.ids import Json, short
 from peira.core.log.events import Spent, Status
 from peira.core.looks import Look
 from peira.core.registry import registry
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.errors import Invalid, Unknown
 from peira.results.aims import Aims
 from peira.results.trials import (
@@ -35,13 +36,15 @@ MOST_ROWS = 24
 """Up to so many conditions the table of means has a row for each."""
 
 
-class Results:
-    """The results of one run.
+class Results(ResultValue):
+    """The results of one run; shown as its status, its counts and the table of means.
 
     `table`, `failures`, `to_csv` and `to_jsonl` stream the trials. `trials`, `scores`, `frame`, `len` and
     iteration load all of them into memory on first use. `notes` apply to every number; `look` is the last
     look of the study's stopping rule.
     """
+
+    nothing = "no trials"
 
     def __init__(
         self,
@@ -667,7 +670,8 @@ class Results:
         """The same results as they may be shown: texts of their trials without keys of the environment, and
         without those that were marked in outputs when they were recorded."""
         other = copy(self)
-        other.__dict__.pop("trials", None)
+        for cached in ("trials", "_means"):
+            other.__dict__.pop(cached, None)
         other._load = lambda: map(shown_trial, self._stream())
         return other
 
@@ -699,12 +703,40 @@ class Results:
         return iter(self.trials)
 
     def __repr__(self) -> str:
-        return f"<Results of {self._headline()}>"
+        return f"<Results of {self.title}>"
 
-    def __str__(self) -> str:
-        return f"{self._headline()}\n\n{self.table()}"
+    @cached_property
+    def _means(self) -> analysis.value.Table:
+        """The table that is shown with the results."""
+        return self.table()
 
-    def _headline(self) -> str:
+    def grids(self) -> Sequence[TextGrid]:
+        """The table of means by everything that varies."""
+        return self._means.grids()
+
+    def plain_tables(self, width: int | None = None) -> str:
+        """The table of means below an empty line."""
+        return f"\n{self._means.plain_tables(width)}"
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What must be known beside the means."""
+        return self._means.remarks
+
+    def document(self) -> dict[str, Any]:
+        """The run, its status and counts, the notes about all of it, and the table of means."""
+        return {
+            "run": self.run_id,
+            "name": self.name or None,
+            "study": self.study,
+            "status": self.status,
+            "counts": dict(self.counts),
+            "notes": self.notes,
+            "table": self._means.document(),
+        }
+
+    @property
+    def title(self) -> str:
         """Study, run, status and counts, as one line."""
         counts = ", ".join(f"{n} {state}" for state, n in self.counts.items() if n) or "no trials"
         return f"{self.study}, run {short(self.run_id)}, {self.status}: {counts}"

@@ -7,17 +7,16 @@ the preview warns about it.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
-
-import msgspec
 
 from peira.core.code.fingerprint import fingerprint_of
 from peira.core.contracts import RunQuery
 from peira.core.ids import Json
 from peira.core.log.events import Spent
+from peira.core.text.grid import cell
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.plan.conditions import LevelLabels
 from peira.plan.diff.history import Readable, StoredCounts, changes, last_manifest
 from peira.plan.estimate.value import RunEstimate, over_budget
@@ -60,7 +59,7 @@ MOST_SHOWN, MOST_LISTED = 20, 10_000  # conditions in the text, and in the value
 
 
 @dataclass(frozen=True)
-class Preview:
+class Preview(ResultValue):
     """A plan compared with a store: conditions, trials, how many are reused, how many are new and why."""
 
     study: str
@@ -102,16 +101,9 @@ class Preview:
     spared: int = 0
     """Trials that the stopping rule does not need any more."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values with stable keys."""
-        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        plain["inadmissible"] = [{"condition": c, "reasons": list(r)} for c, r in self.inadmissible]
-        plain["estimate"] = msgspec.to_builtins(self.estimate)
-        return plain
-
-    @cached_property
-    def _lines(self) -> list[str]:
-        """The lines of the text."""
+    @property
+    def title(self) -> str:
+        """What is planned, how much of it is new, and why."""
         sizes = (self.of, "condition"), (self.cases, "case"), (self.repeats, "repeat")
         lines = [f"{self.study}: {' x '.join(counted(n, what) for n, what in sizes)}"]
         part = "" if self.trials == self.total else f" (a balanced part of {self.total})"
@@ -119,17 +111,32 @@ class Preview:
         spared = f", {self.spared} not needed" if self.spared else ""
         lines.append(f"{trials}{part}: {self.new} new, {known}{spared}")
         lines += [f"stops {self.stop}"] * bool(self.stop)
-        lines += [f"  {reason}" for reason in self.reasons]
-        lines += [f"  {_assigned(condition)}" for condition in self.conditions[:MOST_SHOWN] if condition]
-        if self.of > MOST_SHOWN:
-            lines.append(f"  ... and {self.of - MOST_SHOWN:,} more conditions")
+        return "\n".join([*lines, *(f"  {reason}" for reason in self.reasons)])
+
+    def plain_tables(self, width: int | None = None) -> str:
+        """A line for each of the first conditions, and of those that are inadmissible."""
+        lines = [f"  {_assigned(condition)}" for condition in self.conditions[:MOST_SHOWN] if condition]
+        lines += [f"  {line}" for line in _more(self.of, "condition")]
         lines += [
             f"inadmissible: {_assigned(c)}: {'; '.join(reasons)}"
             for c, reasons in self.inadmissible[:MOST_SHOWN]
         ]
-        if self.refusals > MOST_SHOWN:
-            lines.append(f"  ... and {self.refusals - MOST_SHOWN:,} more inadmissible conditions")
-        lines.append(f"estimated: {self._estimated}")
+        return "\n".join([*lines, *(f"  {line}" for line in _more(self.refusals, "inadmissible condition"))])
+
+    def grids(self) -> list[TextGrid]:
+        """The first conditions, and the first inadmissible ones with their reasons."""
+        admissible = [(condition, ()) for condition in self.conditions[:MOST_SHOWN] if condition]
+        refused = self.inadmissible[:MOST_SHOWN]
+        grids = [
+            _condition_grid(admissible, "", _more(self.of, "condition")),
+            _condition_grid(refused, "inadmissible because", _more(self.refusals, "inadmissible condition")),
+        ]
+        return [grid for grid in grids if grid.rows]
+
+    @property
+    def remarks(self) -> list[str]:
+        """The estimate, warnings, design and evaluators, and what else is to be known."""
+        lines = [f"estimated: {self._estimated}"]
         first = self.estimate.basis[: 1 + self.estimate.batch]
         lines += [f"  {line}" for line in first if self.estimate.asks]
         lines += [f"warning: {warning}" for warning in self.warnings]
@@ -137,6 +144,13 @@ class Preview:
         lines += [f"transform: {self.transform}"] if self.transform else []
         lines.append(f"evaluators: {', '.join(self.evaluators) or 'none'}")
         return [*lines, *self.notes]
+
+    def document(self) -> dict[str, Any]:
+        """Plain values with stable keys."""
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        plain["inadmissible"] = [{"condition": c, "reasons": list(r)} for c, r in self.inadmissible]
+        plain["estimate"] = self.estimate.document()
+        return plain
 
     @property
     def _estimated(self) -> str:
@@ -157,9 +171,6 @@ class Preview:
         }[self.order]
         return f"{text}, {counted(self.anchors, 'anchor')}" if self.anchors else text
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines)
-
 
 def counted(n: int, what: str) -> str:
     """A count with its noun: 1 case, 2 cases."""
@@ -169,6 +180,27 @@ def counted(n: int, what: str) -> str:
 def _assigned(condition: Mapping[str, Json]) -> str:
     """A condition as text."""
     return ", ".join(f"{name}={value}" for name, value in condition.items())
+
+
+def _more(n: int, what: str) -> list[str]:
+    """The line about those that are not listed, if there are any."""
+    return [f"... and {n - MOST_SHOWN:,} more {what}s"] if n > MOST_SHOWN else []
+
+
+def _condition_grid(
+    conditions: Sequence[tuple[Mapping[str, Json], Sequence[str]]], why: str, more: Sequence[str]
+) -> TextGrid:
+    """A row for each condition, with its reasons if the last column says `why`, and a last row for `more`."""
+    names = list(dict.fromkeys(name for condition, _ in conditions for name in condition))
+    rows = [
+        [
+            *(cell(condition[name]) if name in condition else "-" for name in names),
+            *(["; ".join(reasons)] if why else []),
+        ]
+        for condition, reasons in conditions
+    ]
+    header = [*map(cell, names), *([why] if why else [])]
+    return TextGrid(header, [*rows, *([line, *[""] * (len(header) - 1)] for line in more)])
 
 
 def _unseen(plan: Plan) -> list[str]:

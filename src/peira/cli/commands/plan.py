@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from peira.app.diff import diff as compared
@@ -95,7 +94,7 @@ def plan(
             amend=amend,
             batch=batch,
         )
-        out.document(found.to_json())
+        out.document(found.document())
         out.text(str(found))
 
 
@@ -144,7 +143,7 @@ def estimate(
             assume=_assumed(assume or ()),
             batch=batch,
         )
-        out.document(msgspec.to_builtins(found))
+        out.document(found.document())
         out.text(str(found))
 
 
@@ -189,5 +188,5 @@ def diff(
     out = CommandOutput(as_json)
     with Session.find(store) as session:
         found = compared(chosen(a, session), chosen(b, session), store=session)
-        out.document(msgspec.to_builtins(found))
+        out.document(found.document())
         out.text(str(found))

@@ -91,8 +91,8 @@ def markdown(header: Sequence[str], rows: Grid) -> str:
 
 
 def _escape(text: str) -> str:
-    """The text of a cell without Markdown markup."""
-    text = text.replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;")
+    """The text of a cell on one line, without Markdown markup."""
+    text = " ".join(text.splitlines()).replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;")
     for mark in "|*_`[]":
         text = text.replace(mark, f"\\{mark}")
     return text

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from peira.core.ids import digest
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.plan.conditions import agents_of
 from peira.plan.diff.changes import Change, PlanVersion, compare
 from peira.plan.trials import Baselines, Place, PlannedCase
@@ -37,7 +39,7 @@ class TrialReuse(msgspec.Struct, frozen=True):
     """The number of those scores by evaluator."""
 
 
-class Diff(msgspec.Struct, frozen=True):
+class Diff(ResultValue, msgspec.Struct, frozen=True):
     """The differences between two versions of a plan."""
 
     a: str
@@ -54,11 +56,33 @@ class Diff(msgspec.Struct, frozen=True):
     recorded: int | None = None
     """Trials of the later version that have an output in the store, if one was queried."""
 
-    def __str__(self) -> str:
-        width = max((len(change.part) for change in self.changes), default=0)
-        lines = [f"{self.a} -> {self.b}", *([] if self.changes else ["nothing changed"])]
-        lines += [f"  {change.part:<{width}}  {change.said}" for change in self.changes]
-        return "\n".join([*lines, *self._trials(), *self._recorded()])
+    nothing = "nothing changed"
+
+    @property
+    def title(self) -> str:
+        """The names of the two versions."""
+        return f"{self.a} -> {self.b}"
+
+    def grids(self) -> list[TextGrid]:
+        """A row for each change."""
+        rows = [[change.part, change.said] for change in self.changes]
+        return [TextGrid(["part", "change"], rows)] if rows else []
+
+    def plain_tables(self, width: int | None = None) -> str:
+        """A line for each change."""
+        longest = max((len(change.part) for change in self.changes), default=0)
+        lines = [f"  {change.part:<{longest}}  {change.said}" for change in self.changes]
+        return "\n".join(lines) or self.nothing
+
+    @property
+    def remarks(self) -> list[str]:
+        """What follows for trials, and what the store holds."""
+        return [*self._trials(), *self._recorded()]
+
+    def document(self) -> dict[str, Any]:
+        """The fields."""
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        return fields
 
     def _trials(self) -> Iterator[str]:
         """The lines about trials."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import msgspec
 
 from peira.core.log.events import Spent
+from peira.core.text.result_value import ResultValue, TextGrid
 from peira.core.text.words import counted, lasting
 from peira.spec.limits import Budget
 
@@ -116,12 +118,27 @@ class EstimatePart(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         who = f"{self.stage}, {self.model}" if self.model else self.stage
-        what = counted(self.pieces, "trial" if self.stage == "generate" else "score")
-        tokens = _both(self.input_tokens, self.output_tokens)
-        return f"  {who}: {what}, {_asked(self.calls, tokens, self.cost)}"
+        return f"  {who}: {self._work}, {_asked(self.calls, self._tokens, self.cost)}"
+
+    @property
+    def _work(self) -> str:
+        """The number of pieces with their noun."""
+        return counted(self.pieces, "trial" if self.stage == "generate" else "score")
+
+    @property
+    def _tokens(self) -> Range | None:
+        """Input and output tokens together."""
+        return _both(self.input_tokens, self.output_tokens)
+
+    @property
+    def cells(self) -> list[str]:
+        """The row of a table: stage, model, work, calls, tokens, cost."""
+        amounts = (self.calls, whole), (self._tokens, whole), (self.cost, dollars)
+        known = ["unknown" if amount is None else range_text(amount, text) for amount, text in amounts]
+        return [self.stage, self.model or "-", self._work, *known]
 
 
-class RunEstimate(msgspec.Struct, frozen=True):
+class RunEstimate(ResultValue, msgspec.Struct, frozen=True):
     """What a run is expected to need: the sum of its parts, each amount None if unknown."""
 
     new: int
@@ -171,10 +188,29 @@ class RunEstimate(msgspec.Struct, frozen=True):
         why = f" ({'; '.join(self.unknown)})" if self.unknown else ""
         return f"{_asked(self.calls, self.tokens, self.cost)}, {time}{why}"
 
-    def __str__(self) -> str:
-        lines = [self.summary, f"{counted(self.new, 'new trial')}, {self.reused:,} reused"]
-        lines += map(str, self.parts)
-        return "\n".join([*lines, *self.basis])
+    @property
+    def title(self) -> str:
+        """The summary, and the trials that it is about."""
+        return f"{self.summary}\n{counted(self.new, 'new trial')}, {self.reused:,} reused"
+
+    def grids(self) -> list[TextGrid]:
+        """A row for each part of the work."""
+        header = ["stage", "model", "work", "calls", "tokens", "cost"]
+        return [TextGrid(header, [part.cells for part in self.parts])] if self.parts else []
+
+    def plain_tables(self, width: int | None = None) -> str:
+        """A line for each part of the work."""
+        return "\n".join(map(str, self.parts))
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the estimate is based on."""
+        return self.basis
+
+    def document(self) -> dict[str, Any]:
+        """The fields."""
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        return fields
 
 
 def _both(some: Range | None, others: Range | None) -> Range | None:
