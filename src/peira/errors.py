@@ -39,12 +39,12 @@ Internal exceptions, which their callers catch and turn into one of the above, a
     ToolRefused (ValueError)        a tool call whose arguments do not fit, or that nobody approved
     Undecided                       a part of a combined evaluator came to no verdict
     Unconnected                     no connection before the timeout: nothing was sent
-    Silence (TimeoutError)          nothing was received on a connection before the timeout
+    ReadTimeout (TimeoutError)      nothing was received on a connection before the timeout
     Undecodable                     an answer whose content encoding is broken
     UntranslatableRequest (ValueError)  a program's request that has no meaning in another API
     StreamBroken                    a stream that reported a failure, or ended early
     StaleRows                       rows that were read have changed meanwhile: nothing was written
-    DryPool                         a pool has less than a group of changes needs: nothing was written
+    InsufficientPool                a pool has less than a group of changes needs: nothing was written
 
 Two signals are not errors, and user code must not catch them by accident, so they derive from BaseException:
 `Abandoned` (this attempt must stop; `Exhausted` if a limit is the reason, `Parked` if it is retried after a
@@ -287,7 +287,7 @@ class Unconnected(Exception):
     """No connection was made before the timeout: nothing was sent."""
 
 
-class Silence(TimeoutError):
+class ReadTimeout(TimeoutError):
     """Nothing was received before the timeout."""
 
 
@@ -311,7 +311,7 @@ class StaleRows(Exception):
     """Rows from which a group was folded have changed meanwhile; nothing was written."""
 
 
-class DryPool(Exception):
+class InsufficientPool(Exception):
     """A pool has less than the ops of a group need of it; nothing was written."""
 
 

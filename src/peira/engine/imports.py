@@ -58,7 +58,7 @@ class ImportOrigin(NamedTuple):
         return f"{self.what} (sha256 {short(self.digest)})"
 
 
-class Incoming(msgspec.Struct, frozen=True, gc=False):
+class ImportedResult(msgspec.Struct, frozen=True, gc=False):
     """A result to import: its place in the file, the task it belongs to, and how that task ended."""
 
     where: tuple[str, int]
@@ -99,21 +99,25 @@ class ImportDetails(msgspec.Struct, frozen=True):
         return tuple(self.attached.values())
 
 
-def succeeded(where: tuple[str, int], task: str, value: Json, circumstances: ImportDetails) -> Incoming:
+def succeeded(where: tuple[str, int], task: str, value: Json, circumstances: ImportDetails) -> ImportedResult:
     """An imported success; `value` must be normalised already."""
     output, blob, blobs = payload(canonical(value), INLINE)
     kept = (*blobs, *circumstances.blobs)
-    return Incoming(where, task, State.succeeded, circumstances.result(output, blob), kept)
+    return ImportedResult(where, task, State.succeeded, circumstances.result(output, blob), kept)
 
 
-def failed(where: tuple[str, int], task: str, failure: Failure, circumstances: ImportDetails) -> Incoming:
+def failed(
+    where: tuple[str, int], task: str, failure: Failure, circumstances: ImportDetails
+) -> ImportedResult:
     """An imported failure."""
-    return Incoming(where, task, State.failed, circumstances.result(failure=failure), circumstances.blobs)
+    return ImportedResult(
+        where, task, State.failed, circumstances.result(failure=failure), circumstances.blobs
+    )
 
 
-def grouped(incoming: Iterable[Incoming]) -> Iterator[list[Incoming]]:
+def grouped(incoming: Iterable[ImportedResult]) -> Iterator[list[ImportedResult]]:
     """Split results into groups for one commit each, bounded in number and bytes."""
-    group: list[Incoming] = []
+    group: list[ImportedResult] = []
     size = 0
     for one in incoming:
         group.append(one)
@@ -147,10 +151,10 @@ class Recorder:
     same: int = 0
     ended: Counter[State] = field(default_factory=Counter)
 
-    def take(self, incoming: Sequence[Incoming]) -> None:
+    def take(self, incoming: Sequence[ImportedResult]) -> None:
         """Record the results that are new, durably; refuse those that contradict a recorded one."""
         rows: dict[str, Task] = self.store.find("task", [one.task for one in incoming])
-        fresh: dict[str, Incoming] = {}
+        fresh: dict[str, ImportedResult] = {}
         for one in incoming:
             if (why := self._refusal(one, fresh.get(one.task), rows.get(one.task))) is None:
                 fresh[one.task] = one
@@ -161,7 +165,7 @@ class Recorder:
         if fresh:
             self._write(list(fresh.values()), rows)
 
-    def _refusal(self, one: Incoming, twin: Incoming | None, row: Task | None) -> str | None:
+    def _refusal(self, one: ImportedResult, twin: ImportedResult | None, row: Task | None) -> str | None:
         """Why a result is not recorded; "" if an equal one is there already, None if it is new."""
         if twin is not None:
             alike = twin.digest == one.digest
@@ -175,7 +179,7 @@ class Recorder:
             return ""
         return "is said to have failed before, in the same file" if row.run == self.run else None
 
-    def _write(self, fresh: Sequence[Incoming], rows: Mapping[str, Task]) -> None:
+    def _write(self, fresh: Sequence[ImportedResult], rows: Mapping[str, Task]) -> None:
         """Claim and finish the tasks of new results in one commit."""
         run = self.run or self.begin()
         tasks = tuple(one.task for one in fresh)

@@ -24,7 +24,7 @@ DIGITS = 64
 """Length of a digest in hexadecimal digits."""
 
 
-class Header(msgspec.Struct, frozen=True):
+class BundleHeader(msgspec.Struct, frozen=True):
     """What the items of a bundle have in common; `manifest` is the digest of the plan they belong to.
 
     With a `transform`, evaluators judge the extracted answer, in the form written by
@@ -44,7 +44,7 @@ class Header(msgspec.Struct, frozen=True):
     peira: str = "bundle"
 
 
-class Footer(msgspec.Struct, frozen=True):
+class BundleFooter(msgspec.Struct, frozen=True):
     """The number of items, and the digest over their digests in order."""
 
     end: int
@@ -78,8 +78,8 @@ class BundleLine(msgspec.Struct, frozen=True):
     document: bytes
 
 
-_header = msgspec.json.Decoder(Header).decode
-_footer = msgspec.json.Decoder(Footer).decode
+_header = msgspec.json.Decoder(BundleHeader).decode
+_footer = msgspec.json.Decoder(BundleFooter).decode
 _answer = msgspec.json.Decoder(BundleAnswer).decode
 
 
@@ -88,13 +88,13 @@ def sealed(document: bytes) -> bytes:
     return b"%b %b\n" % (digest_bytes(document).encode(), document)
 
 
-def header_of(manifest: str, of: Manifest, stage: str) -> Header:
+def header_of(manifest: str, of: Manifest, stage: str) -> BundleHeader:
     """The header of a bundle for a stage of a run: agents to generate, or evaluators to score."""
     if stage == "evaluate":
         judges = {part.digest: part for part in of.evaluators}
         transform = of.transform.digest if of.transform else ""
-        return Header(stage, of.study, manifest, evaluators=judges, transform=transform)
-    return Header(stage, of.study, manifest, {part.label: part.digest for part in of.agents})
+        return BundleHeader(stage, of.study, manifest, evaluators=judges, transform=transform)
+    return BundleHeader(stage, of.study, manifest, {part.label: part.digest for part in of.agents})
 
 
 def lines(file: BinaryIO, first: int = 1) -> Iterator[BundleLine | tuple[int, str]]:
@@ -112,7 +112,7 @@ def lines(file: BinaryIO, first: int = 1) -> Iterator[BundleLine | tuple[int, st
             yield BundleLine(number, digest.decode(), document)
 
 
-def read_header(file: BinaryIO, name: str) -> tuple[Header, bytes]:
+def read_header(file: BinaryIO, name: str) -> tuple[BundleHeader, bytes]:
     """Read the header and return it with its raw line; raises `Invalid`.
 
     The file position is after the header.
@@ -131,7 +131,7 @@ def read_header(file: BinaryIO, name: str) -> tuple[Header, bytes]:
     raise Invalid(f"{name}: is empty")
 
 
-def read_footer(line: BundleLine) -> Footer | None:
+def read_footer(line: BundleLine) -> BundleFooter | None:
     """The footer, or None if the line is not one."""
     try:
         return _footer(line.document)
@@ -162,11 +162,11 @@ class BundleDigest:
         self._whole.update(digest.encode())
 
     @property
-    def footer(self) -> Footer:
+    def footer(self) -> BundleFooter:
         """The footer for the lines added so far."""
-        return Footer(self.count, self._whole.hexdigest())
+        return BundleFooter(self.count, self._whole.hexdigest())
 
 
-def written(value: Header | Footer | BundleAnswer) -> bytes:
+def written(value: BundleHeader | BundleFooter | BundleAnswer) -> bytes:
     """Encode a header, footer or answer as a line."""
     return sealed(canonical(msgspec.to_builtins(value)))

@@ -16,7 +16,7 @@ from peira.report.value import Report, TrialExample
 
 # Blocks
 
-Form = Literal["html", "md", "tex"]
+ReportFormat = Literal["html", "md", "tex"]
 """An output format with sections of its own."""
 
 
@@ -132,7 +132,7 @@ class Details:
 
 
 @dataclass(frozen=True)
-class Jump:
+class TrialsButton:
     """A button that shows the trials of a condition; HTML only."""
 
     kind: ClassVar[str] = "jump"
@@ -160,11 +160,11 @@ class Transcripts:
 
 
 @dataclass(frozen=True)
-class Only:
+class FormatOnly:
     """Blocks for some formats; writers only see its contents."""
 
     kind: ClassVar[str] = "only"
-    forms: tuple[Form, ...]
+    forms: tuple[ReportFormat, ...]
     blocks: tuple[ReportBlock, ...]
 
 
@@ -177,9 +177,9 @@ ReportBlock = (
     | FigureBlock
     | Verdicts
     | Details
-    | Jump
+    | TrialsButton
     | Transcripts
-    | Only
+    | FormatOnly
 )
 
 
@@ -196,7 +196,7 @@ class Badge:
 
 
 @dataclass(frozen=True)
-class Opening:
+class ReportHeader:
     """What comes before the sections, and the versions that come after them."""
 
     title: str
@@ -212,10 +212,10 @@ class Opening:
     versions: tuple[tuple[str, str], ...]
 
 
-def opening(report: Report) -> Opening:
+def report_header(report: Report) -> ReportHeader:
     """The opening of a report."""
     names = ("title", "study", "run", "status", "when", "question", "answer", "declared", "facts", "versions")
-    return Opening(**{name: getattr(report, name) for name in names}, badges=tuple(_badges(report)))
+    return ReportHeader(**{name: getattr(report, name) for name in names}, badges=tuple(_badges(report)))
 
 
 def _badges(report: Report) -> Iterator[Badge]:
@@ -241,17 +241,17 @@ def plain_block(block: ReportBlock) -> dict[str, Any]:
         fields |= {name: getattr(block, name) and getattr(block, name).alt for name in ("plot", "small")}
     if isinstance(block, GridBlock | FigureBlock) and block.grid is not None:
         fields["grid"] = block.grid._asdict()
-    if isinstance(block, Details | Only):
+    if isinstance(block, Details | FormatOnly):
         fields["blocks"] = [plain_block(inside) for inside in block.blocks]
     if isinstance(block, Transcripts):
         fields["trials"] = [trial.id for trial in block.trials]
     return {"block": block.kind, **fields}
 
 
-def chosen_for(form: Form, blocks: Iterable[ReportBlock]) -> Iterator[ReportBlock]:
-    """The blocks of this format, with `Only` resolved."""
+def chosen_for(form: ReportFormat, blocks: Iterable[ReportBlock]) -> Iterator[ReportBlock]:
+    """The blocks of this format, with `FormatOnly` resolved."""
     for block in blocks:
-        if isinstance(block, Only):
+        if isinstance(block, FormatOnly):
             yield from chosen_for(form, block.blocks) if form in block.forms else ()
         elif isinstance(block, Details):
             yield replace(block, blocks=tuple(chosen_for(form, block.blocks)))

@@ -12,7 +12,7 @@ from peira.core.ids import Json
 from peira.core.models import Answer, Reply, Request, Usage
 from peira.errors import CallFailed
 from peira.models.content_filter import filtered_reply
-from peira.models.http.model import Form, read_body
+from peira.models.http.model import WireFormat, read_body
 from peira.models.prices import price_of
 from peira.models.providers.anthropic import Messages
 from peira.models.providers.chat import Chat
@@ -36,7 +36,7 @@ class Loose(BaseModel):
     country: str = "France"
 
 
-FORMS: dict[str, tuple[Form, Any]] = {
+FORMS: dict[str, tuple[WireFormat, Any]] = {
     "chat": (
         Chat("max_completion_tokens"),
         openai_types.completion_create_params.CompletionCreateParamsNonStreaming,

@@ -17,14 +17,14 @@ from peira.report.blocks import (
     Bullets,
     Details,
     FigureBlock,
+    FormatOnly,
     GridBlock,
     Heading,
-    Jump,
     Notes,
-    Only,
     Paragraph,
     ReportBlock,
     Transcripts,
+    TrialsButton,
     VerdictLine,
     Verdicts,
     chosen_for,
@@ -56,15 +56,21 @@ BLOCKS: dict[type, ReportBlock] = {
     FigureBlock: FigureBlock("own", None, grid=GRID),
     Verdicts: Verdicts((VerdictLine("H1", ODD, "supported", "much"),)),
     Details: Details(ODD, (Paragraph("inside"),), "aside"),
-    Jump: Jump(ODD),
+    TrialsButton: TrialsButton(ODD),
     Transcripts: Transcripts((), "f" * 64, ODD),
 }
-SILENT = {(FigureBlock, "tex"), (Jump, "md"), (Jump, "tex"), (Transcripts, "md"), (Transcripts, "tex")}
+SILENT = {
+    (FigureBlock, "tex"),
+    (TrialsButton, "md"),
+    (TrialsButton, "tex"),
+    (Transcripts, "md"),
+    (Transcripts, "tex"),
+}
 """What a form has no way to show."""
 
 
 def test_every_kind_of_block_is_tried_here() -> None:
-    assert set(BLOCKS) == set(get_args(ReportBlock)) - {Only}
+    assert set(BLOCKS) == set(get_args(ReportBlock)) - {FormatOnly}
 
 
 @pytest.mark.parametrize("form", WRITERS)
@@ -91,7 +97,7 @@ def test_a_section_of_ones_own_stands_where_the_list_says(built: Report) -> None
 
 
 def test_blocks_for_some_forms_are_in_no_other() -> None:
-    said = Only(("md",), (Paragraph("for text"),))
+    said = FormatOnly(("md",), (Paragraph("for text"),))
     blocks: list[ReportBlock] = [Paragraph("for all"), said, Details("more", (said,))]
     assert list(chosen_for("md", blocks)) == [
         Paragraph("for all"),

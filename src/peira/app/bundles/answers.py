@@ -19,8 +19,8 @@ from peira.core.ids import digest_bytes, normalise, short
 from peira.core.log.events import Failure, State
 from peira.engine.imports import (
     ImportDetails,
+    ImportedResult,
     ImportOrigin,
-    Incoming,
     Recorder,
     failed,
     grouped,
@@ -33,7 +33,15 @@ from peira.engine.sources.pending_work import Pending, PendingItem, check_stage
 from peira.engine.stages import EVALUATE
 from peira.errors import Invalid
 from peira.evaluators.scores import score_value
-from peira.plan.bundle import BundleAnswer, BundleLine, Header, lines, read_answer, read_footer, read_header
+from peira.plan.bundle import (
+    BundleAnswer,
+    BundleHeader,
+    BundleLine,
+    lines,
+    read_answer,
+    read_footer,
+    read_header,
+)
 from peira.plan.manifest import read
 from peira.spec.data_files import Problems
 from peira.spec.modules import refuse_while_loading
@@ -67,7 +75,7 @@ def bundle_import(
     return import_result(results, header.stage, recorder, problems, origin)
 
 
-def _check_plan_known(header: Header, store: Any, name: str) -> None:
+def _check_plan_known(header: BundleHeader, store: Any, name: str) -> None:
     """Raise Invalid if the bundle's plan is not in this store."""
     runs = store.runs(RunQuery(study=header.study, limit=EVERY))
     if not any(run.manifest == header.manifest for run in runs):
@@ -77,7 +85,7 @@ def _check_plan_known(header: Header, store: Any, name: str) -> None:
         )
 
 
-def _newest_run(header: Header, store: Any) -> str:
+def _newest_run(header: BundleHeader, store: Any) -> str:
     """The newest run of the plan, preferably one that ran to its end."""
     runs = store.runs(RunQuery(study=header.study, limit=EVERY))
     newest = [run.id for run in runs if run.manifest == header.manifest]
@@ -88,7 +96,7 @@ def _newest_run(header: Header, store: Any) -> str:
 class _AnswerImport:
     """The import of one file of answers."""
 
-    header: Header
+    header: BundleHeader
     name: str
     pending: Pending
     origin: ImportOrigin
@@ -128,7 +136,7 @@ class _AnswerImport:
                 except Invalid as error:
                     self.problems.add(self.name, line.number, str(error))
 
-    def _incoming(self, answers: Iterator[tuple[int, BundleAnswer]]) -> Iterator[Incoming]:
+    def _incoming(self, answers: Iterator[tuple[int, BundleAnswer]]) -> Iterator[ImportedResult]:
         """Each answer as the result of its item; foreign answers are refused."""
         while chunk := list(islice(answers, CHUNK)):
             items = self.pending.known([(answer.n, answer.id) for _, answer in chunk])
@@ -138,7 +146,7 @@ class _AnswerImport:
                 except Invalid as error:
                     self.problems.add(self.name, number, str(error))
 
-    def _result(self, number: int, answer: BundleAnswer, item: PendingItem | None) -> Incoming:
+    def _result(self, number: int, answer: BundleAnswer, item: PendingItem | None) -> ImportedResult:
         """The result of an item; Invalid if the answer is not to this item."""
         if item is None:
             raise Invalid(f"answers {short(answer.id)}, which is no item of this plan")

@@ -34,8 +34,8 @@ from peira.errors import Invalid
 from peira.plan.bundle import (
     BundleAnswer,
     BundleDigest,
+    BundleHeader,
     BundleLine,
-    Header,
     lines,
     read_footer,
     read_header,
@@ -106,7 +106,7 @@ def _folder(answers: Path) -> Path:
     return scratch
 
 
-def checked(path: Path) -> tuple[Header, int]:
+def checked(path: Path) -> tuple[BundleHeader, int]:
     """The header of a bundle and the number of its items; Invalid, with every problem, if it was altered."""
     problems, seal, footer = Problems(), BundleDigest(), None
     with opened_file(path) as file:
@@ -141,7 +141,7 @@ def _items(path: Path) -> Iterator[BundleLine]:
                 yield line
 
 
-def _parts(header: Header, study: Study | None) -> tuple[Mapping[str, Agent], Mapping[str, Evaluator]]:
+def _parts(header: BundleHeader, study: Study | None) -> tuple[Mapping[str, Agent], Mapping[str, Evaluator]]:
     """The agents or evaluators that the bundle needs."""
     if header.stage == GENERATE:
         if study is None:
@@ -150,7 +150,7 @@ def _parts(header: Header, study: Study | None) -> tuple[Mapping[str, Agent], Ma
     return {}, _evaluators(header, study)
 
 
-def _agents(header: Header, study: Study) -> dict[str, Agent]:
+def _agents(header: BundleHeader, study: Study) -> dict[str, Agent]:
     """The agents by label; Invalid if their code differs from that of the bundle."""
     live, problems = live_agents(study), []
     for label, known in header.agents.items():
@@ -163,7 +163,7 @@ def _agents(header: Header, study: Study) -> dict[str, Agent]:
     return {label: live[label] for label in header.agents}
 
 
-def _evaluators(header: Header, study: Study | None) -> dict[str, Evaluator]:
+def _evaluators(header: BundleHeader, study: Study | None) -> dict[str, Evaluator]:
     """The evaluators by digest, from the study or built in; Invalid if one is missing."""
     known = {} if study is None else {evaluator_digest(e): e for e in _declared(study)}
     known |= {
@@ -199,7 +199,7 @@ def _made(part: EvaluatorPart) -> Evaluator | None:
 
 
 def _conduct(
-    header: Header,
+    header: BundleHeader,
     source: BundleSource,
     store: Any,
     study: Study | None,

@@ -25,8 +25,8 @@ from peira.data.outputs.record import ABSENT
 from peira.engine.imports import (
     ENDED,
     ImportDetails,
+    ImportedResult,
     ImportOrigin,
-    Incoming,
     Recorder,
     failed,
     grouped,
@@ -192,7 +192,7 @@ class _ScoreImport:
         self.missing = 0
         """How many scores of imported outputs did not come with them."""
 
-    def incoming(self, matched: Iterator[tuple[RecordedOutput, Place, str]]) -> Iterator[Incoming]:
+    def incoming(self, matched: Iterator[tuple[RecordedOutput, Place, str]]) -> Iterator[ImportedResult]:
         """The scores of outputs whose own result is recorded."""
         while self._names and (some := list(islice(matched, CHUNK))):
             rows = self._store.find("task", [trial for _, _, trial in some])
@@ -203,7 +203,9 @@ class _ScoreImport:
                 if output_digest(row.result) == digest_bytes(canonical(one.output)):
                     yield from self._scores(one, place, trial, row.result)
 
-    def _scores(self, one: RecordedOutput, place: Place, trial: str, result: Result) -> Iterator[Incoming]:
+    def _scores(
+        self, one: RecordedOutput, place: Place, trial: str, result: Result
+    ) -> Iterator[ImportedResult]:
         for evaluator, score in self._ids.scores(place, trial, result, result):
             if evaluator not in self._names:
                 continue
@@ -242,7 +244,7 @@ def _matched(
             yield one, place, trial
 
 
-def _incoming(one: RecordedOutput, trial: str, origin: ImportOrigin) -> Incoming:
+def _incoming(one: RecordedOutput, trial: str, origin: ImportOrigin) -> ImportedResult:
     """An output as the result of this trial."""
     where = (one.file, one.number)
     circumstances = ImportDetails(origin, one.took, one.metrics, one.about, one.attached)

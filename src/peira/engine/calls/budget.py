@@ -68,7 +68,7 @@ NO_LEAST = Reservation(math.inf, 2**63, 2**63)
 UNCOUNTED = Usage()
 
 
-class AskedShare(Protocol):
+class PoolReservation(Protocol):
     """What was asked of a pool for a call, to be taken in the transaction of its intent."""
 
     @property
@@ -133,7 +133,7 @@ class Account:
     async def draw(self, share: Reservation) -> None:
         """Take from the pools what is lacking for a reservation: of a pooled account."""
 
-    def ask(self, share: Reservation) -> Sequence[AskedShare] | None:
+    def ask(self, share: Reservation) -> Sequence[PoolReservation] | None:
         """What is lacking of pools for a reservation, to be taken with its intent: of a pooled account."""
         return ()
 
@@ -439,7 +439,7 @@ class RunAccounts:
         most: Usage,
         trial: Account | None,
         likely: Usage | None = None,
-        asked: list[AskedShare] | None = None,
+        asked: list[PoolReservation] | None = None,
     ) -> Reservation:
         """Reserve the most that a call can take; waits for others to settle if need be (see `fit`).
 
@@ -451,7 +451,7 @@ class RunAccounts:
         share = self.share(named, most, trial)
         least = None if likely is None else self.share(named, likely, trial)
         while True:
-            shares: list[AskedShare] | None = None
+            shares: list[PoolReservation] | None = None
             if self._pooled:
                 shares = None if asked is None else self._ask(self._accounts(named, trial), share)
                 if shares is None:
@@ -466,9 +466,9 @@ class RunAccounts:
                 continue  # another call has used what was drawn for this one
             await asyncio.wait([self.change()], timeout=HOPE if self._pooled else None)
 
-    def _ask(self, accounts: Iterable[Account], share: Reservation) -> list[AskedShare] | None:
+    def _ask(self, accounts: Iterable[Account], share: Reservation) -> list[PoolReservation] | None:
         """What these accounts lack of pools for a reservation; None if a pool is to be looked at first."""
-        shares: list[AskedShare] = []
+        shares: list[PoolReservation] = []
         for account in accounts:
             more = account.ask(share)
             if more is None:

@@ -36,7 +36,7 @@ from peira.engine.calls.budget import (
     NOTHING,
     UNCOUNTED,
     Account,
-    AskedShare,
+    PoolReservation,
     Reservation,
     RunAccounts,
     may_cost,
@@ -249,7 +249,7 @@ class Buyer:
         expected, state = self._expected(named, call), call.state
         most, likely = self._reserve.most(named, call.request)
         state.waits = True
-        asked: list[AskedShare] = []
+        asked: list[PoolReservation] = []
         share = await self._reserve_cost(named, call, most, likely, asked)
         try:
             sent_at = await limiter.enter(expected.total)
@@ -304,7 +304,9 @@ class Buyer:
             return UNCOUNTED
         return self._reserve.expected(named, len(call.body), call.request)
 
-    async def _write_intent(self, intent: CallIntended, body: bytes, asked: Sequence[AskedShare]) -> None:
+    async def _write_intent(
+        self, intent: CallIntended, body: bytes, asked: Sequence[PoolReservation]
+    ) -> None:
         """Record an intent, with what it takes from pools; NotGranted if one of them has too little."""
         op = Op(self._run, (intent,), (body,), tuple(one.request for one in asked))
         try:
@@ -328,7 +330,7 @@ class Buyer:
         call: CallRequest,
         most: Usage,
         likely: Usage | None,
-        asked: list[AskedShare],
+        asked: list[PoolReservation],
     ) -> Reservation:
         """Reserve the most it can cost; Exhausted (reported to the run) if the budget is used up."""
         try:

@@ -15,7 +15,7 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 
-from peira.errors import Silence
+from peira.errors import ReadTimeout
 from peira.models.http.request import KEEP_ALIVE, HttpRequest, RequestHeaders
 
 ONE_USE = b"connection: close\r\n"
@@ -71,7 +71,7 @@ class HttpConnection(ResponseHandler):
         if now >= self._due:
             self._fail(TimeoutError())
         elif now >= self._last_activity + self._silence:
-            self._fail(Silence())
+            self._fail(ReadTimeout())
 
     def _fail(self, problem: Exception) -> None:
         self.set_exception(problem)
@@ -146,7 +146,7 @@ def rehearse(loop: asyncio.AbstractEventLoop) -> str:
             return "a connection whose answer was read serves no more"
     if transport.written.count(b"content-length: 1\r\n\r\n?") != 2:
         return "a request is written otherwise"
-    line._fail(Silence())
+    line._fail(ReadTimeout())
     line.hang_up()
     return (
         ""

@@ -24,7 +24,7 @@ OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """The names of the limit on output tokens, of which a request has one."""
 
 
-class Form(Protocol):
+class WireFormat(Protocol):
     """The format of a provider's requests and answers. Pure functions."""
 
     def path(self, model: str) -> str:
@@ -56,7 +56,7 @@ class ServedModel:
         self,
         provider: str,
         model: str,
-        form: Form,
+        form: WireFormat,
         endpoint: Endpoint,
         *,
         defaults: Mapping[str, Json] | None = None,
@@ -156,7 +156,7 @@ def _with_headers(sent: Callable[[], RequestHeaders], more: Mapping[str, str]) -
     return RequestHeaders({**usual.headers, **more}, usual.secrets)
 
 
-def read_body(form: Form, path: str, answer: Answer) -> Reply:
+def read_body(form: WireFormat, path: str, answer: Answer) -> Reply:
     """The reply in an answer of this format; CallFailed (permanent) if there is none."""
     if answer.status == STATUS and (refusal := filtered_reply(answer.status, answer.body)) is not None:
         return msgspec.structs.replace(refusal, latency=answer.latency)

@@ -32,7 +32,7 @@ ODD = (msgspec.MsgspecError, KeyError, TypeError, IndexError, AttributeError, Va
 """What comes of an event that is no JSON, or of a shape that nobody knows."""
 
 
-class Content(Protocol):
+class ResponseBody(Protocol):
     """The body of an answer, part by part."""
 
     def iter_any(self) -> AsyncIterable[bytes]:
@@ -40,7 +40,7 @@ class Content(Protocol):
         ...
 
 
-async def gathered(content: Content, gather: EventCollector, limit: int) -> tuple[bytes, float | None]:
+async def gathered(content: ResponseBody, gather: EventCollector, limit: int) -> tuple[bytes, float | None]:
     """The body, and when the model first spoke. Beyond the limit, what came until then; all as it came if it
     is a stream of events that nobody knows: it was paid for, and is recorded."""
     raw, spoke = bytearray(), None

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from peira.core.models import Answer
 from peira.core.text.secrets import exposed
-from peira.errors import CallFailed, Silence, StreamBroken, Unconnected, Undecodable
+from peira.errors import CallFailed, ReadTimeout, StreamBroken, Unconnected, Undecodable
 from peira.models.content_filter import filtered_reply
 from peira.models.http.encoding import ENCODED, DecodedContent, beginning, encoding_of
 from peira.models.http.failures import lost, refused, retry_after, unreadable, unsent
 from peira.models.http.pool import ConnectionPool, ResponseHead
-from peira.models.http.request import Content, HttpRequest, RequestHeaders, gathered
+from peira.models.http.request import HttpRequest, RequestHeaders, ResponseBody, gathered
 
 if TYPE_CHECKING:
     import aiohttp
@@ -116,7 +116,7 @@ async def _read(head: ResponseHead, post: HttpRequest) -> tuple[bytes, float | N
     return await _read_whole(content, post.most), None
 
 
-async def _read_whole(content: Content, most: int) -> bytes:
+async def _read_whole(content: ResponseBody, most: int) -> bytes:
     """The whole body, at most a little more than `most` bytes."""
     parts, size = [], 0
     async for part in content.iter_any():
@@ -155,7 +155,7 @@ def _why(problem: BaseException, post: HttpRequest) -> str:
 
     if isinstance(problem, aiohttp.ConnectionTimeoutError):
         return f"no connection within {post.timeouts.connect:g} s"
-    if isinstance(problem, (aiohttp.SocketTimeoutError, Silence)):
+    if isinstance(problem, (aiohttp.SocketTimeoutError, ReadTimeout)):
         return f"nothing came for {post.timeouts.first_byte:g} s"
     if isinstance(problem, TimeoutError):
         return f"not complete within {post.timeouts.total:g} s"

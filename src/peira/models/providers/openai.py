@@ -20,8 +20,8 @@ from peira.errors import Invalid, StreamBroken
 from peira.models.content_filter import refusal_by_filter
 from peira.models.http.endpoint import Endpoint
 from peira.models.http.model import (
-    Form,
     ServedModel,
+    WireFormat,
     arguments,
     needed_text,
     table_in,
@@ -296,7 +296,7 @@ def providers() -> dict[str, Callable[..., ServedModel]]:
     return {"openai": openai, **{name: partial(preset, name) for name in PRESETS}}
 
 
-def _form(form: str, limit: str, prefix: str) -> Form:
+def _form(form: str, limit: str, prefix: str) -> WireFormat:
     """The format by its name; Invalid if there is no such format."""
     if form == "chat":
         return Chat(limit, f"{prefix}/chat/completions")

@@ -16,15 +16,15 @@ from peira.report.blocks import (
     Bullets,
     Details,
     FigureBlock,
-    Form,
+    FormatOnly,
     GridBlock,
     Heading,
-    Jump,
     Notes,
-    Only,
     Paragraph,
     ReportBlock,
+    ReportFormat,
     Transcripts,
+    TrialsButton,
     VerdictLine,
     Verdicts,
     chosen_for,
@@ -39,11 +39,11 @@ from peira.report.value import Report, ReportedCondition, Scored
 # Sections as values
 
 Blocks = Iterator[ReportBlock]
-FORMS: tuple[Form, ...] = ("html", "md", "tex")
-PAGE: tuple[Form, ...] = ("html",)
-TEXT: tuple[Form, ...] = ("md",)
-PAPER: tuple[Form, ...] = ("tex",)
-SCREEN: tuple[Form, ...] = ("html", "md")
+FORMS: tuple[ReportFormat, ...] = ("html", "md", "tex")
+PAGE: tuple[ReportFormat, ...] = ("html",)
+TEXT: tuple[ReportFormat, ...] = ("md",)
+PAPER: tuple[ReportFormat, ...] = ("tex",)
+SCREEN: tuple[ReportFormat, ...] = ("html", "md")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Section:
 
     id: str
     blocks: Callable[[Report], Iterable[ReportBlock]]
-    forms: tuple[Form, ...] = FORMS
+    forms: tuple[ReportFormat, ...] = FORMS
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class WrittenSection:
     blocks: tuple[ReportBlock, ...]
 
 
-def sections_of(report: Report, form: Form, sections: Sequence[Section]) -> list[WrittenSection]:
+def sections_of(report: Report, form: ReportFormat, sections: Sequence[Section]) -> list[WrittenSection]:
     """The non-empty sections of a report in this format, in order.
 
     Blocks for other formats are removed, so that writers render all they get.
@@ -89,7 +89,7 @@ def result(report: Report) -> Blocks:
     yield FigureBlock("forest", forest(report), caption, forest(report, narrow=True), _points(main))
     yield from _means(main)
     yield FigureBlock("distribution", distribution(report))
-    yield Only(TEXT, tuple(_together(main)))
+    yield FormatOnly(TEXT, tuple(_together(main)))
     yield Notes(main.notes)
 
 
@@ -185,7 +185,7 @@ def failures(report: Report) -> Blocks:
         yield GridBlock(TextGrid(header, cells.failure_cells(lost.kinds)), numeric=(3,))
     if lost.bounds:
         introduction = "What that could have changed, had everything that is missing gone badly or well:"
-        yield Only(PAGE, (Paragraph(introduction),))
+        yield FormatOnly(PAGE, (Paragraph(introduction),))
         yield _list(lost.bounds)
     if lost.curves:
         yield Heading("How different would the lost trials have to be?", level=3)
@@ -268,7 +268,7 @@ def threats(report: Report) -> Blocks:
     if report.threats:
         yield Bullets(tuple(Bullet(one.text, one.title, one.grave) for one in report.threats))
     else:
-        yield Only(PAGE, (Paragraph("There is nothing to doubt yet."),))
+        yield FormatOnly(PAGE, (Paragraph("There is nothing to doubt yet."),))
 
 
 def conditions(report: Report) -> Blocks:
@@ -279,7 +279,7 @@ def conditions(report: Report) -> Blocks:
     shown = {trial.condition for trial in report.trials}
     for one in report.conditions:
         failed = f", {one.failed:,} failed" if one.failed else ""
-        inside = (_condition(one), *([Jump(one.label)] if one.label in shown else []))
+        inside = (_condition(one), *([TrialsButton(one.label)] if one.label in shown else []))
         yield Details(one.label, inside, f"{one.trials:,} trials{failed}")
     if report.conditions_left:
         yield Paragraph(f"{report.conditions_left:,} more conditions are not listed here.", quiet=True)
@@ -291,7 +291,7 @@ def trials(report: Report) -> Blocks:
     if report.trials:
         yield from blocks
     elif report.not_shown:
-        yield Only(PAGE, blocks)
+        yield FormatOnly(PAGE, blocks)
 
 
 # The list

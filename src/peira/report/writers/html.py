@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from peira.core.chat.transcript import as_text
 from peira.core.text.words import counted
-from peira.report.blocks import FigureBlock, opening
+from peira.report.blocks import FigureBlock, report_header
 from peira.report.plots.canvas import WIDTH, Plot, available, inline, narrowed
 from peira.report.sections.index import SECTIONS, Section, WrittenSection, sections_of
 from peira.report.value import Report
@@ -36,7 +36,7 @@ def html(report: Report, sections: Sequence[Section] = SECTIONS) -> bytes:
         _environment()
         .get_template("report.html.j2")
         .render(
-            top=opening(report),
+            top=report_header(report),
             sections=mine,
             undrawn="" if available() else _first_figure(mine),
             style=Markup(_file("report.css")),

@@ -17,17 +17,17 @@ from peira.report.blocks import (
     Bullets,
     Details,
     FigureBlock,
+    FormatOnly,
     GridBlock,
     Heading,
-    Jump,
     Notes,
-    Only,
-    Opening,
     Paragraph,
     ReportBlock,
+    ReportHeader,
     Transcripts,
+    TrialsButton,
     Verdicts,
-    opening,
+    report_header,
 )
 from peira.report.sections.index import SECTIONS, Section, sections_of
 from peira.report.value import Report
@@ -46,7 +46,7 @@ def latex(report: Report, sections: Sequence[Section] = SECTIONS) -> bytes:
     """Render the report as a LaTeX document."""
     mine = sections_of(report, "tex", sections)
     blocks = (part for section in mine for block in section.blocks for part in _rendered(block))
-    parts = (*_opening(opening(report)), *blocks, "\\end{document}")
+    parts = (*_opening(report_header(report)), *blocks, "\\end{document}")
     return ("\n\n".join(part for part in parts if part) + "\n").encode("utf-8", "replace")
 
 
@@ -55,7 +55,7 @@ def escape(text: str) -> str:
     return escaped(visible(text))
 
 
-def _opening(top: Opening) -> Iterator[str]:
+def _opening(top: ReportHeader) -> Iterator[str]:
     """Preamble, title and abstract."""
     yield f"% Written by peira from run {short(top.run)}; numbers are not to be edited by hand."
     yield HEAD
@@ -83,7 +83,7 @@ def _rendered(block: ReportBlock) -> Iterator[str]:
             yield f"\\paragraph{{{escape(block.summary)}.}} {escape(block.aside)}".rstrip()
             for inside in block.blocks:
                 yield from _rendered(inside)
-        case FigureBlock() | Transcripts() | Jump() | Only():
+        case FigureBlock() | Transcripts() | TrialsButton() | FormatOnly():
             return
         case _:
             assert_never(block)

@@ -15,17 +15,17 @@ from peira.report.blocks import (
     Bullets,
     Details,
     FigureBlock,
+    FormatOnly,
     GridBlock,
     Heading,
-    Jump,
     Notes,
-    Only,
-    Opening,
     Paragraph,
     ReportBlock,
+    ReportHeader,
     Transcripts,
+    TrialsButton,
     Verdicts,
-    opening,
+    report_header,
 )
 from peira.report.sections.index import SECTIONS, Section, sections_of
 from peira.report.value import Report, TrialExample
@@ -38,11 +38,11 @@ def markdown(report: Report, sections: Sequence[Section] = SECTIONS) -> bytes:
     """Render the report as Markdown."""
     mine = sections_of(report, "md", sections)
     blocks = (part for section in mine for block in section.blocks for part in _rendered(block))
-    text = "\n\n".join(part for part in (*_opening(opening(report)), *blocks) if part)
+    text = "\n\n".join(part for part in (*_opening(report_header(report)), *blocks) if part)
     return f"{text}\n".encode("utf-8", "replace")
 
 
-def _opening(top: Opening) -> Iterator[str]:
+def _opening(top: ReportHeader) -> Iterator[str]:
     """Title, question, answer and key figures."""
     run = f"run `{short(top.run)}`, {top.status}{f', {top.when}' if top.when else ''}"
     yield f"# {said(top.title)}"
@@ -75,7 +75,7 @@ def _rendered(block: ReportBlock) -> Iterator[str]:
                 yield from _rendered(inside)
         case Transcripts():
             yield from _trials(block)
-        case Jump() | Only():
+        case TrialsButton() | FormatOnly():
             return
         case _:
             assert_never(block)

@@ -28,8 +28,8 @@ from peira.core.log import events as ev
 from peira.core.log.events import Record, State
 from peira.core.log.state import Run, replace
 from peira.errors import (
-    DryPool,
     Fenced,
+    InsufficientPool,
     Invalid,
     LeaseLost,
     NotGranted,
@@ -166,7 +166,7 @@ class PostgresWriter(CommitThread):
         """Commit ops; those that draw on pools are refused, and may ask again, if one of these is dry."""
         try:
             return self._surely(partial(self._folded, ops))
-        except DryPool as problem:
+        except InsufficientPool as problem:
             rest = [op for op in ops if not op.draws]
             others = iter(self._surely(partial(self._folded, rest)) if rest else ())
             return [NotGranted(str(problem)) if op.draws else next(others) for op in ops]
@@ -478,7 +478,7 @@ class PostgresWriter(CommitThread):
         """Write what the fold has changed; StaleRows if rows have changed meanwhile.
 
         `runs` are the runs of the records as they are in the tables; `draws` are what pools of runs are to
-        give for this: DryPool if one of them has less.
+        give for this: InsufficientPool if one of them has less.
         """
         heads = sorted(dict.fromkeys(record.run for record in records), key=self._number)
         index = {run: i for i, run in enumerate(heads, 1)}
@@ -551,7 +551,7 @@ class PostgresWriter(CommitThread):
             return row[0], row[1]
         except psycopg.Error as problem:
             if problem.sqlstate == DRY:
-                raise DryPool(problem.diag.message_primary) from None
+                raise InsufficientPool(problem.diag.message_primary) from None
             if problem.sqlstate == STALE or _is_known(problem):
                 raise StaleRows(str(problem)) from None
             if problem.sqlstate == FENCED and self._shared:

@@ -47,7 +47,7 @@ os.register_at_fork(after_in_child=_close_in_child)
 
 
 @dataclass(frozen=True)
-class Process:
+class ProcessIdentity:
     """A process that can be told from a later one with the same number."""
 
     pid: int
@@ -78,15 +78,17 @@ class Process:
             os.close(handle)
 
 
-def running_process(pid: int) -> Process:
+def running_process(pid: int) -> ProcessIdentity:
     """A process that is running, in this namespace."""
-    return Process(pid, _started(pid) or 0, _boot(), _namespace())
+    return ProcessIdentity(pid, _started(pid) or 0, _boot(), _namespace())
 
 
-def process_from(said: dict[str, Any]) -> Process | None:
+def process_from(said: dict[str, Any]) -> ProcessIdentity | None:
     """The process that a note or a row names; None if it is not of that form (an older peira wrote it)."""
     try:
-        return Process(int(said["pid"]), int(said["started"]), str(said["boot"]), str(said["namespace"]))
+        return ProcessIdentity(
+            int(said["pid"]), int(said["started"]), str(said["boot"]), str(said["namespace"])
+        )
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -240,7 +242,7 @@ def _said(file: int) -> dict[str, Any]:
         return {}
 
 
-def in_use(path: Path, holder: Process | None = None) -> str:
+def in_use(path: Path, holder: ProcessIdentity | None = None) -> str:
     pid = holder.pid if holder else (owner(path) or {}).get("pid")
     store = path.name.removesuffix(".lock")
     if pid == os.getpid():

@@ -56,7 +56,7 @@ from peira.stores.sqlite._rewrite import copy_blobs, remove_draft, replace_table
 from peira.stores.sqlite.lock import (
     POLL,
     OwnerLock,
-    Process,
+    ProcessIdentity,
     in_use,
     last_event,
     owner,
@@ -221,7 +221,7 @@ class SqliteStore:
         db.execute("PRAGMA wal_checkpoint")
         return int(db.execute("SELECT value FROM meta WHERE key = 'incarnation'").get)
 
-    def _named_owner(self, db: apsw.Connection) -> Process | None:
+    def _named_owner(self, db: apsw.Connection) -> ProcessIdentity | None:
         """The living process that the store names as its owner; if there is none, it names this one now."""
         db.execute("BEGIN IMMEDIATE")
         try:

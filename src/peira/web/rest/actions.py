@@ -46,7 +46,7 @@ class StartRequest(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class NothingMore(msgspec.Struct, frozen=True):
+class EmptyBody(msgspec.Struct, frozen=True):
     """A request that says everything by its path."""
 
 
@@ -82,7 +82,7 @@ class SkipRequest(msgspec.Struct, frozen=True):
     by: str = ""
 
 
-class Done(msgspec.Struct, frozen=True):
+class ActionResult(msgspec.Struct, frozen=True):
     """What was done, in a sentence."""
 
     said: str
@@ -121,23 +121,23 @@ async def start(request: web.Request, body: StartRequest) -> StartedRun:
     return await site.reader.act(studies.start, _folder(site), study, _store(site), options)
 
 
-async def again(request: web.Request, body: NothingMore) -> StartedRun:
+async def again(request: web.Request, body: EmptyBody) -> StartedRun:
     """Go on with a run: what is missing is done, and what failed is tried again."""
     site = site_of(request)
     run = await site.reader.short(site.reader.run, request.match_info["run"])
     return await site.reader.act(studies.start, _folder(site), run.id, _store(site), ["--retry-failed"])
 
 
-async def cancel(request: web.Request, body: NothingMore) -> Done:
+async def cancel(request: web.Request, body: EmptyBody) -> ActionResult:
     """Stop a run now, wherever it is running."""
     site = site_of(request)
     run = await site.reader.short(site.reader.run, request.match_info["run"])
     found = await site.reader.act(cancel_run, run.id, separate_session(site), by=who())
     said = f"run {run.id[:12]} is cancelled" if found.done else f"run {run.id[:12]} had ended before"
-    return Done(said, found.done)
+    return ActionResult(said, found.done)
 
 
-async def score(request: web.Request, body: ScoreRequest) -> Done:
+async def score(request: web.Request, body: ScoreRequest) -> ActionResult:
     """Score the outputs of a run again, with other evaluators."""
     site = site_of(request)
     names = [name.strip() for name in body.evaluators.split(",") if name.strip()]
@@ -147,13 +147,13 @@ async def score(request: web.Request, body: ScoreRequest) -> Done:
     args = (_folder(site), run.id, _store(site), names, body.name)
     await site.reader.act(studies.score, *args)
     named = f" as {body.name}" if body.name else ""
-    return Done(f"the outputs of run {run.id[:12]} are scored by {', '.join(names)}{named}")
+    return ActionResult(f"the outputs of run {run.id[:12]} are scored by {', '.join(names)}{named}")
 
 
 def _command(command: str, said: str) -> Any:
     """The handler that sends a command about a run to the process that executes it."""
 
-    async def send(request: web.Request, body: NothingMore) -> Done:
+    async def send(request: web.Request, body: EmptyBody) -> ActionResult:
         return await _deliver(request, command, said)
 
     send.__doc__ = {
@@ -165,7 +165,7 @@ def _command(command: str, said: str) -> Any:
 
 async def _deliver(
     request: web.Request, command: str, said: str, tasks: tuple[str, ...] = (), **body: Any
-) -> Done:
+) -> ActionResult:
     """Have a command about a run executed; refused if no process executes the run."""
     site = site_of(request)
     run = await site.reader.short(site.reader.run, request.match_info["run"])
@@ -173,10 +173,10 @@ async def _deliver(
         raise Invalid(f"run {run.id[:12]} has ended: {run.status}")
     sent = Command(command, run.id, who(), tasks=tasks, body=body)
     await site.reader.act(deliver, separate_session(site), sent)
-    return Done(f"{said} {run.id[:12]}")
+    return ActionResult(f"{said} {run.id[:12]}")
 
 
-async def adjust(request: web.Request, body: AdjustRequest) -> Done:
+async def adjust(request: web.Request, body: AdjustRequest) -> ActionResult:
     """Change how many trials a run executes at once."""
     if problem := parallel_problem(body.parallel):
         raise Invalid(problem)
@@ -184,7 +184,7 @@ async def adjust(request: web.Request, body: AdjustRequest) -> Done:
     return await _deliver(request, ADJUST, said, parallel=body.parallel)
 
 
-async def cancel_trial(request: web.Request, body: NothingMore) -> Done:
+async def cancel_trial(request: web.Request, body: EmptyBody) -> ActionResult:
     """Cancel one trial of a run under way, in whatever state it is."""
     site = site_of(request)
     run = await site.reader.short(site.reader.run, request.match_info["run"])
@@ -194,7 +194,7 @@ async def cancel_trial(request: web.Request, body: NothingMore) -> Done:
     return await _deliver(request, CANCEL, f"trial {id[:12]} is cancelled, in run", (id,))
 
 
-async def answer(request: web.Request, body: AnswerRequest) -> Done:
+async def answer(request: web.Request, body: AnswerRequest) -> ActionResult:
     """Answer a question: with a value, with one of its options (by number, from 0), or with a text."""
     site, key = site_of(request), request.match_info["key"]
     session, by = separate_session(site), body.by or who()
@@ -213,25 +213,25 @@ async def answer(request: web.Request, body: AnswerRequest) -> Done:
     return _closed(await site.reader.act(close), "answered")
 
 
-async def skip(request: web.Request, body: SkipRequest) -> Done:
+async def skip(request: web.Request, body: SkipRequest) -> ActionResult:
     """Leave a question without an answer."""
     site = site_of(request)
     args = (request.match_info["key"], separate_session(site))
     return _closed(await site.reader.act(inbox.skip, *args, by=body.by or who()), "skipped")
 
 
-def _closed(outcome: AnswerOutcome, verb: str) -> Done:
+def _closed(outcome: AnswerOutcome, verb: str) -> ActionResult:
     row = outcome.question.row
     if not outcome.taken:
-        return Done(f"{row.by or 'its run'} was first: the question is {row.how} already", False)
-    return Done(f"{verb}: {outcome.question.question.prompt[:80]}")
+        return ActionResult(f"{row.by or 'its run'} was first: the question is {row.how} already", False)
+    return ActionResult(f"{verb}: {outcome.question.question.prompt[:80]}")
 
 
 def _settle(how: str, said: str) -> Any:
-    async def settle(request: web.Request, body: NothingMore) -> Done:
+    async def settle(request: web.Request, body: EmptyBody) -> ActionResult:
         site, key = site_of(request), request.match_info["key"]
         found = await site.reader.act(app.settle, how, (key,), by=who(), store=separate_session(site))
-        return Done(f"{said}; the next run asks it again", bool(found.calls))
+        return ActionResult(f"{said}; the next run asks it again", bool(found.calls))
 
     settle.__doc__ = {
         "discard": "Discard a bad answer: the next run asks it again, and does what used it again.",
@@ -243,36 +243,46 @@ def _settle(how: str, said: str) -> Any:
 ROUTES = [
     ApiRoute("POST", "/plan", "plan_study", plan, StudyPreview, body=StudyChoice),
     ApiRoute("POST", "/runs", "start_run", start, StartedRun, body=StartRequest, status=201),
-    ApiRoute("POST", "/runs/{run}/again", "run_again", again, StartedRun, body=NothingMore, status=201),
-    ApiRoute("POST", "/runs/{run}/cancel", "cancel_run", cancel, Done, body=NothingMore),
+    ApiRoute("POST", "/runs/{run}/again", "run_again", again, StartedRun, body=EmptyBody, status=201),
+    ApiRoute("POST", "/runs/{run}/cancel", "cancel_run", cancel, ActionResult, body=EmptyBody),
     ApiRoute(
-        "POST", "/runs/{run}/pause", "pause_run", _command(PAUSE, "paused: run"), Done, body=NothingMore
+        "POST", "/runs/{run}/pause", "pause_run", _command(PAUSE, "paused: run"), ActionResult, body=EmptyBody
     ),
     ApiRoute(
-        "POST", "/runs/{run}/resume", "resume_run", _command(RESUME, "resumed: run"), Done, body=NothingMore
+        "POST",
+        "/runs/{run}/resume",
+        "resume_run",
+        _command(RESUME, "resumed: run"),
+        ActionResult,
+        body=EmptyBody,
     ),
-    ApiRoute("POST", "/runs/{run}/parallel", "adjust_run", adjust, Done, body=AdjustRequest),
+    ApiRoute("POST", "/runs/{run}/parallel", "adjust_run", adjust, ActionResult, body=AdjustRequest),
     ApiRoute(
-        "POST", "/runs/{run}/trials/{trial}/cancel", "cancel_trial", cancel_trial, Done, body=NothingMore
+        "POST",
+        "/runs/{run}/trials/{trial}/cancel",
+        "cancel_trial",
+        cancel_trial,
+        ActionResult,
+        body=EmptyBody,
     ),
-    ApiRoute("POST", "/inbox/{key}/answer", "answer_question", answer, Done, body=AnswerRequest),
-    ApiRoute("POST", "/inbox/{key}/skip", "skip_question", skip, Done, body=SkipRequest),
-    ApiRoute("POST", "/runs/{run}/score", "score_run", score, Done, body=ScoreRequest),
+    ApiRoute("POST", "/inbox/{key}/answer", "answer_question", answer, ActionResult, body=AnswerRequest),
+    ApiRoute("POST", "/inbox/{key}/skip", "skip_question", skip, ActionResult, body=SkipRequest),
+    ApiRoute("POST", "/runs/{run}/score", "score_run", score, ActionResult, body=ScoreRequest),
     ApiRoute(
         "POST",
         "/calls/{key}/discard",
         "discard_answer",
         _settle("discard", "the answer is discarded"),
-        Done,
-        body=NothingMore,
+        ActionResult,
+        body=EmptyBody,
     ),
     ApiRoute(
         "POST",
         "/calls/{key}/resend",
         "resend_call",
         _settle("resend", "the call may be sent again"),
-        Done,
-        body=NothingMore,
+        ActionResult,
+        body=EmptyBody,
     ),
 ]
 """Everything that changes something."""

@@ -12,7 +12,7 @@ from peira.errors import Invalid
 from peira.web import studies
 from peira.web.pages import work as pages
 from peira.web.pages.work import WorkList
-from peira.web.rest.actions import Done, separate_session
+from peira.web.rest.actions import ActionResult, separate_session
 from peira.web.rest.routes import ApiRoute, NoQuery
 from peira.web.site import site_of
 
@@ -43,26 +43,26 @@ async def get_work(request: web.Request, query: NoQuery) -> dict[str, Any]:
     return await reader.long(lambda: pages.find_view(reader, request.match_info["run"]).document())
 
 
-async def cancel(request: web.Request, body: UnitChoice) -> Done:
+async def cancel(request: web.Request, body: UnitChoice) -> ActionResult:
     """Cancel units of a run under way; what needs them is blocked."""
     site, run = site_of(request), request.match_info["run"]
     states = await site.reader.act(cancel_units, separate_session(site), body.names, run, by=studies.who())
-    return Done("; ".join(f"{name}: {state}" for name, state in states.items()))
+    return ActionResult("; ".join(f"{name}: {state}" for name, state in states.items()))
 
 
-async def retry(request: web.Request, body: UnitChoice) -> Done:
+async def retry(request: web.Request, body: UnitChoice) -> ActionResult:
     """Execute units that did not succeed once more, in a process of its own, with all that needs them."""
     site, run, names = site_of(request), request.match_info["run"], body.names
     project = site.reader.session.project
     store = str(site.reader.session.store)
     await site.reader.act(studies.retry_units, project.folder, run, store, names)
-    return Done(f"{', '.join(names)}: executed once more")
+    return ActionResult(f"{', '.join(names)}: executed once more")
 
 
 ROUTES = [
     ApiRoute("GET", "/work", "list_work", list_work, WorkList),
     ApiRoute("GET", "/work/{run}", "get_work", get_work, dict[str, Any]),
-    ApiRoute("POST", "/work/{run}/cancel", "cancel_units", cancel, Done, body=UnitChoice),
-    ApiRoute("POST", "/work/{run}/retry", "retry_units", retry, Done, body=UnitChoice),
+    ApiRoute("POST", "/work/{run}/cancel", "cancel_units", cancel, ActionResult, body=UnitChoice),
+    ApiRoute("POST", "/work/{run}/retry", "retry_units", retry, ActionResult, body=UnitChoice),
 ]
 """What programs can see and do about work plans."""
