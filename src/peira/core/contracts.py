@@ -279,19 +279,22 @@ class Snapshots(Protocol):
 
 @runtime_checkable
 class Forgets(Protocol):
-    """A store that can let go of payloads and know that it did; not every store can."""
+    """A store that can remove the bytes of payloads and keep a record of that; not every store can."""
 
     def forget(self, digests: Collection[str]) -> int:
-        """Remove the bytes of these blobs; returns how many bytes that were. From then on `get` raises
-        NotKept, and `verify` does not miss them. All or nothing, whenever the process is killed."""
+        """Remove the bytes of these blobs and return their number.
+
+        From then on `get` raises NotKept for them, and `verify` does not report them as missing. All or
+        nothing, whenever the process is killed.
+        """
         ...
 
     def forgotten(self) -> Collection[str]:
-        """The digests of blobs that were removed so."""
+        """The digests of the blobs that `forget` removed."""
         ...
 
     def compress(self, codec: str) -> None:
-        """Compress payloads from now on like this: "zstd" or "none"."""
+        """Set the compression of payloads that are written from now on: "zstd" or "none"."""
         ...
 
 
@@ -300,8 +303,8 @@ class PlanEntry(NamedTuple):
 
     `place` is its number in the plan. `group` is its agent and its condition (as JSON), `subject` its case:
     id, slice, cluster, input, expected, metadata; each begins with a number that only equal ones share.
-    `output` is how its result begins, if that is too long for its row; `scores` are the names and tasks of
-    what was made of it.
+    `output` is the beginning of its result, if that is too long for its row; `scores` are the names and task
+    ids of its scores.
     """
 
     place: int
@@ -314,7 +317,7 @@ class PlanEntry(NamedTuple):
 
 
 class TaskOutcome(NamedTuple):
-    """What results show of a task: less than its row, and made in a fraction of the time."""
+    """The part of a task's row that results need; it is read in a fraction of the time."""
 
     state: State
     attempts: int
@@ -325,7 +328,7 @@ class TaskOutcome(NamedTuple):
 
 @runtime_checkable
 class FindsOutcomes(Protocol):
-    """What finds the outcomes of many tasks at once."""
+    """An object that finds the outcomes of many tasks at once."""
 
     def outcomes(self, ids: Sequence[str]) -> list[TaskOutcome | None]:
         """The outcome of each of these tasks; None if there is no such task."""
@@ -342,10 +345,10 @@ class TaskFinder(FindsOutcomes, Protocol):
 
 @runtime_checkable
 class ScansTasks(Protocol):
-    """A store that can read all its tasks in one pass, for those who want most of them."""
+    """A store that can read all its tasks in one pass, for callers that need most of them."""
 
     def scan_tasks(self, wanted: int) -> TaskFinder | None:
-        """What finds tasks as they are now; None if looking up so many as are wanted is faster."""
+        """A finder of the tasks as they are now; None if it is faster to look up `wanted` of them by id."""
         ...
 
 
@@ -354,7 +357,7 @@ class Anticipates(Protocol):
     """A store that prepares for large runs if it is notified in advance."""
 
     def anticipate(self, tasks: int) -> None:
-        """So many tasks will be executed now; returns at once."""
+        """Prepare for the execution of this number of tasks; returns at once."""
         ...
 
 
@@ -377,18 +380,20 @@ class ListsPlans(Protocol):
     def list_plan(self, plan: str, entries: Iterable[PlanEntry], complete: bool = False) -> Future[None]:
         """Add entries of a plan; they replace those of the same places.
 
-        They are written soon, and read from the iterable by another thread then. `complete` says that nothing
-        is missing now.
+        They are written in the background: another thread then reads the iterable. `complete` says that the
+        plan has all its entries with these.
         """
         ...
 
     def list_calls(self, calls: Iterable[CallWords]) -> Future[None]:
-        """Add the texts of calls; written soon, and read from the iterable by another thread then."""
+        """Add the texts of calls, in the background: another thread then reads the iterable."""
         ...
 
     def unlisted_calls(self, run: str = "") -> Sequence[str]:
-        """The keys of calls (of a run or of all) whose texts are not listed, or may have changed since: those
-        without an answer or in a batch."""
+        """The keys of calls (of one run, or of all) whose texts are not listed, or may have changed since.
+
+        Those are calls without an answer, or in a batch.
+        """
         ...
 
     def listed_tasks(self, plan: str, prefix: str) -> Sequence[tuple[str, int]]:
@@ -397,7 +402,7 @@ class ListsPlans(Protocol):
 
 
 class Retained(msgspec.Struct, frozen=True):
-    """What is kept when runs are deleted: of their `tasks` and `calls`, other runs need these."""
+    """What is kept when runs are deleted: the `tasks` and `calls` of these runs that other runs need."""
 
     deleted: Mapping[str, Run]
     tasks: Collection[str]
@@ -418,7 +423,7 @@ class Deletes(Protocol):
 
 
 class Merged(msgspec.Struct, frozen=True):
-    """What a merge brought: new runs, the number of their records, and of tasks that both stores had made."""
+    """What a merge added: new runs, the number of their records, and of tasks that both stores have."""
 
     runs: tuple[Run, ...]
     records: int
@@ -432,8 +437,8 @@ class Merges(Protocol):
     def merge(self, other: OpenStore, ours: bool = False, dry_run: bool = False) -> Merged:
         """Add the runs of another store, which nobody writes meanwhile (see `stores.merge`).
 
-        Raises Invalid with a line for each conflict; with `ours`, a result that differs is this store's. All
-        or nothing, whenever the process is killed. The store must be opened for writing and is closed by
+        Raises Invalid with a line for each conflict; with `ours`, this store's result is kept instead.
+        All or nothing, whenever the process is killed. The store must be opened for writing and is closed by
         this.
         """
         ...
@@ -441,10 +446,10 @@ class Merges(Protocol):
 
 @runtime_checkable
 class Versioned(Protocol):
-    """A scheme whose stores have a version of their format, which is raised when they are opened."""
+    """A scheme whose stores have a version of their format, and are migrated to the newest when opened."""
 
     def versions(self, address: str) -> tuple[int, int]:
-        """The version of the store there (0: it is empty), and that of this peira."""
+        """The version of the store at the address (0: it is empty), and the newest that this peira writes."""
         ...
 
 
@@ -618,9 +623,9 @@ class WorkReader(Protocol):
 class Offer(msgspec.Struct, frozen=True, gc=False):
     """A task and its work, as a source hands it out.
 
-    `former` are ids under which its result may already be recorded, each with a text that says what differs.
-    `direct`: it is plain code, which may be executed without a claim of its own; the claim is recorded
-    together with its end, or when it first uses its channel.
+    `former` are ids under which its result may already be recorded, each with the difference as text.
+    `direct` work is plain code and may be executed without a claim of its own; the claim is recorded together
+    with its end, or when it first uses its channel.
     """
 
     spec: TaskSpec
@@ -703,7 +708,7 @@ class Runner(Protocol):
 
 @runtime_checkable
 class GrowingRunner(Runner, Protocol):
-    """A runner that starts with few workers and adds more while that helps; `start` says the most."""
+    """A runner that starts with few workers and adds more while that helps, up to the number of `start`."""
 
     def grow(self) -> None:
         """Called every few hundredths of a second while the run goes on: start more workers if all are busy
@@ -716,7 +721,7 @@ class ResizableRunner(Runner, Protocol):
     """A runner whose number of workers can be raised while it works."""
 
     def resize(self, workers: int) -> None:
-        """From now on execute up to so many attempts at once; never fewer than before."""
+        """Execute up to this number of attempts at once from now on; it is never lowered."""
         ...
 
 
@@ -751,15 +756,16 @@ class Source(Protocol):
 
 @runtime_checkable
 class OpenSource(Source, Protocol):
-    """A source that may stay open for long while it has nothing: it says when it has grown.
+    """A source that may have no tasks for a long time; it calls back when it has new ones.
 
     `more` and `follow` are called with a lock of the engine held.
     """
 
     def watch(self, grown: Callable[[], None]) -> None:
-        """From now on call `grown` whenever `more` may have something again, or `closed` has changed.
+        """Register the callback `grown`, called when `more` may return tasks again, or `closed` has changed.
 
-        From any thread, holding no lock that `more` takes. Called once, before anything else.
+        It may be called from any thread that holds no lock which `more` takes. `watch` is called once, before
+        any other method.
         """
         ...
 
@@ -768,16 +774,16 @@ class OpenSource(Source, Protocol):
 class QueueSource(OpenSource, Protocol):
     """An open source that may hold far more than can begin soon: a queue for each class, by priority.
 
-    It is asked for tasks of a class while few of at least their priority could begin. So what waits in one
-    class holds up no other, and no task those of higher priority.
+    Tasks of a class are requested while only few of at least their priority are ready to begin. So tasks that
+    wait in one class delay no other class, and no task of higher priority.
     """
 
     def foremost(self) -> Mapping[str, int]:
-        """By class, the priority of the task that would be offered next; no class that has none."""
+        """The priority of the next task of each class; classes without tasks are left out."""
         ...
 
     def more_of(self, cls: str, n: int) -> list[Offer]:
-        """The next `n` tasks of a class: highest priority first, then first come."""
+        """The next `n` tasks of a class: highest priority first, then oldest first."""
         ...
 
 
@@ -786,21 +792,21 @@ class BackgroundSource(Source, Protocol):
     """A source that records results itself, on a thread of its own."""
 
     def join(self) -> None:
-        """Wait until that thread has ended, before the run does; it ends soon once the run is stopped."""
+        """Wait until its thread has ended; called before the run ends, after it was told to stop."""
         ...
 
 
 @runtime_checkable
 class PartialSource(Source, Protocol):
-    """A source of which this process executes a part; it is notified of the tasks that are left to others."""
+    """A source of which this process executes a part; it is notified of tasks left to other processes."""
 
     def leave(self, offer: Offer) -> None:
-        """A task of a kind that is not performed here has no recorded result. With the engine's lock held."""
+        """Note a task that is not performed here and has no recorded result; the engine's lock is held."""
         ...
 
 
 class Consequences(msgspec.Struct, frozen=True, gc=False):
-    """What is recorded in the same commit as the end of a task: events, and the blobs they refer to."""
+    """Events that are recorded in the same commit as the end of a task, and the blobs they refer to."""
 
     events: tuple[AnyEvent, ...] = ()
     blobs: tuple[bytes, ...] = ()
@@ -808,10 +814,10 @@ class Consequences(msgspec.Struct, frozen=True, gc=False):
 
 @runtime_checkable
 class ChainingSource(Source, Protocol):
-    """A source from whose tasks others follow durably: they are queued in the commit of the end."""
+    """A source whose tasks queue further tasks durably, in the commit that records their end."""
 
     def with_end(self, offer: Offer, ended: Ended) -> Consequences:
-        """What is recorded with the end of this task; called with a lock of the engine held."""
+        """The events and blobs to record with the end of this task; called with a lock of the engine held."""
         ...
 
 

@@ -157,10 +157,10 @@ class Registry:
     def surrounded(
         self, kind: str, name: str, run: str = "", task: str = "", epoch: int = 0
     ) -> Iterator[OutcomeCallback]:
-        """Run user code inside what listeners put around it, on its own thread: a span, say.
+        """Run user code inside the context managers of listeners (a span, for example), on its own thread.
 
         A listener's `surround(kind, name, run, task, epoch)` returns a context manager; `kind` is "attempt"
-        or "step". Yields a function to which the outcome is told. Listeners never stop a run: one that fails
+        or "step". Yields a function that takes the outcome. Listeners never stop a run: one that fails
         is left out.
         """
         with ExitStack() as around:
@@ -276,7 +276,7 @@ class Registry:
         return sorted(n for k, n in seen if k == kind)
 
     def load(self, kind: str) -> None:
-        """Let the installed plug-ins of this kind register, and those that do not say theirs, each once.
+        """Call `register` of each installed plug-in of this kind, or of no stated kind, once.
 
         They are the entry points of the groups `peira.KIND` and `peira`.
         """

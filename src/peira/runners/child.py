@@ -1,7 +1,7 @@
 """The child of the process runner: a process that executes attempts one after another.
 
 It is spawned, never forked. It neither writes nor opens a store: everything goes through the pipe. When the
-pipe is closed, because its owner is gone, it kills its whole process tree and itself.
+pipe is closed, because its owner has ended, it kills its whole process tree and itself.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def _end(label: str) -> None:
-    """Kill everything this process started, and itself: the owner is gone."""
+    """Kill all processes that this one started, and itself, because the owner has ended."""
     try:
         tree.end(label, os.getpid())
     finally:

@@ -11,7 +11,7 @@ from peira.core.ids import Json
 
 
 class SetupMessage(msgspec.Struct, frozen=True, tag="setup"):
-    """To the child, first: what it needs to rebuild work.
+    """The first message to the child: what it needs to rebuild work.
 
     The reader (module:name) of the work to come, where the code of each agent is or of which kind it is, the
     import path, the label of its process tree, and the functions (module:function) that register the
@@ -26,9 +26,9 @@ class SetupMessage(msgspec.Struct, frozen=True, tag="setup"):
 
 
 class AttemptMessage(msgspec.Struct, frozen=True, tag="do"):
-    """To the child: one attempt at a task, with its work as a message for that reader.
+    """A message to the child: one attempt at a task, with its work as a message for the reader.
 
-    `around` names the context managers (module:function) in which it is performed, with what they take.
+    `around` names the context managers (module:function) in which it is performed, with their arguments.
     """
 
     task: str
@@ -59,7 +59,7 @@ class RequestMessage(msgspec.Struct, frozen=True, tag="ask"):
 
 
 class ReadyMessage(msgspec.Struct, frozen=True, tag="ready"):
-    """From the child, first: it has loaded what it could."""
+    """The first message from the child: it has loaded the code that can be loaded."""
 
 
 class OutputMessage(msgspec.Struct, frozen=True, tag="done"):

@@ -194,7 +194,7 @@ class ChildProcess(Protocol):
         ...
 
     def death(self) -> str:
-        """Wait until it has ended, after it was killed, and say how."""
+        """Wait until the killed process has ended; returns how it ended."""
         ...
 
 
@@ -266,7 +266,7 @@ class LocalHost:
         return LocalChild(label)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there are no resources to release."""
 
 
 class ProcessRunner:
@@ -437,7 +437,7 @@ class _NoHost:
         raise ProcessDied(self._why)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there are no resources to release."""
 
 
 def _carried(attempt: Attempt, channel: Channel) -> list[tuple[str, dict[str, str]]]:

@@ -64,7 +64,7 @@ class RaySettings(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, table: Mapping[str, Any], agents: Sequence[str] | None) -> RaySettings:
-        """The settings of a table; Invalid lists what is wrong with it. `agents` are those that there are."""
+        """The settings of a table, or Invalid with all problems; `agents` are the known labels."""
         problems = [f"{key}: is not known here" for key in sorted(set(table) - OPTIONS)]
         known: dict[str, Any] = {key: value for key, value in table.items() if key in OPTIONS}
         for place, needs in (
@@ -134,7 +134,7 @@ class RayRunner(ProcessRunner):
         self._ours = False
 
     def start(self, queue: AttemptQueue, workers: int) -> None:
-        """Connect to the cluster, and start the workers; Invalid if it cannot give what they need."""
+        """Connect to the cluster and start the workers; Invalid if it lacks the resources they need."""
         self._ours = connect(self._settings)
         try:
             check_fits(self._settings)
@@ -188,7 +188,7 @@ def disconnect(ours: bool) -> None:
 
 
 def check_fits(settings: RaySettings) -> int:
-    """How many machines have what is needed; Invalid if none has, and none will come."""
+    """The number of machines with the needed resources; Invalid if there are none and none can be added."""
     import ray
 
     needs = {_ray_name(name): value for name, value in settings.needs.items()}
@@ -256,7 +256,7 @@ class RayHost:
         self._using = threading.Lock()
 
     def wait(self, stopping: threading.Event) -> bool:
-        """Wait for the place; False, with everything let go of, if it is not wanted any more.
+        """Wait for the place; False, with all resources released, if it was cancelled meanwhile.
 
         ProcessDied if Ray could not execute the task.
         """
@@ -341,7 +341,7 @@ class RayHost:
                 child.over(LOST, LOST)
 
     def close(self) -> None:
-        """Close the connection: the task kills what is left, and ends."""
+        """Close the connection: the task then kills its remaining children and ends."""
         self._lost.set()
         self._listener.close()
         if self._control is not None:

@@ -1,6 +1,6 @@
-"""What Ray executes: a task that holds a place in the cluster, and starts children there for the driver.
+"""The Ray task that holds a place in the cluster and starts children there for the driver.
 
-It connects to the driver and does what that says until the connection is closed; then it kills whatever it
+It connects to the driver and executes its commands until the connection is closed; then it kills all that it
 started. Each child gets a connection of its own to the driver, so nothing that an attempt does passes through
 Ray. Both ends of a connection prove that they know a key, which the driver made for this one task.
 """
@@ -45,7 +45,7 @@ class KillChild(msgspec.Struct, frozen=True, tag="kill"):
 
 
 class ChildEnded(msgspec.Struct, frozen=True, tag="ended"):
-    """To the driver: a child ended with this exit code; `why` says if it could not be started."""
+    """A message to the driver: a child ended with this exit code; `why` it could not be started, if so."""
 
     number: int
     code: int
@@ -74,7 +74,7 @@ class _Host:
         self._waiting: list[threading.Thread] = []
 
     def serve(self) -> None:
-        """Do what the driver says, until it is gone."""
+        """Execute commands of the driver until its connection is closed."""
         try:
             while True:
                 message = _to_host.decode(self._control.recv_bytes())
@@ -104,7 +104,7 @@ class _Host:
         thread.start()
 
     def _wait(self, number: int, process: subprocess.Popen[bytes]) -> None:
-        """Tell the driver when the child has ended, and end what it left behind."""
+        """Notify the driver when the child has ended, and kill the processes that it left behind."""
         code = process.wait()
         label, pid = self._running[number]
         tree.end(label, pid)

@@ -104,7 +104,7 @@ class _Worker:
         self.thread = threading.Thread(target=self._serve, name="peira-worker", daemon=True)
 
     def lose(self) -> list[Attempt]:
-        """Give this worker up; returns what it had taken and not begun."""
+        """Abandon this worker; returns the attempts that it had taken and not begun."""
         self._lost.set()
         return list(self._left())
 

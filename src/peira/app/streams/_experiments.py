@@ -49,7 +49,7 @@ def opened_experiment(
 def _count(
     experiment: LiveExperiment, planned: ExperimentPlan, record: StreamRecord, pending: Collection[str]
 ) -> None:
-    """Count what is recorded, in the order of the jobs."""
+    """Count the recorded results, in the order of the jobs."""
     layout = record.layout(record.ended())
     for trial in record.reader(layout):
         if trial.id in pending:

@@ -51,7 +51,7 @@ class HostSession(Session):
     def detach(self) -> None:
         """Stop lending the store, and wait a limited time for other threads that are reading it.
 
-        This thread's own reads are not waited for: whoever ends a host while reading is not held up.
+        Reads of the calling thread are not waited for, so that it can end a host while it reads.
         """
         deadline = time.monotonic() + PATIENCE
         with self._changed:

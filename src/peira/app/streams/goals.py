@@ -120,10 +120,10 @@ def _values(
 def _reported(
     session: Session, stream: str, outcome: str, since: float | None
 ) -> Iterator[tuple[float, str, float | None]]:
-    """When an outcome of each job was first reported, the job, and the value; what is no number is lost.
+    """For each job the time of the first report of an outcome, the job and the value; None for no number.
 
-    These come in the order of the reports, which nothing changes later: so the sequence holds at every look,
-    however late the reports are. It is about the jobs of which somebody reported.
+    They are in the order of the reports, which never changes later, so that the sequence is valid at every
+    look, however late reports are. It is about jobs with a report only.
     """
     with session.reading() as store:
         for at, task, value in outcome_reports.first(store, stream, outcome, since):

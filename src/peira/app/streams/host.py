@@ -318,9 +318,9 @@ class Host:
         return self.submit_many(stream, [{"input": input, **options}])[0]
 
     def submit_many(self, stream: str, jobs: Iterable[Mapping[str, Any]]) -> list[JobView]:
-        """Submit several jobs with one commit: tables with `input`, and what else `submit` takes.
+        """Submit several jobs with one commit: tables with `input` and other arguments of `submit`.
 
-        Invalid says what is wrong with any of them, and none is submitted then.
+        Invalid lists the problems of all of them, and none is submitted then.
         """
         served = self._find(stream)
         made = submissions(served.stream, jobs, self._clock.now())

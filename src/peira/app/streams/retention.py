@@ -1,7 +1,7 @@
 """Retention: inputs, outputs, steps and files of ended jobs are removed as a stream's `keep` says.
 
 What is left of such a job is its row and its events: that it was done, how it ended, what it cost. A job is
-let go only if it had ended `GRACE` seconds ago, so that whoever waits for it has its result; its scores and
+let go only if it had ended `GRACE` seconds ago, so that waiting callers have its result; its scores and
 sessions stay. Payloads that anything else in the store refers to stay, too.
 """
 
@@ -49,7 +49,7 @@ def expired_jobs(jobs: Sequence[EndedJob], keep: JobKeep, now: float) -> list[st
 
 
 class JobRetention:
-    """Removes what is not kept of the ended jobs of streams, in a thread of its own ("peira-retention")."""
+    """Removes payloads of ended jobs that are not kept, in a thread of its own ("peira-retention")."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class JobRetention:
                 self._failed(problem)
 
     def look(self) -> int:
-        """Remove what is not kept any more; returns how many bytes that were. Any thread."""
+        """Remove payloads that are not kept any more; returns their bytes. May be called from any thread."""
         with self._looking:
             return self._look(self._store) if isinstance(self._store, Forgets) else 0
 
@@ -128,7 +128,7 @@ def _size(store: OpenStore, task: Task) -> int:
 
 
 def _payloads(store: OpenStore, expired: set[str]) -> tuple[set[str], set[str]]:
-    """The payloads of these jobs, and those of everything else, with what they wrote to sessions last."""
+    """The payloads of these jobs, and those of all others, with the last states of their sessions."""
     doomed: set[str] = set()
     needed: set[str] = set()
     for row in store.rows():

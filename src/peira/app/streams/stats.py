@@ -1,6 +1,6 @@
 """Statistics of a stream, folded from its events: how long jobs wait and run, how many, what they cost.
 
-The fold is kept by the minute, in a small file beside the store, so that whoever looks next reads only the
+The fold is kept by the minute, in a small file beside the store, so that the next query reads only the
 events since then. The file may be deleted at any time: it is folded again from the last events.
 """
 
@@ -110,7 +110,7 @@ class StreamFold(msgspec.Struct):
         return self.minutes.setdefault(int(at // MINUTE), MinuteStats())
 
     def trim(self, now: float) -> None:
-        """Forget what is too old, or too much."""
+        """Remove minutes that are too old, and the oldest open jobs if there are too many."""
         oldest = int((now - LONGEST) // MINUTE) - 1
         self.minutes = {minute: found for minute, found in self.minutes.items() if minute >= oldest}
         for open_jobs in (self.queued, self.claimed):
@@ -198,9 +198,9 @@ def stream_stats(store: OpenStore, name: str, sent: int = 0, window: float = WIN
 
 
 def folded(store: OpenStore, run: Run, name: str, now: float, most: int = MOST_EVENTS) -> StreamFold:
-    """The fold of an opening up to now: what was written down, and the events since then, at `most` so many.
+    """The fold of an opening up to now: the one in the file, and at `most` so many events since then.
 
-    Jobs that began before what is read are not counted.
+    Jobs that began before the first event that is read are not counted.
     """
     file = store_folder(store, "streams") / f"{digest([name])[:24]}.stats"
     fold = _read(file, run.id) or StreamFold(name, run.id, since=run.started or run.planned)

@@ -305,7 +305,7 @@ class StreamView:
         return {**self._shown(row, submitted_job), "state": state}
 
     def _shown(self, row: Task, job: Job) -> dict[str, Any]:
-        """A job and what it was submitted with."""
+        """A job and its submission."""
         arms = self.declaration.arms
         return {
             **listed(row, row.state),
@@ -338,7 +338,7 @@ class StreamView:
 
     @property
     def live(self) -> LiveText | None:
-        """What models say in its jobs, while they do; None if this process does not serve the stream."""
+        """The text of models in its jobs as it is generated; None if this process is not its host."""
         with self.session.reading() as store:
             service = running_service(store.address)
         host = host_of(service) if service is not None else None
@@ -352,7 +352,7 @@ class StreamView:
         kinds: Collection[str] | str = (),
         level: str = "calls",
     ) -> Subscription:
-        """Call a function with every event, in a thread of its own; the same name goes on where it was."""
+        """Call a function with every event, in a thread of its own; the same name continues where it was."""
         return Subscription(self.session, self.name, function, name, EventFilter(kinds, "", level))
 
     def decisions(self, job: str = "") -> list[dict[str, Any]]:

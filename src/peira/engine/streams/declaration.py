@@ -27,7 +27,7 @@ TAG = "stream"
 class DecidingScore(msgspec.Struct, frozen=True, omit_defaults=True):
     """The score by which the arms of a stream are compared, as its experiment declares it.
 
-    `late` says that it is an outcome that is reported later; `stops` that the stream goes on with the winner.
+    `late`: it is an outcome that is reported later. `stops`: after the decision all jobs go to the winner.
     """
 
     name: str
@@ -133,7 +133,7 @@ def arm_labels(arms: Sequence[Mapping[str, Any]]) -> tuple[list[str], tuple[str,
 
 
 def traffic_document(traffic: Traffic, declaration: Declaration) -> dict[str, Any]:
-    """The traffic of a stream as plain values: the share of each arm, what it rests on, and the winner."""
+    """The traffic of a stream as plain values: shares of the arms, jobs that they rest on, and the winner."""
     _, labels = arm_labels(declaration.arms)
     return {
         "shares": dict(zip(labels, traffic.shares, strict=True)),

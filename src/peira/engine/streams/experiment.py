@@ -125,7 +125,7 @@ def experiment_plan(stream: Stream, plan: Plan) -> ExperimentPlan | None:
 
 
 class DrawnUnit(msgspec.Struct, gc=False):
-    """A job that was drawn: `known` once it has a value, or is lost (None); `void` if it says nothing.
+    """A job that was drawn: `known` once it has a value, or is lost (None); `void` if it is no evidence.
 
     `counted` once it was given to the sequences, whatever comes later.
     """
@@ -224,7 +224,7 @@ class LiveExperiment:
             unit.void = not lost and value is None
 
     def _take(self) -> None:
-        """Feed the sequences with what is complete, in order."""
+        """Add the complete jobs to the confidence sequences, in the order in which they were drawn."""
         while self._order and not self._problem:
             unit = self._order[0]
             if not unit.known and self._complete < PATIENCE:

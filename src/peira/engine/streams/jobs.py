@@ -162,7 +162,7 @@ def submissions(
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a submission says beside its input, where that is of the right type."""
+    """The options of a submission beside its input, as far as they have the right type."""
     options: dict[str, Any] = {name: given[name] for name in SUBMITTED[1:] if name in given}
     kinds: dict[str, tuple[type, ...]] = {"key": (str, type(None)), "priority": (int,), "group": (str,)}
     wrong = [
@@ -178,7 +178,7 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
 def drawn_arm(job: str, shares: Sequence[float]) -> int:
     """The condition of a job: drawn with these probabilities, the same every time.
 
-    From a seed that follows from the job's, so that the agent's own random numbers tell nothing of it.
+    From a seed that follows from the job's, so that it is independent of the agent's own random numbers.
     """
     seed = seed_of(compose("arm", job))
     return random.Random(seed).choices(range(len(shares)), weights=shares)[0]

@@ -26,7 +26,7 @@ MOST_NAME, MOST_TEXT = 100, 1000
 
 
 def outcome_problems(name: str, value: Json, taken: dict[str, str]) -> list[str]:
-    """What is wrong with an outcome; `taken` are names that it must not have, with what they are."""
+    """The problems of an outcome; `taken` maps names that it must not have to what has them."""
     problems = []
     if not name.isidentifier() or len(name) > MOST_NAME:
         problems.append(f"name: {name!r} must be a word of letters, digits and _")
@@ -47,7 +47,7 @@ def outcome_command(job: str, name: str, value: OutcomeValue, by: str) -> Comman
 
 
 def _report(service: CommandService, command: Command) -> None:
-    """Record an outcome, and tell the host that serves the stream."""
+    """Record an outcome, and notify the host that serves the stream."""
     id, name = str(command.body.get("job")), str(command.body.get("name"))
     value: Any = command.body.get("value")
     store = service.store

@@ -44,11 +44,11 @@ class ShadowChannel:
         return getattr(self._channel, name)
 
     def consult(self, questions: Sequence[Any]) -> Any:
-        """Refuse: people answer for what is used, not for shadows."""
+        """Refuse: shadows may not ask people, because their outputs are not used."""
         raise Invalid("a shadow asks no people")
 
     def write_session(self, version: int, state: bytes, key: str, name: str) -> bool:
-        """Record what it would write, and change nothing: a session belongs to the jobs that answer."""
+        """Record what the shadow would write; the session, which belongs to the real jobs, stays as it is."""
         self._channel.record(key, name, state).result()
         return True
 
@@ -185,7 +185,7 @@ class StreamSource(StudySource):
         return Offer(spec, work)
 
     def follow(self, offer: Offer, ended: Ended) -> list[Offer]:
-        """What follows from an output; and the session goes on."""
+        """The tasks that follow from an output; the next job of the session may begin."""
         job = self._jobs.pop(offer.spec.id, None)
         following = super().follow(offer, ended)
         if getattr(offer.work, "account", ""):  # scores of shadows are paid as shadows are

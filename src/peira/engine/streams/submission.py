@@ -1,7 +1,8 @@
 """Submissions: from a command of another process to a queued job.
 
 The process that owns the store queues the job, in the stream's last opening, also if it does not serve the
-stream: whoever serves it next finds the job. A host that serves it is told, and says how arms are drawn.
+stream: its next host finds the job. A host that serves it is notified, and gives the shares by which arms are
+drawn.
 """
 
 from __future__ import annotations

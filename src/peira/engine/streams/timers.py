@@ -61,7 +61,7 @@ def _job(stream: Stream, timer: Timer, moment: float, now: float) -> Job:
 def _missed(store: OpenStore, stream: Stream, timer: Timer, now: float) -> list[Job]:
     """The jobs for moments at which no host was there: those after the last one that has a job.
 
-    What was recorded last says nothing of when a host was last there: its successor writes how it died, and
+    The time of the last event is not that of the last host: its successor records how it died, and
     other processes queue jobs and report outcomes while there is none.
     """
     began = _declared_since(store, stream.name, label_of(timer))

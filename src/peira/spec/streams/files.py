@@ -36,7 +36,7 @@ def _defined(names: dict[str, Any]) -> Iterator[Stream]:
 
 
 def _written(path: Path) -> tuple[tuple[Stream, ...], list[str]]:
-    """The streams of a document, and what is wrong with it."""
+    """The streams of a document, and its problems."""
     document = read_document(path)
     tables = document.get(TABLE) if isinstance(document, dict) else None
     if not isinstance(tables, dict) or not tables:

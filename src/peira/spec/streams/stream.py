@@ -169,7 +169,7 @@ def _refusal(key: str, own: Sequence[str]) -> str:
 
 
 def _each(path: str, raw: Any, read: Callable[[object], Any], problems: list[str]) -> Iterator[Any]:
-    """Each element as it is read; what is wrong is added to the problems."""
+    """Each element as it is read; its problems are added to the list."""
     if isinstance(raw, (str, Mapping)) or not isinstance(raw, Sequence):
         raw = [raw]
     for i, one in enumerate(raw):

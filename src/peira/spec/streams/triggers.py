@@ -212,7 +212,7 @@ def last_moments(timer: Timer, after: float, until: float, most: int) -> list[fl
 
 
 def made_up_for(timer: Timer, after: float, until: float) -> list[float]:
-    """The moments between that a timer fires for when nobody was there at them, as its `missed` says."""
+    """The missed moments between two others for which a timer still fires, by its option `missed`."""
     if timer.missed == "skip":
         return []
     return last_moments(timer, after, until, 1 if timer.missed == "one" else MOST_MISSED)
