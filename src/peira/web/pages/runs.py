@@ -167,7 +167,12 @@ async def report(asked: PageRequest) -> Page | web.StreamResponse:
         return Page(
             "command.html.j2", "Report", about, {"command": f"peira report {run.id[:12]}"}, {"run": run}
         )
-    page = await reader.long(lambda: html(build(reader.results(run.id))))
+
+    def make() -> bytes:
+        return html(build(reader.results(run.id)))
+
+    over = run.status not in UNDER_WAY  # it takes seconds, and is kept while it cannot have changed
+    page = await (reader.recomputed(("report", run.id, run.next_seq), make) if over else reader.long(make))
     answer = web.Response(body=page, content_type="text/html", charset="utf-8")
     # Its own policy, which allows its one script by its hash, and its style; without our cookie and pages.
     policy = POLICY.search(page.decode())
