@@ -74,7 +74,7 @@ def test_a_study_opens_the_plug_ins_that_it_names(tmp_path: Path) -> None:
 
 def test_a_run_that_asks_no_model_opens_nothing_of_models_reports_and_means(tmp_path: Path) -> None:
     modules = opened(tmp_path, NAMING + STUDYING + RUNNING)
-    assert inside(modules, "models") == {"peira.models.names", "peira.models.secrets"}  # searches outputs
+    assert inside(modules, "models") == {"peira.models.names"}
     assert inside(modules, "runners") == {"peira.runners.threads"}
     assert not inside(modules, "data", "transforms", "stats", "sandbox", "report.telemetry")
     assert not inside(modules, "engine.calls", "engine.batch", "stopping")

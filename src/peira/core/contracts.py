@@ -278,7 +278,7 @@ class Snapshots(Protocol):
 
 
 @runtime_checkable
-class Forgets(Protocol):
+class PayloadRemoval(Protocol):
     """A store that can remove the bytes of payloads and keep a record of that; not every store can."""
 
     def forget(self, digests: Collection[str]) -> int:

@@ -175,7 +175,7 @@ class Execution:
     def share_limits(self) -> None:
         """Exchange limits of calls with the other processes of a shared run."""
         if self._ledger:
-            self._ledger.meet_others()
+            self._ledger.exchange_limits()
 
     @property
     def spent(self) -> tuple[Spent, ...]:

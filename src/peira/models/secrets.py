@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from peira.core.text.secrets import exposed_keys as exposed_keys
 from peira.core.text.secrets import remember
-from peira.core.text.secrets import without_keys as without_keys
 from peira.errors import Invalid
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")

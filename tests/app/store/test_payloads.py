@@ -15,7 +15,7 @@ from peira import run
 from peira.app.store.migration import merge, migrate
 from peira.app.store.retention import delete
 from peira.cli import main
-from peira.core.contracts import Forgets
+from peira.core.contracts import PayloadRemoval
 from peira.errors import Invalid, NotKept
 from peira.stores.memory import MemoryStore
 from peira.stores.sqlite.store import SqliteStore
@@ -180,7 +180,7 @@ def test_it_stays_so_when_runs_are_deleted_and_stores_merged(folder):
 
 def test_a_store_that_keeps_everything_says_so(folder):
     storage(payloads="digest")
-    assert not isinstance(MemoryStore(), Forgets)
+    assert not isinstance(MemoryStore(), PayloadRemoval)
     with pytest.raises(Invalid, match="keeps all payloads"):
         run("teller.py", store=MemoryStore(), progress=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from peira.app.store.access import AnyStore
-from peira.core.contracts import Forgets
+from peira.core.contracts import PayloadRemoval
 from peira.core.log.events import State
 from peira.core.log.state import Call, Run, Task
 from peira.engine.kinds import GENERATE, TRANSFORM
@@ -15,7 +15,7 @@ from peira.spec.limits import Storage
 
 def apply_storage(store: AnyStore, storage: Storage) -> None:
     """Write payloads of a run as its storage says; Invalid if this kind of store cannot."""
-    if isinstance(store, Forgets):
+    if isinstance(store, PayloadRemoval):
         store.compress(storage.compression)
     elif not storage.keeps_all:
         raise Invalid("storage: this kind of store keeps all payloads; leave out responses and payloads")
@@ -27,7 +27,7 @@ def forget_payloads(store: AnyStore, run: str, storage: Storage) -> int:
     Only of trials that succeeded: what the others said may be needed when they are tried again. What anything
     else in the store refers to stays.
     """
-    if storage.keeps_all or not isinstance(store, Forgets):
+    if storage.keeps_all or not isinstance(store, PayloadRemoval):
         return 0
     done = {row.id for row in store.rows() if isinstance(row, Task) and _is_done(row, run)}
     doomed: set[str] = set()

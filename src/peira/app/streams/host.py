@@ -28,7 +28,7 @@ from peira.app.streams.results import StreamRecord
 from peira.app.streams.retention import JobRetention
 from peira.app.streams.view import JobView, StreamView
 from peira.core.clock import Clock, SystemClock
-from peira.core.contracts import Commands, Consequences, Ended, Forgets, Op, OpenStore, Outcome, Runner
+from peira.core.contracts import Commands, Consequences, Ended, Op, OpenStore, Outcome, PayloadRemoval, Runner
 from peira.core.ids import Json, short
 from peira.core.log.events import AnyEvent, GoalLooked, OutcomeValue, State, Status
 from peira.core.log.rows import Task
@@ -157,7 +157,7 @@ class Host:
         try:
             self._open.enter_context(hosted(self.store, self.session.store))
             keeps = {one.name: one.keep for one in streams if one.keep.bounded}
-            if keeps and not isinstance(self.store, Forgets):
+            if keeps and not isinstance(self.store, PayloadRemoval):
                 raise Invalid(
                     f"streams.{name}.keep: this kind of store keeps all payloads; leave it out"
                     for name in keeps

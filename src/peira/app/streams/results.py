@@ -18,7 +18,7 @@ from peira.analysis.results import Results
 from peira.app.session import Session
 from peira.app.store.results import background_of
 from peira.core.clock import stamp
-from peira.core.contracts import Forgets, JobQuery, OpenStore, TaskOutcome
+from peira.core.contracts import JobQuery, OpenStore, PayloadRemoval, TaskOutcome
 from peira.core.ids import Json
 from peira.core.log.events import TERMINAL, State, Status
 from peira.core.log.rows import Run, Task
@@ -140,7 +140,7 @@ class StreamRecord:
     def ended(self, since: float | None = None) -> tuple[Task, ...]:
         """The jobs that have ended and were submitted since then, oldest first."""
         found = self.store.jobs(JobQuery(class_of(self.name), limit=MOST, since=since or 0.0))
-        gone = set(self.store.forgotten()) if isinstance(self.store, Forgets) else set()
+        gone = set(self.store.forgotten()) if isinstance(self.store, PayloadRemoval) else set()
         return tuple(one for one in reversed(found) if one.state in TERMINAL and one.payload not in gone)
 
     def layout(self, jobs: Iterable[Task]) -> JobLayout:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from peira.core.contracts import Forgets, OpenStore
+from peira.core.contracts import OpenStore, PayloadRemoval
 from peira.core.log.events import TERMINAL
 from peira.core.log.rows import SESSION, Run, Task
 from peira.core.log.state import Call
@@ -80,9 +80,9 @@ class JobRetention:
     def look(self) -> int:
         """Remove payloads that are not kept any more; returns their bytes. May be called from any thread."""
         with self._looking:
-            return self._look(self._store) if isinstance(self._store, Forgets) else 0
+            return self._look(self._store) if isinstance(self._store, PayloadRemoval) else 0
 
-    def _look(self, store: Forgets) -> int:
+    def _look(self, store: PayloadRemoval) -> int:
         gone = set(store.forgotten())
         expired: set[str] = set()
         for name, keep in self._keeps.items():

@@ -17,7 +17,7 @@ from peira.core.log.events import State
 from peira.core.registry import registry
 from peira.engine.attempts.channel import AttemptChannel
 from peira.engine.attempts.dispatch import Dispatch
-from peira.engine.attempts.endings import Abandoner, ActiveAttempt, Settlement, ended
+from peira.engine.attempts.endings import AbandoningQueue, ActiveAttempt, Settlement, ended
 from peira.engine.attempts.waits import Waits
 from peira.engine.run_state import RunState
 from peira.errors import Abandoned, Parked, TimedOut, unwrapped
@@ -50,7 +50,7 @@ class ActiveAttempts:
     def __len__(self) -> int:
         return len(self._active)
 
-    def begin(self, attempt: Attempt, queue: Abandoner) -> AttemptChannel | None:
+    def begin(self, attempt: Attempt, queue: AbandoningQueue) -> AttemptChannel | None:
         """The attempt's channel, as it begins; None if it must not begin any more."""
         entry, now = self._scheduler.started.get(attempt.spec.id), self._clock.monotonic()
         claim = self._dispatch.claim_direct if entry is not None and not entry.claimed else None

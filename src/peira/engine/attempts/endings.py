@@ -14,6 +14,7 @@ from peira.core.contracts import Attempt, ChainingSource, Ended, Op
 from peira.core.ids import Json, canonical, digest_bytes, normalise
 from peira.core.log.events import NOTHING, Failure, Result, State, TaskFinished, TaskRetried
 from peira.core.models import output_of
+from peira.core.text.secrets import exposed_keys, without_keys
 from peira.engine.attempts.admission import Admission, Claims
 from peira.engine.attempts.channel import AttemptChannel
 from peira.engine.context import RunContext
@@ -33,7 +34,6 @@ from peira.errors import (
     carried,
     message_of,
 )
-from peira.models.secrets import exposed_keys, without_keys
 from peira.spec.limits import Policy
 
 OWN_FOLDER = str(Path(__file__).resolve().parents[2])
@@ -147,7 +147,7 @@ NOT_YET = Ended(State.running, Result())
 """The end of an attempt that is still under way."""
 
 
-class Abandoner(Protocol):
+class AbandoningQueue(Protocol):
     """Makes a runner let go of an attempt."""
 
     def abandon(self, attempt: Attempt) -> None: ...
@@ -162,7 +162,7 @@ class ActiveAttempt(msgspec.Struct):
     attempt: Attempt
     channel: AttemptChannel
     began: float
-    queue: Abandoner
+    queue: AbandoningQueue
     waited: float = 0.0
     ended: Ended = NOT_YET
     blobs: tuple[bytes, ...] = ()

@@ -254,7 +254,7 @@ class Ledger:
         else:
             loop.call_soon_threadsafe(self.reserve.raise_limits, dict(limits))
 
-    def meet_others(self) -> None:
+    def exchange_limits(self) -> None:
         """Exchange rate limits and budgets with the other processes of a shared run, without waiting.
 
         What they want and this process does not need is given back. Any thread; an error is raised at the
@@ -266,9 +266,9 @@ class Ledger:
             if self._meeting is None or self._meeting.done():
                 if self._meeting is not None:
                     self._meeting.result()
-                self._meeting = asyncio.run_coroutine_threadsafe(self._meet_others(), self._service.loop)
+                self._meeting = asyncio.run_coroutine_threadsafe(self._exchange_limits(), self._service.loop)
 
-    async def _meet_others(self, last: bool = False) -> None:
+    async def _exchange_limits(self, last: bool = False) -> None:
         for account in self.reserve.shared_accounts():
             if isinstance(account, PooledAccount):
                 await account.give_back(everything=last)
@@ -355,7 +355,7 @@ class Ledger:
         if not was_closed:
             if self._service.loop is not None:
                 self._service.finish(self._end())
-                self._service.finish(self._meet_others(last=True))
+                self._service.finish(self._exchange_limits(last=True))
             leave_service(self._service, self)
 
     async def _end(self) -> None:

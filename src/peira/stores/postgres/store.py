@@ -18,12 +18,12 @@ from peira.core.codec import CODECS
 from peira.core.contracts import (
     CallQuery,
     CallTotals,
-    Forgets,
     JobQuery,
     Merged,
     Op,
     OpenStore,
     Outcome,
+    PayloadRemoval,
     Retained,
     RunQuery,
 )
@@ -400,7 +400,7 @@ class PostgresStore:
         merge_records(draft, clock, other, plan)
         needed = blobs_of(draft, get)
         missing = sorted(needed - {digest for digest, _, _ in self.blobs()})
-        if isinstance(other, Forgets) and (gone := set(missing).intersection(other.forgotten())):
+        if isinstance(other, PayloadRemoval) and (gone := set(missing).intersection(other.forgotten())):
             raise Invalid(
                 f"merge: {counted(len(gone), 'payload')} of the other store were removed, which a store in a "
                 "database cannot say"

@@ -30,12 +30,12 @@ from peira.core.contracts import (
     CallQuery,
     CallTotals,
     CallWords,
-    Forgets,
     JobQuery,
     Merged,
     Op,
     OpenStore,
     Outcome,
+    PayloadRemoval,
     PlanEntry,
     Retained,
     RunQuery,
@@ -596,7 +596,7 @@ class SqliteStore:
                 return other.get(digest)
 
         blobs = blobs_of(draft, get)
-        gone = set(other.forgotten()) if isinstance(other, Forgets) else set()
+        gone = set(other.forgotten()) if isinstance(other, PayloadRemoval) else set()
         needed = blobs - draft._blob_digests() - draft.forgotten()
         for missing in _groups(sorted(needed - gone)):
             draft.commit([Op("", (), tuple(map(other.get, missing)))]).result()
