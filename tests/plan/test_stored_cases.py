@@ -13,7 +13,7 @@ from peira.core.codec import encode
 from peira.core.ids import digest_bytes
 from peira.plan.expansion import expand
 from peira.plan.manifest import keep, layout_of, read
-from peira.plan.stored_cases import MANY, StoredCases, decoded_cases
+from peira.plan.stored_cases import MANY, StoredCases
 from peira.plan.trials import PlannedCase
 
 TEXTS = st.text(max_size=20)
@@ -65,7 +65,7 @@ def test_a_plan_of_many_cases_holds_them_as_they_are_stored() -> None:
     assert isinstance(layout.case_sets[""], StoredCases)
     assert digest == digest_bytes(encode(list(layout.case_sets[""])))
     few, _, _ = stored(study(cases=cases[:10], evaluators=["exact"])(lambda case: case.input))
-    assert few.case_sets[""] == layout.case_sets[""][:10] == decoded_cases(encode(few.case_sets[""]))
+    assert few.case_sets[""] == layout.case_sets[""][:10]
     for at in (0, 1, MANY - 1):
         assert layout.trial_id(layout.place(at)) == found.trial_id(found.place(at))
     assert layout.trial_id(layout.place(7)) == few.trial_id(few.place(7))

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 from peira.core.contracts import Attempt, BackgroundSource, GrowingRunner, Op, ResizableRunner, Runner
 from peira.core.failpoints import reach
@@ -327,18 +328,15 @@ class RunDriver:
         return {"planned": size, **{key: n for key, n in counts.items() if n}}
 
 
-class _signals:
+@contextmanager
+def _signals(handle: Callable[[], None]) -> Iterator[None]:
     """Ctrl-C and SIGTERM as requests, while a run is conducted in the main thread."""
-
-    def __init__(self, handle: Callable[[], None]) -> None:
-        self._handle = handle
-        self._before: dict[signal.Signals, object] = {}
-
-    def __enter__(self) -> None:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, lambda *_: self._handle())
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+    before: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, lambda *_: handle())
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

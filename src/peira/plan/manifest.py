@@ -22,7 +22,7 @@ from peira.core.ids import Json
 from peira.plan.conditions import Condition, Crossed, Grid, agents_of
 from peira.plan.expansion import Plan, choose, transform_digest
 from peira.plan.order import Sequences
-from peira.plan.stored_cases import StoredCases, decoded_cases
+from peira.plan.stored_cases import LARGE, StoredCases
 from peira.plan.trials import Layout, PlannedCase
 from peira.spec.limits import Budget
 from peira.spec.modules import LoadedModules, reference
@@ -158,6 +158,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _decode_manifest = msgspec.json.Decoder(Manifest).decode
+_decode_cases = msgspec.json.Decoder(list[PlannedCase]).decode
 
 
 def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
@@ -182,7 +183,10 @@ def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
         ),
         common=plan.common,
         conditions=() if isinstance(layout.conditions, Crossed) else tuple(layout.conditions),
-        case_sets={label: put(_json(cases)) for label, cases in layout.case_sets.items()},
+        case_sets={
+            label: put(cases.data if isinstance(cases, StoredCases) else encode(cases))
+            for label, cases in layout.case_sets.items()
+        },
         repeats=layout.repeats,
         seed=layout.seed,
         generation=layout.generation,
@@ -203,11 +207,6 @@ def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
         sources={path: put(Path(path).read_bytes()) for path in own_sources(plan)},
     )
     return put(encode(manifest))
-
-
-def _json(cases: Sequence[PlannedCase]) -> bytes:
-    """A set of cases as it is stored."""
-    return cases.data if isinstance(cases, StoredCases) else encode(cases)
 
 
 def _crossed(conditions: Sequence[Condition], put: Put) -> dict[str, Any]:
@@ -262,13 +261,14 @@ def read(digest: str, get: Get) -> Manifest:
 def cases_of(blob: str, get: Get) -> list[dict[str, Json]]:
     """The cases of a stored set, in the form of a study file."""
     fields = ("input", "expected", "id", "cluster", "slice", "metadata")
-    return [{field: getattr(case, field) for field in fields} for case in decoded_cases(get(blob))]
+    return [{field: getattr(case, field) for field in fields} for case in _decode_cases(get(blob))]
 
 
 def layout_of(manifest: Manifest, get: Get) -> Layout:
     """The layout of a stored plan; needs none of the user's files."""
     sets: Mapping[str, Sequence[PlannedCase]] = {
-        label: decoded_cases(get(digest)) for label, digest in manifest.case_sets.items()
+        label: _decode_cases(data) if len(data) < LARGE else StoredCases.of(data)
+        for label, data in ((label, get(digest)) for label, digest in manifest.case_sets.items())
     }
     layout = Layout(
         conditions_of(manifest, get),

@@ -54,6 +54,10 @@ def provenance(
     """
     packages = installed()
     commit = _git(folder, "rev-parse", "HEAD")
+    try:
+        who = getpass.getuser()
+    except (KeyError, OSError):
+        who = "unknown"
     return Provenance(
         study=study,
         plan=plan,
@@ -63,7 +67,7 @@ def provenance(
         python=platform.python_version(),
         platform=platform.platform(),
         packages=packages,
-        who=_user(),
+        who=who,
         when=stamp(now),
         command=[Path(sys.argv[0]).name] if sys.argv else [],
         git_commit=commit,
@@ -88,13 +92,6 @@ def installed() -> dict[str, str]:
 
 read_provenance = msgspec.json.Decoder(Provenance).decode
 """Decode a stored provenance."""
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -23,7 +23,6 @@ LARGE = 16 * 2**20
 MANY = 50_000
 """From so many cases on, those of a new plan are held like that."""
 _decode_case = msgspec.json.Decoder(PlannedCase).decode
-_decode_cases = msgspec.json.Decoder(list[PlannedCase]).decode
 _split_cases = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
@@ -73,8 +72,3 @@ class StoredCases(Sequence[PlannedCase]):
     def __iter__(self) -> Iterator[PlannedCase]:
         for first, end in pairwise(self._starts):
             yield _decode_case(self._view[first : end - 1])
-
-
-def decoded_cases(data: bytes) -> Sequence[PlannedCase]:
-    """The cases of a stored set: as objects, or if it is large as it is stored."""
-    return _decode_cases(data) if len(data) < LARGE else StoredCases.of(data)

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -41,10 +42,7 @@ def display(study: str, wanted: ProgressOption) -> Display:
     return Bar(study) if sys.stderr.isatty() else Lines(study)
 
 
-class Silent:
-    def __enter__(self) -> Silent:
-        return self
-
+class Silent(AbstractContextManager["Silent"]):
     def __exit__(self, *_: object) -> None:
         return None
 

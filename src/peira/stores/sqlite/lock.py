@@ -267,15 +267,11 @@ def refuse_second_names(path: Path) -> None:
             f"the store {path} has {links} names (hard links), and each would have a log of its own: "
             "remove all but one, or make copies instead"
         )
-    if str(path) in _mount_points():
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        mounts = []
+    if str(path) in {line.split(" ", 5)[4].replace("\\040", " ") for line in mounts}:
         raise StoreFault(
             f"the store {path} is mounted as a single file, apart from its log: mount its folder instead"
         )
-
-
-def _mount_points() -> set[str]:
-    try:
-        lines = Path("/proc/self/mountinfo").read_text(errors="replace").splitlines()
-    except OSError:
-        return set()
-    return {line.split(" ", 5)[4].replace("\\040", " ") for line in lines}

@@ -8,6 +8,7 @@ have a cost, too: for a large commit, one statement per table is faster.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import chain
@@ -137,8 +138,13 @@ def write(
 
 def insert(db: apsw.Connection, target: UpsertTarget, rows: Sequence[Row]) -> None:
     """Insert rows into one table, many with each statement. Called within a transaction."""
+    width = target.width
     for start in range(0, len(rows), SIZES[-1]):
-        _insert(db, target, rows[start : start + SIZES[-1]])
+        some = rows[start : start + SIZES[-1]]
+        size = SIZES[bisect_left(SIZES, len(some))]
+        bound = list(chain.from_iterable(some))
+        bound += [None] * (size * width - len(bound))
+        db.execute(_insert_into(target, size), bound)
 
 
 def _bind_mixed(incarnation: int, rows: Mapping[UpsertTarget, Sequence[Row]]) -> list[Any]:
@@ -153,20 +159,8 @@ def _bind_mixed(incarnation: int, rows: Mapping[UpsertTarget, Sequence[Row]]) ->
             bound += first
             bound += row
             bound += rest
-    return bound + [None] * (_size(len(bound) // WIDTH) * WIDTH - len(bound))
-
-
-def _insert(db: apsw.Connection, target: UpsertTarget, rows: Sequence[Row]) -> None:
-    """Insert rows into one table, at most as many as the largest statement has."""
-    size = _size(len(rows))
-    bound = list(chain.from_iterable(rows))
-    bound += [None] * (size * target.width - len(bound))
-    db.execute(_insert_into(target, size), bound)
-
-
-def _size(n: int) -> int:
-    """The smallest size for n rows."""
-    return next(size for size in SIZES if size >= n)
+    size = SIZES[bisect_left(SIZES, len(bound) // WIDTH)]
+    return bound + [None] * (size * WIDTH - len(bound))
 
 
 def _placeholders(width: int, size: int) -> str:

@@ -64,13 +64,9 @@ class TableWriter:
             table: db.execute(f"SELECT coalesce(max(n), 0) + 1 FROM {table}").get
             for table in ("task", "call", "run")
         }
-        self._next["event"] = reads.newest_event(db) + 1
-        self._touched: tuple[Iterable[str], Collection[str]] = ((), ())  # tasks and calls of the last commit
-
-    @property
-    def newest(self) -> int:
+        self.newest = reads.newest_event(db)
         """The number of the last event."""
-        return self._next["event"] - 1
+        self._touched: tuple[Iterable[str], Collection[str]] = ((), ())  # tasks and calls of the last commit
 
     def commit(
         self, groups: Sequence[tuple[Sequence[Op], float]], codec: str
@@ -189,8 +185,8 @@ class TableWriter:
         return number
 
     def _events(self, records: list[Record], bodies: list[bytes]) -> list[Row]:
-        first = self._next["event"]
-        self._next["event"] = first + len(records)
+        first = self.newest + 1
+        self.newest += len(records)
         runs = self._run_n
         return [
             (place(runs[record.run], record.seq), n, record.at, body)
