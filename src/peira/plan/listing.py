@@ -11,9 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from hashlib import sha256
-from itertools import islice
-from sys import byteorder
-from typing import NamedTuple
+from itertools import islice, repeat
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import msgspec
@@ -26,6 +25,10 @@ from peira.errors import StoreDamaged, Unknown
 from peira.plan.conditions import Condition, LevelLabels
 from peira.plan.manifest import read
 from peira.plan.trials import Layout, Place, PlannedCase
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 FEWEST, MOST = 2_000, 4_000
 """Trials that are written together while others run: few at first; then more, because trials end in random
@@ -49,14 +52,9 @@ Noted = tuple[Place, str, Result, Sequence[tuple[str, str]]]
 """A trial: its place, id and result, and the names and ids of its scores."""
 
 
-class TrialNote(NamedTuple):
-    """A trial that has ended: the number of its place, the beginning of its id, the blob of its output if it
-    has one, and the names of its scores with the beginnings of their ids."""
-
-    place: int
-    task: str
-    blob: str
-    scores: Sequence[tuple[str, str]]
+TrialNote = tuple[int, str, str, Sequence[tuple[str, str]]]
+"""A trial that has ended: the number of its place, the beginning of its id, the blob of its output if it has
+one, and the names of its scores with the beginnings of their ids."""
 
 
 class TrialNotes:
@@ -85,30 +83,50 @@ class TrialNotes:
         import numpy as np  # slow to import, and there are many notes
 
         places, kinds = np.frombuffer(self._places, np.uint64), np.frombuffer(self._kinds, np.uint32)
-        known = [(names, 64 * blob) for names, blob in self._known]
-        names, sizes = np.array([(len(names), size) for names, size in known] or [(0, 0)], np.int64).T
-        firsts, begins = (np.cumsum(each[kinds]) - each[kinds] for each in (names, sizes))
+        known = [names for names, _ in self._known]
+        counts = np.array([(len(names), 64 * blob) for names, blob in self._known] or [(0, 0)], np.int64)
+        firsts, begins = (np.cumsum(each[kinds]) - each[kinds] for each in counts.T)
+        sizes = counts[:, 1][kinds]
         order = np.argsort(places, kind="stable")
         last = np.append(np.diff(places[order]) > 0, [True])[: len(order)]  # of several notes of one place
-        tasks, ids, blobs = np.frombuffer(self._tasks, np.uint64), _digits(self._scores), self._blobs.hex()
-        order = order[last]
+        tasks, scores = np.frombuffer(self._tasks, np.uint64), np.frombuffer(self._scores, np.uint64)
+        order, blobs = order[last], self._blobs.hex()
         for start in range(0, len(order), CHUNK):  # as lists they need much more memory
             some = order[start : start + CHUNK]
-            columns = (column[some].tolist() for column in (places, kinds, 16 * firsts, begins))
-            beginnings = tasks[some].astype(">u8").tobytes().hex()
-            for at, (place, kind, first, begin) in enumerate(zip(*columns, strict=True)):
-                of, size = known[kind]
-                scores = [(name, ids[first + 16 * n : first + 16 * n + 16]) for n, name in enumerate(of)]
-                task = beginnings[16 * at : 16 * at + 16]
-                yield TrialNote(place, task, blobs[begin : begin + size], scores)
+            yield from zip(
+                places[some].tolist(),
+                _digits(tasks[some]),
+                [
+                    blobs[at : at + n]
+                    for at, n in zip(begins[some].tolist(), sizes[some].tolist(), strict=True)
+                ]
+                if blobs
+                else [""] * len(some),
+                _named_scores(known, kinds[some].tolist(), firsts[some].tolist(), scores),
+                strict=True,
+            )
 
 
-def _digits(numbers: array[int]) -> str:
+def _named_scores(
+    known: Sequence[tuple[str, ...]], kinds: Sequence[int], firsts: Sequence[int], scores: NDArray[np.uint64]
+) -> list[list[tuple[str, str]]]:
+    """For each trial its scores, whose names its kind says, and the first of which is at such a place."""
+    import numpy as np
+
+    if len(known) > 1 or not known[0]:
+        return [
+            list(zip(known[kind], _digits(scores[first : first + len(known[kind])]), strict=True))
+            for kind, first in zip(kinds, firsts, strict=True)
+        ]
+    ids = _digits(scores[np.add.outer(firsts, range(len(known[0])))])
+    columns = [zip(repeat(name), ids[n :: len(known[0])]) for n, name in enumerate(known[0])]
+    return list(map(list, zip(*columns, strict=True)))
+
+
+def _digits(numbers: NDArray[np.uint64]) -> list[str]:
     """The numbers as 16 hexadecimal digits each."""
-    swapped = numbers[:]
-    if byteorder == "little":
-        swapped.byteswap()
-    return swapped.tobytes().hex()
+    digits = numbers.astype(">u8").tobytes().hex()
+    return [digits[at : at + 16] for at in range(0, len(digits), 16)]
 
 
 class PlanListing:
