@@ -62,12 +62,14 @@ class StoredCases(Sequence[PlannedCase]):
     @overload
     def __getitem__(self, at: slice) -> list[PlannedCase]: ...
     def __getitem__(self, at: int | slice) -> PlannedCase | list[PlannedCase]:
+        starts = self._starts
+        if type(at) is int and 0 <= at < len(starts) - 1:  # as it is for each trial
+            return _decode_case(self._view[starts[at] : starts[at + 1] - 1])
         if isinstance(at, slice):
             return [self[one] for one in range(*at.indices(len(self)))]
         if not -len(self) <= at < len(self):
             raise IndexError(at)
-        at %= len(self)
-        return _decode_case(self._view[self._starts[at] : self._starts[at + 1] - 1])
+        return self[int(at) % len(self)]
 
     def __iter__(self) -> Iterator[PlannedCase]:
         for first, end in pairwise(self._starts):

@@ -8,8 +8,11 @@ BUSY_TIMEOUT = 10_000
 """Milliseconds in which another connection must have finished its transaction."""
 CACHE_KIB = 8 * 1024
 """Random ids touch pages all over: the default cache of 2 MB would be read through again and again."""
-CHECKPOINT = 4000
-"""Pages of the log from which on it is folded into the file."""
+CHECKPOINT, MOST_CHECKPOINT = 4_000, 32_000
+"""Pages of the log from which on it is folded into the file; in a large file up to so many."""
+SHARE = 4
+"""The log of a large file may be as large as one of so many parts of it: random ids change pages all over an
+index, and the more commits are folded in together, the fewer pages are written twice."""
 
 
 def set_up(db: apsw.Connection, writes: bool) -> None:
@@ -19,6 +22,13 @@ def set_up(db: apsw.Connection, writes: bool) -> None:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT}")
     db.execute(f"PRAGMA synchronous = FULL; PRAGMA cache_size = -{CACHE_KIB}")
+
+
+def let_log_grow(db: apsw.Connection) -> None:
+    """Fold the log into the file less often, if the file has become large."""
+    pages = min(MOST_CHECKPOINT, db.execute("PRAGMA page_count").get // SHARE)
+    if pages > CHECKPOINT:
+        db.execute(f"PRAGMA wal_autocheckpoint = {pages}")
 
 
 def open_for_writing(path: str) -> apsw.Connection:

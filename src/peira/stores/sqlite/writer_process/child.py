@@ -25,7 +25,7 @@ from peira.core.failpoints import reach
 from peira.core.garbage_collector import collection_paused
 from peira.core.log.events import AnyEvent
 from peira.stores.commit_thread import MOST_OPS
-from peira.stores.sqlite.connection import open_for_writing
+from peira.stores.sqlite.connection import let_log_grow, open_for_writing
 from peira.stores.sqlite.digest_filter import DigestFilter
 from peira.stores.sqlite.table_writer import TableWriter, derive
 from peira.stores.sqlite.writer_process.messages import (
@@ -61,12 +61,14 @@ def main() -> None:
 def _serve(pipe: Connection, setup: WriterSetup, db: apsw.Connection) -> None:
     """Commit messages, and answer each."""
     writer: WriterOfMessages | None = None
-    for messages in MessageQueue(pipe).batches():
+    for number, messages in enumerate(MessageQueue(pipe).batches()):
         if os.getppid() != setup.owner:
             return
         try:
             if writer is None:  # only now has the owner stopped writing itself
                 writer = WriterOfMessages(setup, db)
+            if number % LOOK == 0:
+                let_log_grow(db)
             answers = writer.write(messages)
         except Exception as problem:  # whatever it was: the owner refuses everything from then on
             pipe.send_bytes(encode(WriterAnswer(0, fault=str(problem) or type(problem).__name__)))
@@ -75,6 +77,8 @@ def _serve(pipe: Connection, setup: WriterSetup, db: apsw.Connection) -> None:
             pipe.send_bytes(encode(answer))
 
 
+LOOK = 64
+"""Transactions between two looks at the size of the file."""
 MOST_LISTINGS = 50
 """Listings that may wait while commits come."""
 LISTED = 5
