@@ -67,10 +67,12 @@ class WriterProcessBench(Bench):
     def writer_of(self, owner: Any) -> psutil.Process | None:
         """The process that commits, once it is there."""
         try:
-            children = psutil.Process(owner.pid).children()
-        except psutil.NoSuchProcess:
-            return None
-        return next((one for one in children if CHILD in one.cmdline()), None)
+            for one in psutil.Process(owner.pid).children():
+                if CHILD in one.cmdline():
+                    return one
+        except psutil.NoSuchProcess:  # the owner, or a child, has just ended
+            pass
+        return None
 
     def check_nothing_lost(self) -> None:
         """Whatever was acknowledged is there."""
