@@ -38,6 +38,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 CACHE = tempfile.TemporaryDirectory(prefix="peira-test-cache-")
 """The user's cache folder of these tests and of the processes they start."""
 os.environ["XDG_CACHE_HOME"] = CACHE.name
+os.environ.pop("PYTHONUNBUFFERED", None)  # set on some machines, and it hides output that nobody flushes
 
 settings.register_profile("local", deadline=None, max_examples=40)
 settings.register_profile("ci", deadline=None, max_examples=40, derandomize=True, print_blob=True)

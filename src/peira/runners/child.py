@@ -15,6 +15,7 @@ import threading
 import traceback
 from contextlib import nullcontext, suppress
 from importlib import import_module
+from io import TextIOWrapper
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ def main() -> None:
     _adopt_orphans()
     threading.Thread(target=pipe.listen, args=(lambda: _end(setup.label),), daemon=True).start()
     sys.path[:] = setup.path
+    if isinstance(sys.stdout, TextIOWrapper):  # it is no terminal, and this process is killed in the end
+        sys.stdout.reconfigure(line_buffering=True)
     worker = _Worker(setup)
     worker.load()
     pipe.send(ReadyMessage())

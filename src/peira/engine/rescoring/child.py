@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from io import TextIOWrapper
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -40,6 +41,8 @@ def main() -> None:
     pipe = Connection(int(sys.argv[1]))
     setup = decode_setup(pipe.recv_bytes())
     sys.path[:] = setup.path
+    if isinstance(sys.stdout, TextIOWrapper):  # it is no terminal, and this process is killed in the end
+        sys.stdout.reconfigure(line_buffering=True)
     evaluators = _loaded(setup)
     batches: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(pipe, batches), daemon=True).start()
