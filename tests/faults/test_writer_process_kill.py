@@ -11,9 +11,10 @@ from typing import Any
 import psutil
 import pytest
 
+from peira.stores.sqlite.writer_process.process import CHILD
+
 from .conftest import SCRIPT, Bench
 
-CHILD = "peira.stores.sqlite.writer_process.child"
 OWNER = {
     "store.after_acknowledge": 9,
     "blob.after_rename": 2,

@@ -15,7 +15,6 @@ import threading
 import traceback
 from contextlib import nullcontext, suppress
 from importlib import import_module
-from io import TextIOWrapper
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from peira.errors import Abandoned, Invalid, ModelRefused, Unanswered, carried, 
 from peira.runners.child_channel import ChildPipe, PipeChannel
 from peira.runners.messages import AttemptMessage, FailureMessage, OutputMessage, ReadyMessage, SetupMessage
 from peira.sandbox import process_tree as tree
+from peira.sandbox.child_module import print_by_line
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -39,8 +39,7 @@ def main() -> None:
     _adopt_orphans()
     threading.Thread(target=pipe.listen, args=(lambda: _end(setup.label),), daemon=True).start()
     sys.path[:] = setup.path
-    if isinstance(sys.stdout, TextIOWrapper):  # it is no terminal, and this process is killed in the end
-        sys.stdout.reconfigure(line_buffering=True)
+    print_by_line()
     worker = _Worker(setup)
     worker.load()
     pipe.send(ReadyMessage())

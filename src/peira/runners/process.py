@@ -53,6 +53,7 @@ from peira.runners.messages import (
     send,
 )
 from peira.sandbox import process_tree as tree
+from peira.sandbox.child_module import start_module
 
 
 class Wakeup:
@@ -237,15 +238,8 @@ class LocalChild:
 
 def child_process(pipe: int, label: str, folder: str | None = None) -> subprocess.Popen[bytes]:
     """Start a child that uses this descriptor as its pipe."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "peira.runners.child", str(pipe)],
-        pass_fds=[pipe],
-        stdin=subprocess.DEVNULL,
-        stdout=2,  # output of user code must not mix with results on standard output
-        env=tree.labelled({"PYTHONHASHSEED": "0", **os.environ}, label),
-        cwd=folder,
-        start_new_session=True,  # a Ctrl-C in the terminal is for the parent to handle
-    )
+    env = tree.labelled({"PYTHONHASHSEED": "0", **os.environ}, label)
+    return start_module("peira.runners.child", pipe, env, folder=folder)
 
 
 def death_by(code: int) -> str:

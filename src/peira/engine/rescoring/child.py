@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from io import TextIOWrapper
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -34,6 +33,7 @@ from peira.engine.rescoring.messages import (
 )
 from peira.evaluators.scores import score_value
 from peira.plan.expansion import evaluator_digest
+from peira.sandbox.child_module import print_by_line
 
 
 def main() -> None:
@@ -41,8 +41,7 @@ def main() -> None:
     pipe = Connection(int(sys.argv[1]))
     setup = decode_setup(pipe.recv_bytes())
     sys.path[:] = setup.path
-    if isinstance(sys.stdout, TextIOWrapper):  # it is no terminal, and this process is killed in the end
-        sys.stdout.reconfigure(line_buffering=True)
+    print_by_line()
     evaluators = _loaded(setup)
     batches: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(pipe, batches), daemon=True).start()

@@ -26,6 +26,7 @@ from peira.engine.rescoring.messages import (
 )
 from peira.plan.expansion import evaluator_digest
 from peira.sandbox import process_tree
+from peira.sandbox.child_module import start_module
 
 STARTING = 30.0
 """Seconds in which a process must have its evaluators."""
@@ -111,16 +112,9 @@ class ScoringPool(Generic[T]):
     def _start(self) -> _Process[T]:
         ours, theirs = socket.socketpair()
         with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "peira.engine.rescoring.child", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=2,  # output of user code must not mix with results on standard output
-                start_new_session=True,  # a Ctrl-C in the terminal is for the parent to handle
-                env=process_tree.labelled(
-                    {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, self._label
-                ),
-            )
+            path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+            env = process_tree.labelled({**os.environ, **path}, self._label)
+            process = start_module("peira.engine.rescoring.child", theirs.fileno(), env)
         pipe = Connection(ours.detach())
         pipe.send_bytes(encode(self._setup))
         return _Process(process, pipe, since=time.monotonic())

@@ -22,6 +22,7 @@ from peira.core.codec import encode as encoded
 from peira.core.codec import encode_event
 from peira.core.contracts import Op, Outcome
 from peira.errors import Fenced, StoreFault, Unwritable
+from peira.sandbox.child_module import start_module
 from peira.stores.sqlite.digest_filter import DigestFilter
 from peira.stores.sqlite.writer_process.messages import (
     READY,
@@ -39,6 +40,7 @@ UNENCODABLE = (TypeError, ValueError, RecursionError)
 """What encoding an event raises if it is none that could be stored."""
 PATIENCE = 10.0
 """Seconds in which the process must have ended once it was told to."""
+CHILD = "peira.stores.sqlite.writer_process.child"
 GONE = "the process that commits to it has ended"
 Answered = Callable[[list[Outcome], int], None]
 """Told what became of the ops of a message, and the number of the last durable event."""
@@ -67,14 +69,12 @@ class WriterProcess:
         shared = [file for file in marks if file >= 0]
         ours, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "peira.stores.sqlite.writer_process.child", str(theirs.fileno())],
-                pass_fds=[theirs.fileno(), *shared],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,  # a run that is detached lets go of its terminal
-                start_new_session=True,  # a Ctrl-C in the terminal is for the owner to handle
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            self._process = start_module(
+                CHILD,
+                theirs.fileno(),
+                {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                files=shared,
+                silent=True,  # a run that is detached lets go of its terminal
             )
         for file in shared:
             os.close(file)  # the marks stay mapped
