@@ -14,7 +14,8 @@ from typing import Any, Literal
 from xml.etree import ElementTree
 
 from peira.analysis.compare.contrasts import ComparisonOptions, compare_runs
-from peira.analysis.compare.sides import match, side
+from peira.analysis.compare.sides import Match, match, side
+from peira.analysis.table.groups import Unit
 from peira.analysis.table.measures import TAKEN, Measured, ends_text, measure
 from peira.core.ids import short
 from peira.core.text.result_value import ResultValue
@@ -219,9 +220,13 @@ def _no_worse(trials: Sequence[TrialResult], demand: NoWorse, level: float) -> G
 def _tailed_bound(sides: Sequence[Sequence[TrialResult]], score: str, level: float) -> float:
     """The one-sided lower bound of a paired difference of few units that may hide a long tail."""
     found = match(*(side("", measure(trials, score).observations, ()) for trials in sides))
-    units = [found.one.cells[key].unit for key in found.pairs]
+    return one_sided(*_gaps(found), level)[0]
+
+
+def _gaps(found: Match) -> tuple[list[float], list[Unit]]:
+    """The difference of each pair, and its unit."""
     gaps = [found.one.cells[key].mean - found.two.cells[key].mean for key in found.pairs]
-    return one_sided(gaps, units, level)[0]
+    return gaps, [found.one.cells[key].unit for key in found.pairs]
 
 
 def _difference_bounds(
@@ -240,9 +245,7 @@ def _difference_bounds(
         return None
     least, most = measured.ends
     limits = (least - most, most - least)
-    units = [found.one.cells[key].unit for key in found.pairs]
-    complete = [found.one.cells[key].mean - found.two.cells[key].mean for key in found.pairs]
     every = [found.one.cells[key].unit for key in found.keys]
     worst = [found.one.cells[key].filled(least) - found.two.cells[key].filled(most) for key in found.keys]
-    samples = BoundedSample.of(complete, units, limits), BoundedSample.of(worst, every, limits)
+    samples = BoundedSample.of(*_gaps(found), limits), BoundedSample.of(worst, every, limits)
     return samples[0].low(1 - level), samples[1].low(1 - level)

@@ -131,13 +131,10 @@ def _margins(found: Difference, margin: float | None, alpha: float) -> dict[str,
     """The equivalence and non-inferiority tests against the margin, if there is one."""
     if margin is None:
         return {}
-    shown = {
-        "equivalent": equivalence(found.estimate, -margin, margin, alpha),
-        "not_worse": equivalence(found.estimate, -margin, None, alpha),
-    }
+    ends = {"equivalent": margin, "not_worse": None}
+    shown = {name: equivalence(found.estimate, -margin, high, alpha) for name, high in ends.items()}
     if found.tailed_spread is None:
         return shown
-    ends = {"equivalent": margin, "not_worse": None}
     held = {name: equivalence(found.tailed_estimate, -margin, high, alpha) for name, high in ends.items()}
     return {**shown, "margin_hides_tail": any(held[n].answer != one.answer for n, one in shown.items())}
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import Field, dataclass, replace
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args
 
 import numpy as np
 
@@ -35,6 +35,27 @@ ADJUST: dict[str, Callable[[P], list[float | None]]] = {
     "bonferroni": bonferroni,
 }
 """The corrections that adjust p-values only."""
+
+
+class SingleTest(Protocol):
+    """A dataclass with the p-value of a single test, and that if few units hide a long tail (`tailed`).
+
+    It has a field `adjusted` for the p-value within the family.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def p(self) -> float | None: ...
+
+    @property
+    def tailed(self) -> float | None: ...
+
+    @property
+    def test(self) -> str: ...
+
+
+Tested = TypeVar("Tested", bound=SingleTest)
 
 
 def chosen(correction: str | None, declared: str, pairs: Sequence[tuple[Side, Side]]) -> str | None:
@@ -105,17 +126,11 @@ class Family:
         if not self.is_corrected:
             return list(found)
         if self.correction in ADJUST:
-            adjust = ADJUST[self.correction]
-            adjusted = adjust([contrast.p for contrast in found])
-            tailed = adjust([one.p if one.tailed is None else one.tailed for one in found])
-            return [
-                replace(one, adjusted=p, tailed=None if one.tailed is None else q)
-                for one, p, q in zip(found, adjusted, tailed, strict=True)
-            ]
+            return stepwise(found, self.correction)
         if alternative != "two-sided":
             raise Invalid(f"correction: {self.correction} is two-sided; use holm for a direction")
         if self.joint is not None:
-            return [_with_joint_p(one, self.joint, str(self.correction)) for one in found]
+            return [with_joint_p(one, self.joint, str(self.correction)) for one in found]
         apart = _independent_groups(found, self.pairs, str(self.correction), self.level)
         return [
             one if one.difference is None else replace(one, difference=within(one.difference, reach))
@@ -123,7 +138,18 @@ class Family:
         ]
 
 
-def _with_joint_p(one: Contrast, joint: LargestT, correction: str) -> Contrast:
+def stepwise(found: Sequence[Tested], correction: str) -> list[Tested]:
+    """The contrasts with p-values adjusted by a correction of `ADJUST`."""
+    adjust = ADJUST[correction]
+    adjusted = adjust([one.p for one in found])
+    tailed = adjust([one.p if one.tailed is None else one.tailed for one in found])
+    return [
+        replace(one, adjusted=p, tailed=None if one.tailed is None else q)
+        for one, p, q in zip(found, adjusted, tailed, strict=True)
+    ]
+
+
+def with_joint_p(one: Tested, joint: LargestT, correction: str) -> Tested:
     """The contrast with the p-value adjusted by the largest t."""
     if one.p is None:
         return one

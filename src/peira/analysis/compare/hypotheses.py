@@ -244,8 +244,8 @@ def _family(
     tested = _jointly(questions, plan) if joint else [_test(one, plan) for one in questions]
     if adjust := ADJUST.get(plan.correction):
         for_it, against = adjust([one.p for one in tested]), adjust([one.opposite for one in tested])
-        worst = [adjust([_at_worst(one, side) for one in tested]) for side in (0, 1)]
-        tailed = [adjust([_tailed(one, side) for one in tested]) for side in (0, 1)]
+        worst = [adjust([_side(one, one.at_worst, side) for one in tested]) for side in (0, 1)]
+        tailed = [adjust([_side(one, one.tailed, side) for one in tested]) for side in (0, 1)]
         tested = [
             replace(
                 one,
@@ -259,14 +259,9 @@ def _family(
     return [replace(one, verdict=_verdict(one)) for one in tested]
 
 
-def _at_worst(found: Finding, side: int) -> float | None:
-    """The p-value with lost trials at worst, for the claim or against it; without any, the one there is."""
-    return (found.p, found.opposite)[side] if found.at_worst is None else found.at_worst[side]
-
-
-def _tailed(found: Finding, side: int) -> float | None:
-    """The p-value if few units hide a long tail, for the claim or against it; else the one there is."""
-    return (found.p, found.opposite)[side] if found.tailed is None else found.tailed[side]
+def _side(found: Finding, doubted: tuple[float | None, float | None] | None, side: int) -> float | None:
+    """The p-value for the claim (side 0) or against it: of those in doubt, or without any the plain one."""
+    return ((found.p, found.opposite) if doubted is None else doubted)[side]
 
 
 def _verdict(found: Finding) -> Verdict:

@@ -19,13 +19,10 @@ import numpy as np
 
 from peira.analysis.compare.comparison import DifferenceBounds, doubt_of, named_level
 from peira.analysis.compare.difference import ORDER, Difference, Differences
-from peira.analysis.compare.family import ADJUST
+from peira.analysis.compare.family import ADJUST, stepwise, with_joint_p
 from peira.analysis.compare.sides import Contexts, Side, side
 from peira.analysis.effects.cell_means import GridCell, cell_mean
-from peira.analysis.effects.linear_contrast import (
-    LinearContrast,
-    linear_contrast,
-)
+from peira.analysis.effects.linear_contrast import linear_contrast
 from peira.analysis.effects.regression import CaseMeans, CaseModel, CodedFactor, Fit, table_of
 from peira.analysis.table.groups import check_names, key_of, label_of
 from peira.analysis.table.measures import Measured, Observation, measure
@@ -400,24 +397,8 @@ class _Grid:
             level = family_level(query.level, len(wanted))
         found = [self._tested(one, level) for one in wanted]
         if joint is not None:
-            return [
-                one
-                if one.p is None
-                else replace(
-                    one,
-                    adjusted=joint.adjusted(one.p),
-                    tailed=None if one.tailed is None else joint.adjusted(one.tailed),
-                    test=f"{one.test}, {query.correction}",
-                )
-                for one in found
-            ]
-        adjust = ADJUST[query.correction]
-        adjusted = adjust([one.p for one in found])
-        tailed = adjust([one.p if one.tailed is None else one.tailed for one in found])
-        return [
-            replace(one, adjusted=p, tailed=None if one.tailed is None else q)
-            for one, p, q in zip(found, adjusted, tailed, strict=True)
-        ]
+            return [with_joint_p(one, joint, query.correction) for one in found]
+        return stepwise(found, query.correction)
 
     def _joint(self) -> LargestT:
         """The joint distribution of the contrasts; those without an error are allowed for."""
@@ -439,46 +420,23 @@ class _Grid:
         """One contrast, with its bounds over the lost trials."""
         direct = self._direct(one)
         if direct is not None:
-            shown, tested = direct.estimate(level), direct.evidence()
-            return GridContrast(
-                one.label,
-                one.within,
-                shown,
-                tested.p,
-                tested.p,
-                tested.method,
-                self._direct_bounds(direct, level),
-                one.named,
-                direct.tailed(),
-            )
-        shown, tested = self._in_model(self.fit, self.cells, one, level)
-        return GridContrast(
-            one.label,
-            one.within,
-            shown,
-            tested.p,
-            tested.p,
-            tested.method,
-            self._bounds(one, level),
-            one.named,
-            self._linear(self.fit, self.cells, one).tailed,
-        )
+            shown, tested, tailed = direct.estimate(level), direct.evidence(), direct.tailed()
+            bounds = self._direct_bounds(direct, level)
+        else:
+            shown, tested, tailed = self._in_model(self.fit, self.cells, one, level)
+            bounds = self._bounds(one, level)
+        p, method = tested.p, tested.method
+        return GridContrast(one.label, one.within, shown, p, p, method, bounds, one.named, tailed)
 
     def _in_model(
         self, fit: Fit, cells: Sequence[tuple[tuple[str, ...], GridCell]], one: _Contrast, level: float
-    ) -> tuple[Estimate, TestResult]:
-        """The estimate and test of a contrast in the linear model."""
+    ) -> tuple[Estimate, TestResult, float | None]:
+        """The estimate and test of a contrast in the model, and its p-value if few units hide a tail."""
         n = int(sum(np.count_nonzero(cells[row][1].rows(fit.table)) for row, _ in one.weights))
-        found = self._linear(fit, cells, one)
-        tested = found.test(n, IN_MODEL)
-        return within(found.estimate(level, n, IN_MODEL), self._reach(one)), tested
-
-    def _linear(
-        self, fit: Fit, cells: Sequence[tuple[tuple[str, ...], GridCell]], one: _Contrast
-    ) -> LinearContrast:
-        """A contrast in the linear model."""
         weights = self._weights(fit, cells, one)
-        return linear_contrast(fit, slice(0, len(weights)), weights, self.differences.measured.ends)
+        found = linear_contrast(fit, slice(0, len(weights)), weights, self.differences.measured.ends)
+        shown = within(found.estimate(level, n, IN_MODEL), self._reach(one))
+        return shown, found.test(n, IN_MODEL), found.tailed
 
     def _weights(self, fit: Fit, cells: Sequence[tuple[tuple[str, ...], GridCell]], one: _Contrast) -> Floats:
         """The weights of the coefficients in a contrast."""
