@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from operator import methodcaller
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -37,7 +36,7 @@ def text(value: ResultValue, width: int | None) -> str:
     tables = value.plain_tables(width)
     lines = list(filter(None, [value.title, tables]))
     said = [] if value.sentence is None else value.sentence.split("\n")
-    lines += [""] if said and value.grids() else []
+    lines += [""] if said and tables not in ("", value.nothing) else []
     below = (*said, *value.remarks)
     lines += below if width is None else [wrapped(line, width) for line in below]
     return printable(without_keys("\n".join(lines)))
@@ -64,7 +63,7 @@ def json(value: ResultValue) -> str:
 
 def _plain(value: object) -> object:
     """What msgspec cannot encode by itself, as what it can."""
-    if isinstance(value, (Mapping, MappingProxyType)):
+    if isinstance(value, Mapping):
         return dict(value)
     raise NotImplementedError(f"{type(value).__name__} in a document")
 

@@ -12,6 +12,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+import msgspec
+
 import peira.core.text as package
 
 
@@ -27,7 +29,7 @@ class ResultValue:
 
     A subclass overrides what it has: `title` (lines above), `grids`, `nothing` (shown if there are no
     grids), `sentence` (the conclusion, one line each), `remarks` (what must be known beside it; by default
-    the field `notes`), and `document` if it is no dataclass, or its JSON is more than its fields.
+    the field `notes`), and `document` if its JSON is more than the fields of its dataclass or struct.
     """
 
     nothing: ClassVar[str] = ""
@@ -64,7 +66,10 @@ class ResultValue:
 
     def document(self) -> dict[str, Any]:
         """What `to_json` writes: the fields, and the sentence if there is one."""
-        fields = asdict(self)  # type: ignore[call-overload]
+        if isinstance(self, msgspec.Struct):
+            fields: dict[str, Any] = msgspec.to_builtins(self)
+        else:
+            fields = asdict(self)  # type: ignore[call-overload]
         return fields if self.sentence is None else {**fields, "sentence": self.sentence}
 
     def __str__(self) -> str:

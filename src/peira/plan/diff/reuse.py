@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -78,11 +77,6 @@ class Diff(ResultValue, msgspec.Struct, frozen=True):
     def remarks(self) -> list[str]:
         """What follows for trials, and what the store holds."""
         return [*self._trials(), *self._recorded()]
-
-    def document(self) -> dict[str, Any]:
-        """The fields."""
-        fields: dict[str, Any] = msgspec.to_builtins(self)
-        return fields
 
     def _trials(self) -> Iterator[str]:
         """The lines about trials."""

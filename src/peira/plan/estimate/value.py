@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -206,11 +205,6 @@ class RunEstimate(ResultValue, msgspec.Struct, frozen=True):
     def remarks(self) -> tuple[str, ...]:
         """What the estimate is based on."""
         return self.basis
-
-    def document(self) -> dict[str, Any]:
-        """The fields."""
-        fields: dict[str, Any] = msgspec.to_builtins(self)
-        return fields
 
 
 def _both(some: Range | None, others: Range | None) -> Range | None:
