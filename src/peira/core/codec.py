@@ -33,13 +33,10 @@ def decode_event(body: bytes) -> AnyEvent:
 
     Numbers may be encoded as other types: early versions stored them as the provider sent them.
     """
+    if (written := decode_written(body)) is not None:
+        return written
     try:
-        event: AnyEvent = _events.decode(body)
-        return event
-    except _NO_EVENT:
-        pass
-    try:
-        event = _lax_events.decode(body)
+        event: AnyEvent = _lax_events.decode(body)
         return event
     except _NO_EVENT as problem:
         return Unreadable(" ".join(str(problem).split())[:200])

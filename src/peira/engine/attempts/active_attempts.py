@@ -14,7 +14,6 @@ import peira.engine.calls as model_calls
 from peira.core.contracts import Attempt
 from peira.core.failpoints import reach
 from peira.core.log.events import State
-from peira.core.registry import registry
 from peira.engine.attempts.channel import AttemptChannel
 from peira.engine.attempts.dispatch import Dispatch
 from peira.engine.attempts.endings import AbandoningQueue, ActiveAttempt, Settlement, ended
@@ -58,7 +57,7 @@ class ActiveAttempts:
         active = ActiveAttempt(attempt, channel, now, queue)
         if attempt.epoch > 1:
             active.waited = self._waited(attempt, now)
-        if not registry.listening:
+        if not self._hooks.listening:
             begins = self._begin(active)
         else:
             with self._state.changed:  # its end is told with the lock held, too, and so is told later

@@ -39,7 +39,6 @@ from peira.core.log.events import (
     TasksWoken,
 )
 from peira.core.log.state import CLAIMABLE, RUNNING, Task
-from peira.core.registry import registry
 from peira.engine.context import RunContext
 from peira.engine.inbox import cancelling_op, open_waits
 from peira.engine.progress import LEFT, TaskCounts, shared
@@ -300,7 +299,7 @@ class Admission:
                 self.direct[cls].append(following)
             else:
                 self.offers.append(following)
-        if registry.listening and offer.spec.kind == self.source.unit:
+        if self._hooks.listening and offer.spec.kind == self.source.unit:
             self._hooks.trial_ended(offer.spec.id, ended, self._store.get)
 
     def remember(self, ends: Mapping[str, Ended]) -> None:
