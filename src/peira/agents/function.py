@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from functools import cached_property
+from types import CoroutineType, NoneType
 from typing import Any
 
 from peira.core.chat.transcript import as_text
@@ -12,8 +13,8 @@ from peira.core.code.signature import CONDITION, TakenArguments, agent_code, wan
 from peira.core.context import Trial
 from peira.core.ids import Json
 
-PLAIN = frozenset({str, bool, int, float, dict, list, type(None)})
-"""The types of most outputs: values, which cannot be called."""
+PLAIN = frozenset({str, bool, int, float, dict, list, NoneType, CoroutineType})
+"""The types of most results: values, and coroutines of them, which cannot be called."""
 INJECTED = frozenset({"case", "trial"})
 BY_NAME = ("input", "prompt", "seed", CONDITION)
 """What an agent may also take by name, unless a factor has that name: the case's input, the same as text,

@@ -154,10 +154,13 @@ def _request(
     prompt: Prompt, system: str | None, schema: dict[str, Json] | None, parameters: dict[str, Any]
 ) -> Request:
     """The provider-independent request, normalised to JSON."""
-    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else read_messages(prompt)
     tools = [tool_schema(tool) for tool in parameters.pop("tools", None) or ()]
+    if isinstance(prompt, str):
+        messages = [{"role": "user", "content": normalise(prompt, "messages[0].content")}]
+    else:
+        messages = normalise(read_messages(prompt), "messages")
     return Request(
-        messages=tuple(normalise(messages, "messages")),
+        messages=tuple(messages),
         system=system,
         tools=tuple(normalise(tools, "tools")) if tools else (),
         schema=schema,

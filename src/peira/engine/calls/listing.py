@@ -14,7 +14,7 @@ import msgspec
 from peira.core.chat.dialects import readable
 from peira.core.contracts import CallWords, ListsPlans
 from peira.core.ids import Json
-from peira.core.models import Reply
+from peira.core.models import Reply, Request
 from peira.core.text.secrets import value_without_keys, without_keys
 from peira.engine.calls.purchase import CallRequest
 from peira.plan.listing import as_text, beginning
@@ -28,11 +28,12 @@ class CallListing:
 
     def __init__(self, store: ListsPlans) -> None:
         self._store = store
-        self._waiting: list[tuple[str, CallRequest, str]] = []
+        self._waiting: list[tuple[str, bytes | Request, str]] = []
 
     def note(self, key: str, call: CallRequest, reply: Reply) -> None:
         """Add a call that was answered. Never waits: the store's own thread makes texts of it, and writes."""
-        self._waiting.append((key, call, reply.text))
+        # Not the whole call: thousands of those, with all that they refer to, are work for the collector.
+        self._waiting.append((key, call.request if call.request.form else call.body, reply.text))
         if len(self._waiting) >= GROUP:
             self._flush()
 
@@ -46,10 +47,11 @@ class CallListing:
         self._store.list_calls(_words(*one) for one in waiting)
 
 
-def _words(key: str, call: CallRequest, text: str) -> CallWords:
-    own_form = call.request.form
-    asked = msgspec.to_builtins(readable(call.request)) if own_form else msgspec.json.decode(call.body)
-    return call_words(key, asked, text)
+def _words(key: str, asked: bytes | Request, text: str) -> CallWords:
+    readably = (
+        msgspec.json.decode(asked) if isinstance(asked, bytes) else msgspec.to_builtins(readable(asked))
+    )
+    return call_words(key, readably, text)
 
 
 def call_words(key: str, asked: Json, said: str) -> CallWords:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import lru_cache
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import msgspec
 
@@ -308,9 +308,9 @@ class Buyer:
         self, intent: CallIntended, body: bytes, asked: Sequence[PoolReservation]
     ) -> None:
         """Record an intent, with what it takes from pools; NotGranted if one of them has too little."""
-        op = Op(self._run, (intent,), (body,), tuple(one.request for one in asked))
+        takes = tuple([one.request for one in asked]) if asked else ()
         try:
-            refusal = await self._writer.write(op)
+            refusal = await self._writer.write(Op(self._run, (intent,), (body,), takes))
         except BaseException:
             for one in asked:
                 one.withdraw()
@@ -322,7 +322,8 @@ class Buyer:
                 one.refused()
             else:
                 one.withdraw()
-        await self._check(intent, refusal)
+        if refusal is not None:
+            await self._refuse(intent, refusal)
 
     async def _reserve_cost(
         self,
@@ -464,7 +465,9 @@ class Buyer:
         reach("ledger.before_answer")
         inline, blob, blobs = payload(encode(answer), self._inline)
         event = CallAnswered(task, key, inline, blob)
-        if not await self._is_first(event, blobs):
+        if self.others is None:
+            await self._write(event, blobs)
+        elif not await self._is_first(self.others, event, blobs):
             self._bill(named, task, key, read_reply(named, answer, request), share)
             raise Parked(LOOK, ELSEWHERE)
         reach("ledger.after_answer")
@@ -480,14 +483,11 @@ class Buyer:
             self._reserve.experience(named.name).learn(size, reply.usage)
         return msgspec.structs.replace(reply, cost=cost, served=named.name, call=key), reply.usage, cost
 
-    async def _is_first(self, event: CallAnswered, blobs: tuple[bytes, ...]) -> bool:
+    async def _is_first(self, others: OtherSenders, event: CallAnswered, blobs: tuple[bytes, ...]) -> bool:
         """Record an answer; False if another process has recorded one already."""
-        if self.others is None:
-            await self._write(event, blobs)
-            return True
         refusal = await self._writer.write(Op(self._run, (event,), blobs))
         if isinstance(refusal, Unwritable) or (
-            refusal is not None and not await self.others.sent_by_another(event.key, sys.maxsize)
+            refusal is not None and not await others.sent_by_another(event.key, sys.maxsize)
         ):
             raise refusal if isinstance(refusal, Unwritable) else Abandoned(str(refusal))
         return refusal is None
@@ -566,17 +566,18 @@ class Buyer:
 
         Parked if another process has sent the call, or its answer: then it is looked up again.
         """
-        await self._check(event, await self._writer.write(Op(self._run, (event,), blobs)))
+        refusal = await self._writer.write(Op(self._run, (event,), blobs))
+        if refusal is not None:
+            await self._refuse(event, refusal)
 
-    async def _check(self, event: AnyEvent, refusal: Outcome) -> None:
+    async def _refuse(self, event: AnyEvent, refusal: Exception) -> NoReturn:
         """Raise what follows from a refused event."""
         if isinstance(refusal, (Unwritable, NotGranted)):
             raise refusal
-        if refusal is not None:
-            send = getattr(event, "send", 0)
-            if self.others is not None and send and await self.others.sent_by_another(event.key, send):  # type: ignore[union-attr]
-                raise Parked(LOOK, ELSEWHERE)
-            raise Abandoned(str(refusal))
+        send = getattr(event, "send", 0)
+        if self.others is not None and send and await self.others.sent_by_another(event.key, send):  # type: ignore[union-attr]
+            raise Parked(LOOK, ELSEWHERE)
+        raise Abandoned(str(refusal))
 
     def write(self, op: Op) -> asyncio.Future[Outcome]:
         """Queue an op; the future has its outcome once it is durable."""

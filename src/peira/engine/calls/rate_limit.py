@@ -71,6 +71,7 @@ class RateLimiter:
         self._name, self._most, self._now, self._say = name, limits.concurrency, now, say
         self._window = float(limits.concurrency or 1_000_000)  # current concurrency
         self._requests, self._tokens = MinuteRate(limits.requests), MinuteRate(limits.tokens)
+        self._paced = bool(self._requests.interval or self._tokens.interval)
         self._waiting: deque[tuple[asyncio.Future[None], float]] = deque()
         self._in_flight = 0  # calls between enter and leave
         self._closed_until = self._narrowed = self._struck = self._next_return = self._reopens = 0.0
@@ -119,7 +120,8 @@ class RateLimiter:
 
     def _delay(self, now: float) -> float:
         """Seconds until the pause is over and the rates allow a send."""
-        return max(self._closed_until - now, self._requests.wait(now), self._tokens.wait(now), 0.0)
+        pause = max(self._closed_until - now, 0.0)
+        return max(pause, self._requests.wait(now), self._tokens.wait(now)) if self._paced else pause
 
     @property
     def _has_slot(self) -> bool:
@@ -147,8 +149,9 @@ class RateLimiter:
     def _count_send(self, tokens: float, now: float) -> None:
         """Count a call that is sent now."""
         self._in_flight += 1
-        self._requests.use(1, now)
-        self._tokens.use(tokens, now)
+        if self._paced:
+            self._requests.use(1, now)
+            self._tokens.use(tokens, now)
 
     def _admit_waiting(self) -> None:
         """Give turns to all who may send now; set a timer for the next."""

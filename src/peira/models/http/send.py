@@ -138,14 +138,22 @@ async def _beginning(content: aiohttp.StreamReader) -> bytes:
 
 def limit_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers about rate limits, ids and time, by lower-case names."""
-    named = ((name.lower(), value) for name, value in headers.items())
-    return {name: value for name, value in named if name in TELLING or "ratelimit" in name}
+    found = {}
+    for given, value in headers.items():
+        name = given.lower()
+        if name in TELLING or "ratelimit" in name:
+            found[name] = value
+    return found
 
 
 def kept_headers(headers: Mapping[str, str], secrets: tuple[str, ...]) -> dict[str, str]:
     """Those of them that are kept with an answer."""
-    found = {n: v[:200].encode(errors="replace").decode() for n, v in headers.items() if n != "date"}
-    return {n: v for n, v in found.items() if not any(s in v for s in secrets)}
+    kept = {}
+    for name, given in headers.items():
+        value = given[:200].encode(errors="replace").decode()
+        if name != "date" and not any(secret in value for secret in secrets):
+            kept[name] = value
+    return kept
 
 
 def _why(problem: BaseException, post: HttpRequest) -> str:
