@@ -19,6 +19,7 @@ import msgspec
 
 from peira.core.codec import decode
 from peira.core.contracts import ListsPlans, PlanEntry, Store
+from peira.core.garbage_collector import collection_paused
 from peira.core.ids import Json
 from peira.core.log.events import Result
 from peira.errors import StoreDamaged, Unknown
@@ -184,13 +185,18 @@ class PlanListing:
     def close(self, complete: bool) -> None:
         """Write the rest; with `complete`, nothing of the plan is missing then."""
         if self._layout is not None:
-            late, written = self._late_entries(self._layout), deque[Future[None]]()
-            while chunk := list(islice(late, CHUNK)):
-                written.append(self._store.list_plan(self._plan, chunk))
-                if len(written) > AT_ONCE:
-                    written.popleft().result()
+            with collection_paused():
+                self._write_notes(self._layout)
         waiting, self._waiting = self._waiting, []
         self._store.list_plan(self._plan, map(self._entry, waiting), complete).result()
+
+    def _write_notes(self, layout: Layout) -> None:
+        """Write all that was noted."""
+        late, written = self._late_entries(layout), deque[Future[None]]()
+        while chunk := list(islice(late, CHUNK)):
+            written.append(self._store.list_plan(self._plan, chunk))
+            if len(written) > AT_ONCE:
+                written.popleft().result()
 
     def add_all(self, trials: Iterable[Noted], complete: bool) -> None:
         """Write these trials."""

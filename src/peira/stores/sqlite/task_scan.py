@@ -21,8 +21,8 @@ from peira.core.log.events import Result
 from peira.core.log.state import NO_RESULT, Task
 from peira.stores.rows import STATES, UNREADABLE, plain_task
 
-CHUNK = 50_000
-"""Rows that are read at a time."""
+CHUNK = 2_000
+"""Rows that are read at a time: few enough to stay in the cache of the processor while columns are made."""
 _SCAN = """
 SELECT substr(id, 1, 16), state, kind, class, owner, run, epoch, attempts,
     coalesce(interruptions, priority, not_before, reused_from, rest) IS NULL, reused_from IS NULL, result
