@@ -342,6 +342,10 @@ class TaskFinder(FindsOutcomes, Protocol):
         """The rows of these tasks that exist."""
         ...
 
+    def states(self, ids: Sequence[str]) -> list[State | None]:
+        """The state of each of these tasks; None if there is no such task."""
+        ...
+
 
 @runtime_checkable
 class ScansTasks(Protocol):

@@ -6,12 +6,13 @@ before) is told from the manifest.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from hashlib import sha256
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -79,6 +80,16 @@ class TrialNotes:
         if blob:
             self._blobs += bytes.fromhex(blob)
 
+    def add_all(
+        self, places: Sequence[int], trials: Sequence[str], scores: Sequence[tuple[str, Sequence[str]]]
+    ) -> None:
+        """Add trials without blobs that have scores of the same names; each name has the ids of all."""
+        kind = tuple([name for name, _ in scores]), False
+        self._places.extend(places)
+        self._tasks.extend(_numbers(trials))
+        self._kinds.extend(repeat(self._known.setdefault(kind, len(self._known)), len(places)))
+        self._scores.extend(_numbers(chain.from_iterable(zip(*[ids for _, ids in scores], strict=True))))
+
     def in_order(self) -> Iterator[TrialNote]:
         """The notes, by place."""
         import numpy as np  # slow to import, and there are many notes
@@ -122,6 +133,14 @@ def _named_scores(
     ids = _digits(scores[np.add.outer(firsts, range(len(known[0])))])
     columns = [zip(repeat(name), ids[n :: len(known[0])]) for n, name in enumerate(known[0])]
     return list(map(list, zip(*columns, strict=True)))
+
+
+def _numbers(ids: Iterable[str]) -> array[int]:
+    """The first 16 hexadecimal digits of each id, as a number."""
+    numbers = array("Q", bytes.fromhex("".join([id[:16] for id in ids])))
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers
 
 
 def _digits(numbers: NDArray[np.uint64]) -> list[str]:
@@ -177,6 +196,23 @@ class PlanListing:
         if len(self._waiting) >= self._enough:
             self._enough = min(2 * self._enough, MOST)
             self._flush()
+
+    def note_all(
+        self,
+        places: Sequence[Place],
+        trials: Sequence[str],
+        results: Sequence[Result],
+        scores: Sequence[tuple[str, Sequence[str]]],
+    ) -> None:
+        """As `note` of each of these trials; `scores` are names, each with the ids of the scores of all."""
+        if self._layout is not None and not any(result.blob for result in results):
+            self._notes.add_all([place.number for place in places], trials, scores)
+            return
+        names = [name for name, _ in scores]
+        for place, trial, result, *ids in zip(
+            places, trials, results, *[ids for _, ids in scores], strict=True
+        ):
+            self.note(place, trial, result, list(zip(names, ids, strict=True)))
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
