@@ -32,6 +32,9 @@ def parity(output, expected):
         raise ValueError("not this one")
     return {"even": output % 2 == 0, "near": abs(output - expected) / 10}
 
+def spelled(output):
+    return "one " * (output if output % 1000 == 700 else 1)
+
 def deadly(output):
     if in_child() and output == 500:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -83,7 +86,7 @@ def scored_counts(store: Path) -> dict[str, int]:
 @pytest.mark.timeout(240)
 def test_scores_in_bulk_are_those_of_the_engine(tmp_path: Path, functions: Any) -> None:
     bulk, usual = tmp_path / "bulk.db", tmp_path / "usual.db"
-    work = large(exact(), functions.parity)
+    work = large(exact(), functions.parity, functions.spelled)
     generate(work, store=bulk, progress=False)
     scored = evaluate(work, store=bulk, progress=False)
     whole = run(work, store=usual, progress=False)
@@ -91,11 +94,12 @@ def test_scores_in_bulk_are_those_of_the_engine(tmp_path: Path, functions: Any) 
     assert len(rows(bulk, "evaluate")) > FEWEST
     assert str(scored.table().rows) == str(whole.table().rows)
     assert scored_counts(bulk) == scored_counts(usual)
+    assert sum("blob" in row[5] for row in rows(bulk, "evaluate")) == 9  # scores too large for an event
     with sqlite3.connect(bulk) as db:
         claims = "SELECT count(*) FROM event WHERE instr(body, 'tasks.claimed') AND instr(body, 'evaluate')"
         assert db.execute(claims).fetchone()[0] < 50
         listed = "SELECT count(*) FROM scores WHERE run = ?"
-        assert db.execute(listed, (scored.run_id,)).fetchone()[0] == 2 * (FEWEST - 1)
+        assert db.execute(listed, (scored.run_id,)).fetchone()[0] == 3 * (FEWEST - 1)
     with closing(SqliteStore(bulk)) as store:
         assert verify(store) == []
     again = evaluate(work, store=bulk, progress=False)

@@ -1,8 +1,8 @@
 """A study whose outputs are stored: scores that are missing are made in bulk, the rest in the usual way.
 
 A score made here has the same id, events and result as any other: its claim and its end are in one commit,
-with those of its batch. Whatever is out of the ordinary (a trial without an output, an evaluator that raises,
-a process that dies or does not answer) is left to the engine, which executes, retries and records it.
+with those of many others. Whatever is out of the ordinary (a trial without an output, an evaluator that
+raises, a process that dies or does not answer) is left to the engine, which executes, retries and records it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from concurrent.futures import Future
 from itertools import islice
+from operator import attrgetter
 
 import msgspec
 
@@ -38,8 +39,11 @@ FEWEST = 10_000
 """From so many trials on, processes are started for them."""
 CHUNK = 1000
 """Trials that are looked up together, and scored in one batch."""
-MOST_PENDING = 8
-"""Commits that may be on their way."""
+COMMITS, MOST_TOGETHER = 50, 20_000
+"""Scores are committed in so many parts, each of a batch at least, and at most of so many scores. Ids are
+random, so a commit changes most pages of a large index, however few ids it has."""
+MOST_PENDING = 2
+"""Commits that may be on their way: one that is made, and the next."""
 LOST = ScoredItem(None)
 """What became of a score whose process is gone."""
 TAKES = frozenset({"output", "expected", "case"})
@@ -65,6 +69,10 @@ class RescoringSource:
         self._transforms = plan.transform is not None
         self._left: deque[int] = deque()
         self._over = False
+        self._together = min(max(CHUNK, len(plan) // COMMITS), MOST_TOGETHER)
+        self._ends: list[TaskFinished] = []
+        self._blobs: dict[str, bytes] = {}
+        """Ends that are not committed yet, and the large scores among them, by their digests."""
         self._commits: deque[Future[list[Outcome]]] = deque()
         self._sharing: array[int] = array("Q")
         """The trials that lack a score which is made for another; and whether such a score was not made."""
@@ -119,6 +127,8 @@ class RescoringSource:
         assert self._execution is not None
         try:
             self._score_all()
+            if self._ends:
+                self._commit()
             while self._commits:
                 self._check(self._commits.popleft())
             if self._failed:  # the engine finds what became of the scores that they share
@@ -174,36 +184,47 @@ class RescoringSource:
         return items
 
     def _record(self, batch: TrialBatch, scores: Sequence[ScoredItem]) -> None:
-        """Commit the scores of a batch; trials of which one is missing are left to the engine."""
+        """Record the scores of a batch; trials of which one is missing are left to the engine."""
         limit = self._context.policy.output_limit
         lost = {
             one.row
             for one, scored in zip(batch.missing, scores, strict=True)
             if scored.score is None or len(scored.score) > limit
         }
-        blobs: list[bytes] = []
-        ends = [
-            TaskFinished(id, 1, State.succeeded, self._result(scored, blobs))
+        self._ends += [
+            TaskFinished(id, 1, State.succeeded, self._result(scored))
             for (row, _, id), scored in zip(batch.missing, scores, strict=True)
             if row not in lost
         ]
-        if ends:
-            ids = tuple([end.task for end in ends])
-            claimed = TasksClaimed(EVALUATE, EVALUATE, self._context.owner, ids, ())
-            op = Op(self._context.run, (claimed, *ends), tuple(blobs))
-            self._commits.append(self._context.journal.send([op]))
-            if len(self._commits) > MOST_PENDING:
-                self._check(self._commits.popleft())
+        if len(self._ends) >= self._together:
+            self._commit()
         if lost:
             self._failed = True
             self._leave([batch.places[row].number for row in lost])
         self._count(batch, lost)
 
-    def _result(self, scored: ScoredItem, blobs: list[bytes]) -> Result:
-        """The result of a score as it is recorded; what is too large for its event is added to `blobs`."""
+    def _commit(self) -> None:
+        """Commit what was recorded, a batch in an op: each claims its scores, and ends them. In the order of
+        their ids, in which each page of their index is changed once."""
+        ends, blobs = sorted(self._ends, key=attrgetter("task")), self._blobs
+        self._ends, self._blobs = [], {}
+        ops = []
+        for start in range(0, len(ends), CHUNK):
+            some = ends[start : start + CHUNK]
+            ids = tuple([end.task for end in some])
+            claimed = TasksClaimed(EVALUATE, EVALUATE, self._context.owner, ids, ())
+            large = {end.result.blob for end in some if end.result.blob} if blobs else ()
+            ops.append(Op(self._context.run, (claimed, *some), tuple([blobs[digest] for digest in large])))
+        self._commits.append(self._context.journal.send(ops))
+        if len(self._commits) > MOST_PENDING:
+            self._check(self._commits.popleft())
+
+    def _result(self, scored: ScoredItem) -> Result:
+        """The result of a score as it is recorded; what is too large for its event is kept for the commit."""
         body = scored.score or b""
         inline, blob, more = payload(body, self._context.inline)
-        blobs += more
+        if more:
+            [self._blobs[blob]] = more
         result = Result(round(scored.took, 6), inline, blob)
         if marks := exposed_keys(body):
             return msgspec.structs.replace(result, exposed=marks)
