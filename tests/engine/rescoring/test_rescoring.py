@@ -130,7 +130,8 @@ def pool_of(patience: float, *functions: Callable[..., Any]) -> ScoringPool[list
 def test_a_process_that_does_not_answer_is_given_up(functions: Any) -> None:
     pool = pool_of(1.0, functions.stuck)
     try:
-        assert pool.start(2)
+        pool.start(2)
+        assert pool.ready()
         batches = [[1, 2], [3, 4, 5], [6], [7]]
         found = {tuple(batch): scores for batch, scores in pool.scored(batches)}
     finally:
@@ -147,5 +148,6 @@ def test_evaluators_that_another_process_cannot_have_stay_where_they_are(
     assert setup_of([from_function(lambda output: True)]) is None
     (tmp_path / "scoring_functions.py").write_text(MODULE.replace("output % 2 == 0", "output % 3 == 0"))
     pool = pool_of(1.0, functions.deadly)  # has other code there
-    assert not pool.start(1)
+    pool.start(1)
+    assert not pool.ready()
     assert [*pool.scored([[1]])] == [([1], None)]

@@ -143,16 +143,18 @@ class RescoringSource:
 
     def _score_all(self) -> None:
         """Score what can be, and leave the rest to the engine."""
-        evaluators = list(self._plan.evaluators.values())
-        setup, store = setup_of(evaluators), self._context.store
-        finder = store.scan_tasks(len(self._plan)) if isinstance(store, ScansTasks) else None
-        if setup is None or finder is None:
+        setup, store = setup_of(list(self._plan.evaluators.values())), self._context.store
+        if setup is None or not isinstance(store, ScansTasks):
             self._leave(self._plan.layout.in_run_order())
             return
         pool = ScoringPool[TrialBatch](setup, self._context.label, self._items)
         try:
-            pool.start(os.cpu_count() or 1)
-            for batch, scores in pool.scored(self._batches(MissingScores(self._plan, finder))):
+            pool.start(os.cpu_count() or 1)  # which takes as long as reading 100,000 tasks
+            if (tasks := store.scan_tasks(len(self._plan))) is None:
+                self._leave(self._plan.layout.in_run_order())
+                return
+            pool.ready()
+            for batch, scores in pool.scored(self._batches(MissingScores(self._plan, tasks))):
                 self._record(batch, [LOST] * len(batch.missing) if scores is None else scores)
         finally:
             pool.close()
