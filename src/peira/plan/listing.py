@@ -240,21 +240,29 @@ class PlanListing:
 
     def _late_entries(self, layout: Layout) -> Iterator[PlanEntry]:
         """All that was noted, by place; cases are numbered in the order in which they come here, too."""
-        sets = {label: int(digest[:9], 16) for label, digest in self._case_sets.items()}
-        case: PlannedCase | None = None
+        # The first case of each set has a number above all that are made of a case's content.
+        sets = {label: 2**62 + int(digest[:9], 16) * POSITIONS for label, digest in self._case_sets.items()}
+        known = {label for label, first in sets.items() if self._has_listed(first, layout.case_sets[label])}
+        of: tuple[str, int] | None = None
         subject: tuple[int | str | None, ...] = ()
         for number, task, blob, scores in self._notes.in_order():
-            place, position = layout.located(number)
-            if place.case is not case:  # repeats of a case follow each other
-                case = place.case
-                if position < POSITIONS:  # above all numbers that are made of a case's content
-                    above = 2**62 + sets[place.condition.cases] * POSITIONS
-                    subject = above + position, *_texts(case)
+            condition, position, repeat = layout.located(number)
+            if of != (condition.cases, position):  # repeats of a case follow each other
+                of = condition.cases, position
+                if position >= POSITIONS:
+                    subject = self._subject(layout.case_sets[condition.cases][position])
+                elif condition.cases in known:
+                    subject = (sets[condition.cases] + position,)
                 else:
-                    subject = self._subject(case)
-            group = self._group(place.condition)
+                    case = layout.case_sets[condition.cases][position]
+                    subject = sets[condition.cases] + position, *_texts(case)
             output = self._output(blob) if blob else ""
-            yield PlanEntry(number, task, group, subject, place.repeat, output, scores)
+            yield PlanEntry(number, task, self._group(condition), subject, repeat, output, scores)
+
+    def _has_listed(self, first: int, cases: Sequence[PlannedCase]) -> bool:
+        """Whether the cases of a set were all listed with another plan."""
+        numbers = range(first, first + min(len(cases), POSITIONS))
+        return self._store.listed_cases(numbers) == len(numbers)
 
     def _entry(self, noted: Noted) -> PlanEntry:
         place, trial, result, scores = noted
