@@ -35,6 +35,9 @@ def parity(output, expected):
 def spelled(output):
     return "one " * (output if output % 1000 == 700 else 1)
 
+def even(output):
+    return output % 2 == 0
+
 def deadly(output):
     if in_child() and output == 500:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -116,6 +119,19 @@ def test_a_process_that_is_killed_loses_nothing(tmp_path: Path, functions: Any) 
     [row] = results.table().rows
     assert (row["n"], row["failed"]) == (FEWEST - 1, 1)
     assert len(rows(store, "evaluate")) == 9000 - 1 + (FEWEST > 77 + 9000)
+
+
+@pytest.mark.timeout(240)
+def test_a_score_that_a_trial_left_to_the_engine_shares_is_made_once(tmp_path: Path, functions: Any) -> None:
+    store = tmp_path / "s.db"
+    own = {5: [functions.spelled]}  # the case 9005 has the same output and expected value
+    cases = [Case(n, expected=n % 3000, evaluators=own.get(n, [])) for n in range(FEWEST)]
+    work = study(cases=cases, evaluators=[functions.even], name="own")(lambda case: case.input % 9000)
+    generate(work, store=store, progress=False)
+    results = evaluate(work, store=store, progress=False)
+    assert results.counts["planned"] == results.counts["reused"] == FEWEST
+    assert len(rows(store, "evaluate")) == 9000 + 1
+    assert {row[2] for row in rows(store, "evaluate")} == {5}  # succeeded
 
 
 def pool_of(patience: float, *functions: Callable[..., Any]) -> ScoringPool[list[int]]:

@@ -62,13 +62,14 @@ class MissingScores:
         self._made: set[bytes] = set()
         """The scores that were missing and are being made: equal outputs of equal cases share one."""
 
-    def of(self, places: Sequence[Place]) -> tuple[TrialBatch, list[int]]:
-        """The trials at these places that lack nothing but scores, and the indices of the others."""
-        batch, left = self._with_answers(places)
+    def of(self, places: Sequence[Place]) -> tuple[TrialBatch, list[int], list[int]]:
+        """The trials at these places that lack nothing but scores; the indices of those without an output,
+        and of those with one that are unusual."""
+        batch, without_output, unusual = self._with_answers(places)
         states = {evaluator: self._tasks.states(ids) for evaluator, ids in batch.scores.items()}
-        if unusual := {row for column in states.values() for row in _unusual(column)}:
-            left += [batch.places[row].number for row in unusual]
-            batch = batch.without(unusual)
+        if rows := {row for column in states.values() for row in _unusual(column)}:
+            unusual += [batch.places[row].number for row in rows]
+            batch = batch.without(rows)
             states = {evaluator: self._tasks.states(ids) for evaluator, ids in batch.scores.items()}
         made, missing, sharing = self._made, list[MissingScore](), set[int]()
         for evaluator, column in states.items():
@@ -82,25 +83,26 @@ class MissingScores:
                 else:
                     made.add(key)
                     missing.append(MissingScore(row, evaluator, id))
-        return batch._replace(missing=missing, sharing=sharing), left
+        return batch._replace(missing=missing, sharing=sharing), without_output, unusual
 
-    def _with_answers(self, places: Sequence[Place]) -> tuple[TrialBatch, list[int]]:
-        """Those with outputs and answers whose cases have no evaluators of their own; the others' indices."""
+    def _with_answers(self, places: Sequence[Place]) -> tuple[TrialBatch, list[int], list[int]]:
+        """As `of`, without what is missing; cases with evaluators of their own are unusual, too."""
         trials = list(map(self._layout.trial_id, places))
         tasks = self._tasks.outcomes(trials)
         answers = self._answers(tasks) if self._ids.transform else tasks
-        left: list[int] = []
-        batch = TrialBatch([], [], [], [])
+        batch, without_output, unusual = TrialBatch([], [], [], []), list[int](), list[int]()
         for place, trial, task, answer in zip(places, trials, tasks, answers, strict=True):
-            if not (_done(task) and _done(answer)) or place.case.judged_by:
-                left.append(place.number)
-                continue
-            batch.places.append(place)
-            batch.trials.append(trial)
-            batch.results.append(task.result)
-            batch.answers.append(answer.result)
+            if not _done(task):
+                without_output.append(place.number)
+            elif not _done(answer) or place.case.judged_by:
+                unusual.append(place.number)
+            else:
+                batch.places.append(place)
+                batch.trials.append(trial)
+                batch.results.append(task.result)
+                batch.answers.append(answer.result)
         scores = self._ids.columns([place.case for place in batch.places], batch.answers)
-        return batch._replace(scores=scores), left
+        return batch._replace(scores=scores), without_output, unusual
 
     def _answers(self, tasks: Sequence[TaskOutcome | None]) -> list[TaskOutcome | None]:
         """What the transform made of the outputs of these trials."""

@@ -2,13 +2,15 @@
 
 A score made here has the same id, events and result as any other: its claim and its end are in one commit,
 with those of many others. Whatever is out of the ordinary (a trial without an output, an evaluator that
-raises, a process that dies or does not answer) is left to the engine, which executes, retries and records it.
+raises, a process that dies or does not answer) is left to the engine, which executes, retries and records it,
+once what is made here is durable.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
@@ -42,6 +44,8 @@ CHUNK = 1000
 COMMITS, MOST_TOGETHER = 50, 20_000
 """Scores are committed in so many parts, each of a batch at least, and at most of so many scores. Ids are
 random, so a commit changes most pages of a large index, however few ids it has."""
+LONGEST = 0.5
+"""Seconds since the last commit after which whatever there is is committed: scores may be slow to make."""
 MOST_PENDING = 2
 """Commits that may be on their way: one that is made, and the next."""
 LOST = ScoredItem(None)
@@ -69,11 +73,15 @@ class RescoringSource:
         self._transforms = plan.transform is not None
         self._left: deque[int] = deque()
         self._over = False
+        self._committed = 0.0
         self._together = min(max(CHUNK, len(plan) // COMMITS), MOST_TOGETHER)
         self._ends: list[TaskFinished] = []
         self._blobs: dict[str, bytes] = {}
         """Ends that are not committed yet, and the large scores among them, by their digests."""
         self._commits: deque[Future[list[Outcome]]] = deque()
+        self._unusual: array[int] = array("Q")
+        """Trials with outputs that the engine gets when all that is made here is durable: their scores may be
+        the same as those of others."""
         self._sharing: array[int] = array("Q")
         """The trials that lack a score which is made for another; and whether such a score was not made."""
         self._failed = False
@@ -127,10 +135,10 @@ class RescoringSource:
         assert self._execution is not None
         try:
             self._score_all()
-            if self._ends:
-                self._commit()
+            self._commit()
             while self._commits:
                 self._check(self._commits.popleft())
+            self._leave(self._unusual)
             if self._failed:  # the engine finds what became of the scores that they share
                 self._leave(self._sharing)
             else:
@@ -164,9 +172,10 @@ class RescoringSource:
         assert self._execution is not None
         state, places = self._execution.state, self._plan.layout.places()
         while not (state.stop or state.fault) and (chunk := list(islice(places, CHUNK))):
-            batch, left = missing.of(chunk)
-            if left:
-                self._leave(left)
+            batch, without_output, unusual = missing.of(chunk)
+            self._unusual.extend(unusual)
+            if without_output:
+                self._leave(without_output)
             if batch.missing:
                 yield batch
             else:
@@ -198,18 +207,20 @@ class RescoringSource:
             for (row, _, id), scored in zip(batch.missing, scores, strict=True)
             if row not in lost
         ]
-        if len(self._ends) >= self._together:
+        if len(self._ends) >= self._together or time.monotonic() - self._committed > LONGEST:
             self._commit()
         if lost:
             self._failed = True
-            self._leave([batch.places[row].number for row in lost])
+            self._unusual.extend([batch.places[row].number for row in lost])
         self._count(batch, lost)
 
     def _commit(self) -> None:
         """Commit what was recorded, a batch in an op: each claims its scores, and ends them. In the order of
         their ids, in which each page of their index is changed once."""
+        if not self._ends:
+            return
         ends, blobs = sorted(self._ends, key=attrgetter("task")), self._blobs
-        self._ends, self._blobs = [], {}
+        self._ends, self._blobs, self._committed = [], {}, time.monotonic()
         ops = []
         for start in range(0, len(ends), CHUNK):
             some = ends[start : start + CHUNK]
