@@ -57,6 +57,8 @@ def test_tasks_of_runs_are_found_alike(tmp_path: Path) -> None:
     assert scan.find(["ab" * 32]) == {}
     assert scan.outcomes([*ids, "ab" * 32]) == [*looked_up(store, ids), None]
     assert scan.outcomes([]) == []
+    assert scan.states([*ids, "ab" * 32]) == [*(row and row.state for row in looked_up(store, ids)), None]
+    assert scan.states([]) == []
     assert store.scan_tasks(1) is None
     store.close()
 
@@ -75,6 +77,9 @@ def test_what_is_out_of_the_ordinary_and_ids_that_begin_alike_are_found_alike(st
     assert found == store.find("task", [*alike, *odd])
     assert found.keys() == {*alike[:2], *odd}
     assert scan.outcomes([*alike, *odd]) == looked_up(store, [*alike, *odd])
+    states = [row and row.state for row in looked_up(store, [*alike, *odd])]
+    assert scan.states([*alike, *odd]) == states
+    assert states[:3] == [State.running, State.succeeded, None]
     assert found[odd[0]].interruptions == 1
     store.close()
 

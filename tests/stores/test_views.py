@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -203,10 +204,10 @@ def test_a_killed_run_is_listed_by_migrate_or_when_it_is_gone_on_with(folder):
     agrees(ended, "copy/s.db")
 
 
-def test_a_large_run_is_listed_by_place_when_it_is_over(folder):
-    ended = run("speak.py", store="s.db", progress=False).run_id
-    with sqlite3.connect("s.db") as db:
-        for table in ("listed_plan", "listed_trial", "listed_score", "listed_case", "listed_condition"):
+def list_late(*emptied: str) -> None:
+    """Empty tables of what is listed, and list the only run as a large one is listed when it is over."""
+    with closing(sqlite3.connect("s.db")) as db, db:
+        for table in emptied:
             db.execute(f"DELETE FROM {table}")
     store = SqliteStore("s.db")
     try:
@@ -223,10 +224,29 @@ def test_a_large_run_is_listed_by_place_when_it_is_over(folder):
         listing.close(complete=True)
     finally:
         store.close()
+
+
+def test_a_large_run_is_listed_by_place_when_it_is_over(folder):
+    ended = run("speak.py", store="s.db", progress=False).run_id
+    list_late("listed_plan", "listed_trial", "listed_score", "listed_case", "listed_condition")
     agrees(ended)
     numbers = [row["n"] for row in rows("SELECT case_n AS n FROM listed_trial ORDER BY place LIMIT 12")]
     assert numbers == sorted(numbers)
     assert set(numbers) == {row["n"] for row in rows("SELECT n FROM listed_case")}
+
+
+def test_cases_that_are_listed_are_told_again_only_if_one_is_missing(folder):
+    ended = run("speak.py", store="s.db", progress=False).run_id
+    of_plans = "listed_plan", "listed_trial", "listed_score"
+    list_late(*of_plans, "listed_case")
+    cases = rows("SELECT * FROM listed_case ORDER BY n")
+    list_late(*of_plans)
+    agrees(ended)
+    with closing(sqlite3.connect("s.db")) as db, db:
+        db.execute("DELETE FROM listed_case WHERE n = ?", (cases[1]["n"],))
+    list_late(*of_plans)
+    agrees(ended)
+    assert rows("SELECT * FROM listed_case ORDER BY n") == cases
 
 
 @pytest.mark.torture

@@ -302,9 +302,9 @@ class PlanEntry(NamedTuple):
     """What a task of a plan is about, in plain words, for people and programs that cannot read the plan.
 
     `place` is its number in the plan. `group` is its agent and its condition (as JSON), `subject` its case:
-    id, slice, cluster, input, expected, metadata; each begins with a number that only equal ones share.
-    `output` is the beginning of its result, if that is too long for its row; `scores` are the names and task
-    ids of its scores.
+    id, slice, cluster, input, expected, metadata; each begins with a number that only equal ones share, and
+    of a subject that is listed already there may be only this. `output` is the beginning of its result, if
+    that is too long for its row; `scores` are the names and task ids of its scores.
     """
 
     place: int
@@ -340,6 +340,10 @@ class TaskFinder(FindsOutcomes, Protocol):
 
     def find(self, ids: Sequence[str]) -> dict[str, Task]:
         """The rows of these tasks that exist."""
+        ...
+
+    def states(self, ids: Sequence[str]) -> list[State | None]:
+        """The state of each of these tasks; None if there is no such task."""
         ...
 
 
@@ -394,6 +398,10 @@ class ListsPlans(Protocol):
 
         Those are calls without an answer, or in a batch.
         """
+        ...
+
+    def listed_cases(self, numbers: range) -> int:
+        """How many subjects are listed whose numbers are in this range, whose step is 1."""
         ...
 
     def listed_tasks(self, plan: str, prefix: str) -> Sequence[tuple[str, int]]:

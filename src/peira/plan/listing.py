@@ -6,12 +6,13 @@ before) is told from the manifest.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from hashlib import sha256
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -19,6 +20,7 @@ import msgspec
 
 from peira.core.codec import decode
 from peira.core.contracts import ListsPlans, PlanEntry, Store
+from peira.core.garbage_collector import collection_paused
 from peira.core.ids import Json
 from peira.core.log.events import Result
 from peira.errors import StoreDamaged, Unknown
@@ -78,6 +80,16 @@ class TrialNotes:
         if blob:
             self._blobs += bytes.fromhex(blob)
 
+    def add_all(
+        self, places: Sequence[int], trials: Sequence[str], scores: Sequence[tuple[str, Sequence[str]]]
+    ) -> None:
+        """Add trials without blobs that have scores of the same names; each name has the ids of all."""
+        kind = tuple([name for name, _ in scores]), False
+        self._places.extend(places)
+        self._tasks.extend(_numbers(trials))
+        self._kinds.extend(repeat(self._known.setdefault(kind, len(self._known)), len(places)))
+        self._scores.extend(_numbers(chain.from_iterable(zip(*[ids for _, ids in scores], strict=True))))
+
     def in_order(self) -> Iterator[TrialNote]:
         """The notes, by place."""
         import numpy as np  # slow to import, and there are many notes
@@ -121,6 +133,14 @@ def _named_scores(
     ids = _digits(scores[np.add.outer(firsts, range(len(known[0])))])
     columns = [zip(repeat(name), ids[n :: len(known[0])]) for n, name in enumerate(known[0])]
     return list(map(list, zip(*columns, strict=True)))
+
+
+def _numbers(ids: Iterable[str]) -> array[int]:
+    """The first 16 hexadecimal digits of each id, as a number."""
+    numbers = array("Q", bytes.fromhex("".join([id[:16] for id in ids])))
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers
 
 
 def _digits(numbers: NDArray[np.uint64]) -> list[str]:
@@ -177,6 +197,23 @@ class PlanListing:
             self._enough = min(2 * self._enough, MOST)
             self._flush()
 
+    def note_all(
+        self,
+        places: Sequence[Place],
+        trials: Sequence[str],
+        results: Sequence[Result],
+        scores: Sequence[tuple[str, Sequence[str]]],
+    ) -> None:
+        """As `note` of each of these trials; `scores` are names, each with the ids of the scores of all."""
+        if self._layout is not None and not any(result.blob for result in results):
+            self._notes.add_all([place.number for place in places], trials, scores)
+            return
+        names = [name for name, _ in scores]
+        for place, trial, result, *ids in zip(
+            places, trials, results, *[ids for _, ids in scores], strict=True
+        ):
+            self.note(place, trial, result, list(zip(names, ids, strict=True)))
+
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
         self._store.list_plan(self._plan, map(self._entry, waiting))
@@ -184,13 +221,18 @@ class PlanListing:
     def close(self, complete: bool) -> None:
         """Write the rest; with `complete`, nothing of the plan is missing then."""
         if self._layout is not None:
-            late, written = self._late_entries(self._layout), deque[Future[None]]()
-            while chunk := list(islice(late, CHUNK)):
-                written.append(self._store.list_plan(self._plan, chunk))
-                if len(written) > AT_ONCE:
-                    written.popleft().result()
+            with collection_paused():
+                self._write_notes(self._layout)
         waiting, self._waiting = self._waiting, []
         self._store.list_plan(self._plan, map(self._entry, waiting), complete).result()
+
+    def _write_notes(self, layout: Layout) -> None:
+        """Write all that was noted."""
+        late, written = self._late_entries(layout), deque[Future[None]]()
+        while chunk := list(islice(late, CHUNK)):
+            written.append(self._store.list_plan(self._plan, chunk))
+            if len(written) > AT_ONCE:
+                written.popleft().result()
 
     def add_all(self, trials: Iterable[Noted], complete: bool) -> None:
         """Write these trials."""
@@ -198,21 +240,29 @@ class PlanListing:
 
     def _late_entries(self, layout: Layout) -> Iterator[PlanEntry]:
         """All that was noted, by place; cases are numbered in the order in which they come here, too."""
-        sets = {label: int(digest[:9], 16) for label, digest in self._case_sets.items()}
-        case: PlannedCase | None = None
+        # The first case of each set has a number above all that are made of a case's content.
+        sets = {label: 2**62 + int(digest[:9], 16) * POSITIONS for label, digest in self._case_sets.items()}
+        known = {label for label, first in sets.items() if self._has_listed(first, layout.case_sets[label])}
+        of: tuple[str, int] | None = None
         subject: tuple[int | str | None, ...] = ()
         for number, task, blob, scores in self._notes.in_order():
-            place, position = layout.located(number)
-            if place.case is not case:  # repeats of a case follow each other
-                case = place.case
-                if position < POSITIONS:  # above all numbers that are made of a case's content
-                    above = 2**62 + sets[place.condition.cases] * POSITIONS
-                    subject = above + position, *_texts(case)
+            condition, position, repeat = layout.located(number)
+            if of != (condition.cases, position):  # repeats of a case follow each other
+                of = condition.cases, position
+                if position >= POSITIONS:
+                    subject = self._subject(layout.case_sets[condition.cases][position])
+                elif condition.cases in known:
+                    subject = (sets[condition.cases] + position,)
                 else:
-                    subject = self._subject(case)
-            group = self._group(place.condition)
+                    case = layout.case_sets[condition.cases][position]
+                    subject = sets[condition.cases] + position, *_texts(case)
             output = self._output(blob) if blob else ""
-            yield PlanEntry(number, task, group, subject, place.repeat, output, scores)
+            yield PlanEntry(number, task, self._group(condition), subject, repeat, output, scores)
+
+    def _has_listed(self, first: int, cases: Sequence[PlannedCase]) -> bool:
+        """Whether the cases of a set were all listed with another plan."""
+        numbers = range(first, first + min(len(cases), POSITIONS))
+        return self._store.listed_cases(numbers) == len(numbers)
 
     def _entry(self, noted: Noted) -> PlanEntry:
         place, trial, result, scores = noted

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from itertools import repeat
 
 from peira.core.ids import canonical, compose, composer, digest
 from peira.core.log.events import Result
@@ -26,8 +27,9 @@ class ScoreIds:
         """
         self.transform = transform
         self._common = tuple(dict.fromkeys(common))
+        self._takes = {judge: tuple(sorted(taken)) for judge, taken in takes.items()}
         self._passed = {
-            judge: " ".join(f"{fact}=%({fact})s" for fact in sorted(taken)) for judge, taken in takes.items()
+            judge: " ".join([f"{fact}=%s" for fact in taken]) for judge, taken in self._takes.items()
         }
         """What is passed to each evaluator, to be filled in with digests of facts."""
         self._composers = {judge: composer("score", judge) for judge in takes}
@@ -52,18 +54,38 @@ class ScoreIds:
         case = place.case
         facts = {"output": answer.blob or sha256(answer.output).hexdigest(), "case": case.seen}
         if self._compares:
-            known, digest = self._expected  # that of the last case is remembered
-            if known is not case:
-                digest = sha256(canonical(case.expected)).hexdigest()
-                self._expected = case, digest
-            facts["expected"] = digest
+            facts["expected"] = self._expected_digest(case)
         if self._weighs:
             facts["trial"] = _trial_digest(trial, result)
         if self._reads:
             facts["transcript"] = _transcript_digest(trial, result)
         judges = self.judges(case) if case.judged_by else self._common
-        passed, compose = self._passed, self._composers
-        return [(judge, compose[judge](passed[judge] % facts)) for judge in judges]
+        takes, passed, compose = self._takes, self._passed, self._composers
+        return [
+            (judge, compose[judge](passed[judge] % tuple([facts[fact] for fact in takes[judge]])))
+            for judge in judges
+        ]
+
+    def columns(self, cases: Sequence[PlannedCase], answers: Sequence[Result]) -> dict[str, list[str]]:
+        """The ids of the scores of each of the study's evaluators, by its digest; for trials with these cases
+        and answers, and evaluators that take nothing but output, expected value and case."""
+        facts = {"output": list(map(output_digest, answers)), "case": [case.seen for case in cases]}
+        if self._compares:
+            facts["expected"] = list(map(self._expected_digest, cases))
+        ids = {}
+        for judge in self._common:
+            columns = [facts[fact] for fact in self._takes[judge]]
+            rows = zip(*columns, strict=True) if columns else repeat((), len(cases))
+            ids[judge] = list(map(self._composers[judge], map(self._passed[judge].__mod__, rows)))
+        return ids
+
+    def _expected_digest(self, case: PlannedCase) -> str:
+        """The digest of the expected value of a case; that of the last one is remembered."""
+        known, digest = self._expected
+        if known is not case:
+            digest = sha256(canonical(case.expected)).hexdigest()
+            self._expected = case, digest
+        return digest
 
 
 def _trial_digest(trial: str, result: Result) -> str:

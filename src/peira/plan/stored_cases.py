@@ -15,6 +15,7 @@ from typing import overload
 import msgspec
 
 from peira.core.codec import encode
+from peira.core.garbage_collector import collection_paused
 from peira.errors import StoreDamaged
 from peira.plan.trials import PlannedCase
 
@@ -46,11 +47,12 @@ class StoredCases(Sequence[PlannedCase]):
     def made_of(cls, cases: Iterable[PlannedCase]) -> StoredCases:
         """These cases, which need not all be there at the same time."""
         out, starts, before = BytesIO(), array("Q", [1]), b"["  # its content is taken without a copy
-        for case in cases:
-            out.write(before)
-            out.write(encode(case))
-            before = b","
-            starts.append(out.tell() + 1)
+        with collection_paused():
+            for case in cases:
+                out.write(before)
+                out.write(encode(case))
+                before = b","
+                starts.append(out.tell() + 1)
         out.write(b"]" if len(starts) > 1 else b"[]")
         return cls(out.getvalue(), starts)
 

@@ -123,32 +123,23 @@ class Layout:
 
     def place(self, index: int) -> Place:
         """The trial at an index."""
+        condition, case, repeat = self.located(index)
+        return Place(index, condition, self.case_sets[condition.cases][case], repeat)
+
+    def located(self, index: int) -> tuple[Condition, int, int]:
+        """The condition of the trial at an index, the position of its case in its set, and its repeat."""
         if index >= self.anchored:
             return self._anchor(index)
-        condition, case, repeat = self._located(index)
-        own = self.case_sets[condition.cases][case]
-        return Place(index, condition, own, condition.first * self.repeats + repeat)
-
-    def located(self, index: int) -> tuple[Place, int]:
-        """The trial at an index, and the position of its case in its set."""
-        if index >= self.anchored:
-            return self._anchor(index), self._located(0)[1]
-        condition, case, repeat = self._located(index)
-        own = self.case_sets[condition.cases][case]
-        return Place(index, condition, own, condition.first * self.repeats + repeat), case
-
-    def _located(self, index: int) -> tuple[Condition, int, int]:
-        """The condition of a trial that is no anchor, the position of its case in its set, and the repeat."""
         at = index // self._even if self._even else bisect_right(self._ends, index)
         condition = self.conditions[at]
         case, repeat = divmod(index - self.start(at), self.repeats * condition.replicates)
-        return condition, case, repeat
+        return condition, case, condition.first * self.repeats + repeat
 
-    def _anchor(self, index: int) -> Place:
+    def _anchor(self, index: int) -> tuple[Condition, int, int]:
         """An anchor: a repeat of the first trial beyond those of the study."""
-        first = self.place(0)
-        beyond = sum(c.replicates for c in self._alike(first.condition)) * self.repeats
-        return first._replace(number=index, repeat=beyond + index - self.anchored)
+        condition, case, _ = self.located(0)
+        beyond = sum(c.replicates for c in self._alike(condition)) * self.repeats
+        return condition, case, beyond + index - self.anchored
 
     def _alike(self, condition: Condition) -> Iterator[Condition]:
         """The conditions with the same agent and factors."""

@@ -32,6 +32,12 @@ def parity(output, expected):
         raise ValueError("not this one")
     return {"even": output % 2 == 0, "near": abs(output - expected) / 10}
 
+def spelled(output):
+    return "one " * (output if output % 1000 == 700 else 1)
+
+def even(output):
+    return output % 2 == 0
+
 def deadly(output):
     if in_child() and output == 500:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -83,7 +89,7 @@ def scored_counts(store: Path) -> dict[str, int]:
 @pytest.mark.timeout(240)
 def test_scores_in_bulk_are_those_of_the_engine(tmp_path: Path, functions: Any) -> None:
     bulk, usual = tmp_path / "bulk.db", tmp_path / "usual.db"
-    work = large(exact(), functions.parity)
+    work = large(exact(), functions.parity, functions.spelled)
     generate(work, store=bulk, progress=False)
     scored = evaluate(work, store=bulk, progress=False)
     whole = run(work, store=usual, progress=False)
@@ -91,11 +97,12 @@ def test_scores_in_bulk_are_those_of_the_engine(tmp_path: Path, functions: Any) 
     assert len(rows(bulk, "evaluate")) > FEWEST
     assert str(scored.table().rows) == str(whole.table().rows)
     assert scored_counts(bulk) == scored_counts(usual)
+    assert sum("blob" in row[5] for row in rows(bulk, "evaluate")) == 9  # scores too large for an event
     with sqlite3.connect(bulk) as db:
         claims = "SELECT count(*) FROM event WHERE instr(body, 'tasks.claimed') AND instr(body, 'evaluate')"
         assert db.execute(claims).fetchone()[0] < 50
         listed = "SELECT count(*) FROM scores WHERE run = ?"
-        assert db.execute(listed, (scored.run_id,)).fetchone()[0] == 2 * (FEWEST - 1)
+        assert db.execute(listed, (scored.run_id,)).fetchone()[0] == 3 * (FEWEST - 1)
     with closing(SqliteStore(bulk)) as store:
         assert verify(store) == []
     again = evaluate(work, store=bulk, progress=False)
@@ -114,6 +121,19 @@ def test_a_process_that_is_killed_loses_nothing(tmp_path: Path, functions: Any) 
     assert len(rows(store, "evaluate")) == 9000 - 1 + (FEWEST > 77 + 9000)
 
 
+@pytest.mark.timeout(240)
+def test_a_score_that_a_trial_left_to_the_engine_shares_is_made_once(tmp_path: Path, functions: Any) -> None:
+    store = tmp_path / "s.db"
+    own = {5: [functions.spelled]}  # the case 9005 has the same output and expected value
+    cases = [Case(n, expected=n % 3000, evaluators=own.get(n, [])) for n in range(FEWEST)]
+    work = study(cases=cases, evaluators=[functions.even], name="own")(lambda case: case.input % 9000)
+    generate(work, store=store, progress=False)
+    results = evaluate(work, store=store, progress=False)
+    assert results.counts["planned"] == results.counts["reused"] == FEWEST
+    assert len(rows(store, "evaluate")) == 9000 + 1
+    assert {row[2] for row in rows(store, "evaluate")} == {5}  # succeeded
+
+
 def pool_of(patience: float, *functions: Callable[..., Any]) -> ScoringPool[list[int]]:
     evaluators: list[Evaluator] = [from_function(one) for one in functions]
     setup = setup_of(evaluators)
@@ -126,7 +146,8 @@ def pool_of(patience: float, *functions: Callable[..., Any]) -> ScoringPool[list
 def test_a_process_that_does_not_answer_is_given_up(functions: Any) -> None:
     pool = pool_of(1.0, functions.stuck)
     try:
-        assert pool.start(2)
+        pool.start(2)
+        assert pool.ready()
         batches = [[1, 2], [3, 4, 5], [6], [7]]
         found = {tuple(batch): scores for batch, scores in pool.scored(batches)}
     finally:
@@ -143,5 +164,6 @@ def test_evaluators_that_another_process_cannot_have_stay_where_they_are(
     assert setup_of([from_function(lambda output: True)]) is None
     (tmp_path / "scoring_functions.py").write_text(MODULE.replace("output % 2 == 0", "output % 3 == 0"))
     pool = pool_of(1.0, functions.deadly)  # has other code there
-    assert not pool.start(1)
+    pool.start(1)
+    assert not pool.ready()
     assert [*pool.scored([[1]])] == [([1], None)]

@@ -92,15 +92,16 @@ class ScoringPool(Generic[T]):
         self._starting: list[_Process[T]] = []
         self._most, self._waited = 1, 0.0
 
-    def start(self, n: int) -> bool:
-        """Start a process; whether it has its evaluators. Up to so many are used: further ones are started
-        while scores are waited for, which most plain functions never make necessary."""
+    def start(self, n: int) -> None:
+        """Start a process. Up to so many are used: further ones are started while scores are waited for,
+        which most plain functions never make necessary."""
         self._most = min(n, MOST)
-        first = self._start()
-        if first.pipe.poll(STARTING) and _is_ready(first.pipe):
-            self._processes.append(first)
-        else:
-            first.end()
+        self._starting.append(self._start())
+
+    def ready(self) -> bool:
+        """Wait for the first process; whether it has its evaluators."""
+        [first] = self._starting
+        self._note_started([first.pipe] if first.pipe.poll(STARTING) else [])
         return bool(self._processes)
 
     def _grow(self) -> None:

@@ -1,24 +1,26 @@
 """A study whose outputs are stored: scores that are missing are made in bulk, the rest in the usual way.
 
 A score made here has the same id, events and result as any other: its claim and its end are in one commit,
-with those of its batch. Whatever is out of the ordinary (a trial without an output, an evaluator that raises,
-a process that dies or does not answer) is left to the engine, which executes, retries and records it.
+with those of many others. Whatever is out of the ordinary (a trial without an output, an evaluator that
+raises, a process that dies or does not answer) is left to the engine, which executes, retries and records it,
+once what is made here is durable.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from concurrent.futures import Future
 from itertools import islice
-from typing import NamedTuple
+from operator import attrgetter
 
 import msgspec
 
-from peira.core.contracts import Ended, Evaluator, Offer, Op, Outcome, ScansTasks, TaskFinder, TaskOutcome
+from peira.core.contracts import Ended, Evaluator, Offer, Op, Outcome, ScansTasks
 from peira.core.log.events import Result, State, TaskFinished, TasksClaimed
 from peira.core.registry import registry
 from peira.core.text.secrets import exposed_keys
@@ -27,37 +29,29 @@ from peira.engine.execution import Execution
 from peira.engine.journal import payload
 from peira.engine.progress import REUSED
 from peira.engine.rescoring.messages import ScoredItem, ScoringItem
+from peira.engine.rescoring.missing_scores import MissingScores, TrialBatch
 from peira.engine.rescoring.pool import ScoringPool, setup_of
 from peira.engine.sources.study import StudySource
 from peira.engine.stages import EVALUATE, GENERATE, TRANSFORM
 from peira.errors import StoreDamaged
-from peira.plan.expansion import Plan, transform_digest
+from peira.plan.expansion import Plan
 from peira.plan.listing import PlanListing
-from peira.plan.score_ids import ScoreIds
-from peira.plan.trials import Place
 
 FEWEST = 10_000
 """From so many trials on, processes are started for them."""
 CHUNK = 1000
 """Trials that are looked up together, and scored in one batch."""
-MOST_PENDING = 8
-"""Commits that may be on their way."""
+COMMITS, MOST_TOGETHER = 50, 20_000
+"""Scores are committed in so many parts, each of a batch at least, and at most of so many scores. Ids are
+random, so a commit changes most pages of a large index, however few ids it has."""
+LONGEST = 0.5
+"""Seconds since the last commit after which whatever there is is committed: scores may be slow to make."""
+MOST_PENDING = 2
+"""Commits that may be on their way: one that is made, and the next."""
+LOST = ScoredItem(None)
+"""What became of a score whose process is gone."""
 TAKES = frozenset({"output", "expected", "case"})
 """What evaluators may take that are executed elsewhere."""
-
-
-class UnscoredTrial(NamedTuple):
-    """A trial with an output: its result, the answer that is scored, and the scores that are missing."""
-
-    place: Place
-    trial: str
-    result: Result
-    answer: Result
-    scores: list[tuple[str, str]]
-    """The evaluator and the id of every score."""
-    missing: Sequence[tuple[str, str]] = ()
-    shares: bool = False
-    """Whether a score that it lacks is being made for another trial."""
 
 
 class RescoringSource:
@@ -75,14 +69,19 @@ class RescoringSource:
             for number, (digest, evaluator) in enumerate(plan.evaluators.items())
         }
         """The number of each evaluator, and whether it takes the case and the expected value."""
-        takes = {digest: evaluator.takes for digest, evaluator in plan.evaluators.items()}
-        self._judging = ScoreIds(plan.common, takes, transform_digest(plan.transform))
-        self._transforms = bool(self._judging.transform)
+        self._names = {digest: evaluator.name for digest, evaluator in plan.evaluators.items()}
+        self._transforms = plan.transform is not None
         self._left: deque[int] = deque()
         self._over = False
-        self._made: set[bytes] = set()
-        """The scores that were missing and are being made: equal outputs of equal cases share one."""
+        self._committed = 0.0
+        self._together = min(max(CHUNK, len(plan) // COMMITS), MOST_TOGETHER)
+        self._ends: list[TaskFinished] = []
+        self._blobs: dict[str, bytes] = {}
+        """Ends that are not committed yet, and the large scores among them, by their digests."""
         self._commits: deque[Future[list[Outcome]]] = deque()
+        self._unusual: array[int] = array("Q")
+        """Trials with outputs that the engine gets when all that is made here is durable: their scores may be
+        the same as those of others."""
         self._sharing: array[int] = array("Q")
         """The trials that lack a score which is made for another; and whether such a score was not made."""
         self._failed = False
@@ -136,8 +135,10 @@ class RescoringSource:
         assert self._execution is not None
         try:
             self._score_all()
+            self._commit()
             while self._commits:
                 self._check(self._commits.popleft())
+            self._leave(self._unusual)
             if self._failed:  # the engine finds what became of the scores that they share
                 self._leave(self._sharing)
             else:
@@ -150,118 +151,93 @@ class RescoringSource:
 
     def _score_all(self) -> None:
         """Score what can be, and leave the rest to the engine."""
-        evaluators = list(self._plan.evaluators.values())
-        setup, store = setup_of(evaluators), self._context.store
-        finder = store.scan_tasks(len(self._plan)) if isinstance(store, ScansTasks) else None
-        if setup is None or finder is None:
+        setup, store = setup_of(list(self._plan.evaluators.values())), self._context.store
+        if setup is None or not isinstance(store, ScansTasks):
             self._leave(self._plan.layout.in_run_order())
             return
-        pool = ScoringPool[list[UnscoredTrial]](setup, self._context.label, self._items)
+        pool = ScoringPool[TrialBatch](setup, self._context.label, self._items)
         try:
-            pool.start(os.cpu_count() or 1)
-            for batch, scores in pool.scored(self._batches(finder)):
-                if scores is None:
-                    self._failed = True
-                    self._leave(one.place.number for one in batch)
-                else:
-                    self._record(batch, scores)
+            pool.start(os.cpu_count() or 1)  # which takes as long as reading 100,000 tasks
+            if (tasks := store.scan_tasks(len(self._plan))) is None:
+                self._leave(self._plan.layout.in_run_order())
+                return
+            pool.ready()
+            for batch, scores in pool.scored(self._batches(MissingScores(self._plan, tasks))):
+                self._record(batch, [LOST] * len(batch.missing) if scores is None else scores)
         finally:
             pool.close()
 
-    def _batches(self, finder: TaskFinder) -> Iterator[list[UnscoredTrial]]:
+    def _batches(self, missing: MissingScores) -> Iterator[TrialBatch]:
         """The trials with missing scores; all others are counted, or left to the engine."""
         assert self._execution is not None
         state, places = self._execution.state, self._plan.layout.places()
         while not (state.stop or state.fault) and (chunk := list(islice(places, CHUNK))):
-            found, done = self._unscored(chunk, finder), []
-            batch = []
-            for place, one in zip(chunk, found, strict=True):
-                if one is None:
-                    self._left.append(place.number)
-                elif one.missing:
-                    batch.append(one)
-                else:
-                    done.append(one)
-            self._count(done, 0)
-            if batch:
+            batch, without_output, unusual = missing.of(chunk)
+            self._unusual.extend(unusual)
+            if without_output:
+                self._leave(without_output)
+            if batch.missing:
                 yield batch
-            if self._left:
-                self._grown()
-
-    def _unscored(self, places: Sequence[Place], finder: TaskFinder) -> list[UnscoredTrial | None]:
-        """What is stored of these trials; None for those that are left to the engine."""
-        ids = list(map(self._plan.layout.trial_id, places))
-        tasks = finder.outcomes(ids)
-        answers = tasks
-        if self._judging.transform:
-            wanted = [self._judging.answer(task.result) if _done(task) else "0" * 64 for task in tasks]  # type: ignore[union-attr]
-            answers = finder.outcomes(wanted)
-        found: list[UnscoredTrial | None] = []
-        for place, id, task, answer in zip(places, ids, tasks, answers, strict=True):
-            if task is None or answer is None or not (_done(task) and _done(answer)) or place.case.judged_by:
-                found.append(None)
-                continue
-            scores = self._judging.scores(place, id, task.result, answer.result)
-            found.append(UnscoredTrial(place, id, task.result, answer.result, scores))
-        known = iter(finder.outcomes([score for one in found if one for _, score in one.scores]))
-        return [one and self._with_missing(one, [next(known) for _ in one.scores]) for one in found]
-
-    def _with_missing(self, one: UnscoredTrial, known: Sequence[TaskOutcome | None]) -> UnscoredTrial | None:
-        """The trial with those scores that are made for it; None if one has not succeeded."""
-        if any(score is not None and not _done(score) for score in known):
-            return None
-        missing, shares, made = [], False, self._made
-        for pair, row in zip(one.scores, known, strict=True):
-            if row is not None:
-                continue
-            if (key := bytes.fromhex(pair[1][:32])) in made:
-                shares = True
             else:
-                made.add(key)
-                missing.append(pair)
-        return UnscoredTrial(one.place, one.trial, one.result, one.answer, one.scores, missing, shares)
+                self._count(batch, frozenset())
 
-    def _items(self, batch: list[UnscoredTrial]) -> list[ScoringItem]:
+    def _items(self, batch: TrialBatch) -> list[ScoringItem]:
         """The missing scores of a batch, in its order."""
-        return [self._item(one, judge) for one in batch for judge, _ in one.missing]
+        places, answers, transforms = batch.places, batch.answers, self._transforms
+        items = []
+        for row, evaluator, _ in batch.missing:
+            case, answer = places[row].case, answers[row]
+            number, takes_case, takes_expected = self._asked[evaluator]
+            output = self._context.store.get(answer.blob) if answer.blob else bytes(answer.output)
+            seen = (case.input, case.id, case.slice, case.cluster, case.metadata) if takes_case else None
+            expected = case.expected if takes_expected else None
+            items.append(ScoringItem(number, output, transforms, expected, seen))
+        return items
 
-    def _item(self, one: UnscoredTrial, judge: str) -> ScoringItem:
-        case, answer = one.place.case, one.answer
-        number, takes_case, takes_expected = self._asked[judge]
-        output = self._context.store.get(answer.blob) if answer.blob else bytes(answer.output)
-        seen = (case.input, case.id, case.slice, case.cluster, case.metadata) if takes_case else None
-        expected = case.expected if takes_expected else None
-        return ScoringItem(number, output, self._transforms, expected, seen)
+    def _record(self, batch: TrialBatch, scores: Sequence[ScoredItem]) -> None:
+        """Record the scores of a batch; trials of which one is missing are left to the engine."""
+        limit = self._context.policy.output_limit
+        lost = {
+            one.row
+            for one, scored in zip(batch.missing, scores, strict=True)
+            if scored.score is None or len(scored.score) > limit
+        }
+        self._ends += [
+            TaskFinished(id, 1, State.succeeded, self._result(scored))
+            for (row, _, id), scored in zip(batch.missing, scores, strict=True)
+            if row not in lost
+        ]
+        if len(self._ends) >= self._together or time.monotonic() - self._committed > LONGEST:
+            self._commit()
+        if lost:
+            self._failed = True
+            self._unusual.extend([batch.places[row].number for row in lost])
+        self._count(batch, lost)
 
-    def _record(self, batch: list[UnscoredTrial], scores: list[ScoredItem]) -> None:
-        """Commit the scores of a batch; trials of which one is missing are left to the engine."""
-        ends: list[TaskFinished] = []
-        blobs: list[bytes] = []
-        done, scored, limit = [], iter(scores), self._context.policy.output_limit
-        for one in batch:
-            found = [next(scored) for _ in one.missing]
-            made = [score for score in found if score.score is not None and len(score.score) <= limit]
-            if len(made) == len(found):
-                for (_, id), score in zip(one.missing, made, strict=True):
-                    ends.append(TaskFinished(id, 1, State.succeeded, self._result(score, blobs)))
-                done.append(one)
-            else:
-                self._failed = True
-                self._left.append(one.place.number)
-        if ends:
-            ids = tuple(end.task for end in ends)
+    def _commit(self) -> None:
+        """Commit what was recorded, a batch in an op: each claims its scores, and ends them. In the order of
+        their ids, in which each page of their index is changed once."""
+        if not self._ends:
+            return
+        ends, blobs = sorted(self._ends, key=attrgetter("task")), self._blobs
+        self._ends, self._blobs, self._committed = [], {}, time.monotonic()
+        ops = []
+        for start in range(0, len(ends), CHUNK):
+            some = ends[start : start + CHUNK]
+            ids = tuple([end.task for end in some])
             claimed = TasksClaimed(EVALUATE, EVALUATE, self._context.owner, ids, ())
-            op = Op(self._context.run, (claimed, *ends), tuple(blobs))
-            self._commits.append(self._context.journal.send([op]))
-            if len(self._commits) > MOST_PENDING:
-                self._check(self._commits.popleft())
-        self._count(done, sum(len(one.missing) for one in done if not one.shares))
+            large = {end.result.blob for end in some if end.result.blob} if blobs else ()
+            ops.append(Op(self._context.run, (claimed, *some), tuple([blobs[digest] for digest in large])))
+        self._commits.append(self._context.journal.send(ops))
+        if len(self._commits) > MOST_PENDING:
+            self._check(self._commits.popleft())
 
-    def _result(self, scored: ScoredItem, blobs: list[bytes]) -> Result:
-        """The result of a score as it is recorded; what is too large for its event is added to `blobs`."""
+    def _result(self, scored: ScoredItem) -> Result:
+        """The result of a score as it is recorded; what is too large for its event is kept for the commit."""
         body = scored.score or b""
         inline, blob, more = payload(body, self._context.inline)
-        blobs += more
+        if more:
+            [self._blobs[blob]] = more
         result = Result(round(scored.took, 6), inline, blob)
         if marks := exposed_keys(body):
             return msgspec.structs.replace(result, exposed=marks)
@@ -272,19 +248,21 @@ class RescoringSource:
         if refused := [outcome for outcome in commit.result() if outcome is not None]:
             raise StoreDamaged(f"scores of this run were claimed elsewhere: {refused[0]}")
 
-    def _count(self, done: Sequence[UnscoredTrial], made: int) -> None:
-        """Count trials that are scored, and list them; those that share a score are counted at the end."""
+    def _count(self, batch: TrialBatch, lost: Set[int]) -> None:
+        """Count and list trials that have all their scores now, which is all but the lost ones. Those that
+        share a score are counted at the end."""
         assert self._execution is not None
-        shared = [one.place.number for one in done if one.shares]
-        self._sharing.extend(shared)
-        self._made_for_sharing += sum(len(one.missing) for one in done if one.shares)
-        self._tally(len(done) - len(shared), made)
+        sharing = batch.sharing - lost
+        made = sum(one.row not in lost for one in batch.missing) if lost else len(batch.missing)
+        for_sharing = sum(one.row in sharing for one in batch.missing) if sharing else 0
+        self._sharing.extend([batch.places[row].number for row in sharing])
+        self._made_for_sharing += for_sharing
+        self._tally(len(batch.places) - len(lost) - len(sharing), made - for_sharing)
         if self._listing is not None:
-            names = {digest: one.name for digest, one in self._plan.evaluators.items()}
+            listed = batch.without(lost)
+            scores = [(self._names[evaluator], ids) for evaluator, ids in listed.scores.items()]
             with self._execution.state.lock:  # others list trials that are left to the engine
-                for one in done:
-                    listed = [(names[judge], score) for judge, score in one.scores]
-                    self._listing.note(one.place, one.trial, one.result, listed)
+                self._listing.note_all(listed.places, listed.trials, listed.results, scores)
 
     def _tally(self, trials: int, made: int) -> None:
         """Count so many trials with all their scores, of which so many were made now."""
@@ -292,17 +270,13 @@ class RescoringSource:
         with self._execution.state.lock:
             add = self._execution.tally.add
             add(GENERATE, REUSED, trials)
-            add(TRANSFORM, REUSED, trials if self._judging.transform else 0)
+            add(TRANSFORM, REUSED, trials if self._transforms else 0)
             add(EVALUATE, State.succeeded, made)
             add(EVALUATE, REUSED, trials * len(self._plan.common) - made)
 
     def _leave(self, numbers: Iterable[int]) -> None:
         self._left.extend(numbers)
         self._grown()
-
-
-def _done(task: TaskOutcome | None) -> bool:
-    return task is not None and task.state is State.succeeded
 
 
 def can_rescore(plan: Plan, context: RunContext, stages: Sequence[str]) -> bool:

@@ -522,6 +522,10 @@ class SqliteStore:
         with self._reading():
             return views.listed(self._reader)
 
+    def listed_cases(self, numbers: range) -> int:
+        with self._reading():
+            return views.listed_cases(self._reader, numbers)
+
     def listed_tasks(self, plan: str, prefix: str) -> list[tuple[str, int]]:
         with self._reading():
             return list(views.found(self._reader, plan, prefix))

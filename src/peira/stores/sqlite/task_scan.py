@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from peira.core.codec import decode_result, decode_results
 from peira.core.contracts import TaskOutcome
-from peira.core.log.events import Result
+from peira.core.log.events import Result, State
 from peira.core.log.state import NO_RESULT, Task
 from peira.stores.rows import STATES, UNREADABLE, plain_task
 
-CHUNK = 50_000
-"""Rows that are read at a time."""
+CHUNK = 2_000
+"""Rows that are read at a time: few enough to stay in the cache of the processor while columns are made."""
 _SCAN = """
 SELECT substr(id, 1, 16), state, kind, class, owner, run, epoch, attempts,
     coalesce(interruptions, priority, not_before, reused_from, rest) IS NULL, reused_from IS NULL, result
@@ -110,6 +110,21 @@ class TaskScan:
             except UNREADABLE:
                 others.append(id)
         return found | self._find(others) if others else found
+
+    def states(self, ids: Sequence[str]) -> list[State | None]:
+        """The state of each task; None if there is none."""
+        if not ids:
+            return []
+        alike, there, rows = self._found(ids)
+        codes = self._states[rows].tolist()
+        found = [STATES[code] if is_there else None for is_there, code in zip(there, codes, strict=True)]
+        if alike != there:
+            others = [at for at in range(len(ids)) if alike[at] and not there[at]]
+            tasks = self._find([ids[at] for at in others])
+            for at in others:
+                if (task := tasks.get(ids[at])) is not None:
+                    found[at] = task.state
+        return found
 
     def outcomes(self, ids: Sequence[str]) -> list[TaskOutcome | None]:
         """The outcome of each task; None if there is none."""

@@ -166,7 +166,8 @@ def list_plan(db: apsw.Connection, plan: str, entries: Sequence[PlanEntry], comp
     cases = {one.subject[0]: one.subject for one in ordered}
     # A statement for each row would hand the interpreter lock over with each.
     insert(db, _CONDITIONS, list(conditions.values()))
-    insert(db, _CASES, sorted(cases.values(), key=itemgetter(0)))
+    new = [case for case in cases.values() if len(case) > 1]  # of the others the number is all that is told
+    insert(db, _CASES, sorted(new, key=itemgetter(0)))
     trials = [
         (
             number,
@@ -213,6 +214,15 @@ def listed(db: apsw.Connection) -> dict[str, bool]:
     return {
         plan: bool(complete) for plan, complete in db.execute("SELECT manifest, complete FROM listed_plan")
     }
+
+
+def listed_cases(db: apsw.Connection, numbers: range) -> int:
+    """How many cases are listed with these numbers."""
+    return int(
+        db.execute(
+            "SELECT count(*) FROM listed_case WHERE n >= ? AND n < ?", (numbers.start, numbers.stop)
+        ).get
+    )
 
 
 def found(db: apsw.Connection, plan: str, prefix: str) -> Iterator[tuple[str, int]]:
