@@ -32,7 +32,7 @@ class DigestFilter:
     which the marks were moved (`share`).
     """
 
-    def __init__(self, bits: bytearray | mmap.mmap | None) -> None:
+    def __init__(self, bits: mmap.mmap | None) -> None:
         """Without `bits`, every id may have a row."""
         self._bits = bits
 
@@ -41,7 +41,7 @@ class DigestFilter:
         """With marks of the rows that a table has."""
         if db.execute(f"SELECT coalesce(max(n), 0) FROM {table}").get >= most:
             return cls(None)
-        found = cls(bytearray(SIZE))
+        found = cls(mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE))  # a page takes memory with its first mark
         for (id,) in db.execute(f"SELECT {column} FROM {table}"):
             found.mark(id.hex())
         return found
