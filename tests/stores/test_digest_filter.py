@@ -88,5 +88,9 @@ def test_a_table_of_many_rows_is_not_read_for_its_marks() -> None:
     db = empty_table()
     held, absent = ids(20)[:10], ids(20)[10:]
     db.executemany("INSERT INTO task(id) VALUES (?)", [(bytes.fromhex(id),) for id in held])
-    assert DigestFilter.of_table(db, "task", "id").possible([*held, *absent]) == held
-    assert DigestFilter.of_table(db, "task", "id", most=10).possible([*held, *absent]) == [*held, *absent]
+    marks, unread = DigestFilter.of_table(db, "task", "id"), DigestFilter.of_table(db, "task", "id", most=10)
+    assert marks.possible([*held, *absent]) == [*held, *absent]  # nothing was read yet
+    for one in (marks, unread):
+        one.mark(absent[0])
+    assert marks.possible([*held, *absent]) == [*held, absent[0]]
+    assert unread.possible([*held, *absent]) == [*held, *absent]
