@@ -12,6 +12,7 @@ import mmap
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import apsw
@@ -54,7 +55,7 @@ class DigestFilter:
     def share(self) -> int:
         """Move the marks into a file in memory, and return it, open; -1 if there are none. Nobody may mark
         meanwhile."""
-        self._read()
+        self.mark()  # what was not read yet
         if self._bits is None:
             return -1
         file = os.memfd_create("peira-marks", os.MFD_CLOEXEC)
@@ -67,20 +68,19 @@ class DigestFilter:
         self._bits = bits
         return file
 
-    def mark(self, id: str) -> None:
-        """An id that will be in the table."""
-        if self._bits is None:
-            self._read()
-        if self._bits is not None:
-            _mark(self._bits, id)
-
-    def _read(self) -> None:
-        """Mark the rows that were not read yet. Only who writes the table does this, so none is missed."""
+    def mark(self, *new: str) -> None:
+        """Ids that will be in the table. Only who writes it does this, so that none of its rows is missed."""
+        bits, ids = self._bits, iter(new)
         if self._rows is not None:
             bits = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE)  # a page takes memory with its first mark
-            for (id,) in self._rows():
-                _mark(bits, id.hex())
-            self._bits, self._rows = bits, None
+            ids = chain((id.hex() for (id,) in self._rows()), new)
+        if bits is None:
+            return
+        for id in ids:
+            both = int(id[:DIGITS], 16)
+            bits[both >> BITS + 3] |= 1 << (both >> BITS & 7)
+            bits[(both & _LOW) >> 3] |= 1 << (both & 7)
+        self._bits, self._rows = bits, None
 
     def possible(self, ids: Iterable[str]) -> list[str]:
         """Those of these ids that may be in the table."""
@@ -92,9 +92,3 @@ class DigestFilter:
             if bits[(both := int(id[:DIGITS], 16)) >> BITS + 3] >> (both >> BITS & 7) & 1
             and bits[(both & _LOW) >> 3] >> (both & 7) & 1
         ]
-
-
-def _mark(bits: mmap.mmap, id: str) -> None:
-    both = int(id[:DIGITS], 16)
-    bits[both >> BITS + 3] |= 1 << (both >> BITS & 7)
-    bits[(both & _LOW) >> 3] |= 1 << (both & 7)
