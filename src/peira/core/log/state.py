@@ -7,7 +7,6 @@ come first, then tasks, then steps and calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Protocol, get_args
 
@@ -155,8 +154,7 @@ def assumed_call(event: ev.AnyEvent) -> Call | None:
     return None
 
 
-@dataclass
-class _Rows:
+class _Rows(msgspec.Struct):
     """Rows in memory."""
 
     tasks: dict[str, Task]
