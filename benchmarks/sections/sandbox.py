@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sections.figures import Section, data, middle, rate, ratio, time_each, times
+from sections.figures import Section, cpu_each, data, middle, rate, ratio, time_each, times
 from sections.processes import Bench, Work, alternate
 
 STARTS = 200
@@ -18,9 +18,14 @@ def sandbox(bench: Bench) -> Section:
     ratios = {label: ratio(kept, rows[BARE], time_each) for label, kept in rows.items() if BARE in rows}
     return Section(
         f"sandbox: {STARTS} starts, two at a time, median (best) of {bench.rounds} rounds",
-        ("", "starts/s", "time, to bare"),
+        ("", "starts/s", "CPU ms a start", "time, to bare"),
         [
-            (label, f"{middle(kept, rate):.0f} ({max(map(rate, kept)):.0f})", times(ratios.get(label)))
+            (
+                label,
+                f"{middle(kept, rate):.0f} ({max(map(rate, kept)):.0f})",
+                f"{middle(kept, cpu_each) / 1000:.2f} ({min(map(cpu_each, kept)) / 1000:.2f})",
+                times(ratios.get(label)),
+            )
             for label, kept in rows.items()
         ],
         data(rows, ratios),

@@ -11,8 +11,12 @@ from meter import arguments, measure
 
 from peira.core.context import SeenCase
 from peira.evaluators.code import PYTHON, code_tests
-from peira.sandbox.confinement import interpreter
 from peira.sandbox.run import run_confined
+
+try:
+    from peira.sandbox.confinement import interpreter
+except ImportError:  # a former commit, where it had another name
+    from peira.sandbox.confine import interpreter  # type: ignore[import-not-found, no-redef]
 
 CASE = SeenCase("double", "1")
 CODE, TESTS = "def double(x: int) -> int:\n    return 2 * x\n", "assert double(21) == 42"

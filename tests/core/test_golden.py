@@ -6,11 +6,11 @@ said in the changelog.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from peira.core.context import SeenCase, Trial, enter
 from peira.core.ids import compose, digest, seed_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import replace
 from itertools import combinations, product
 from typing import Any
 
@@ -13,6 +12,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from peira.core.ids import digest
 from peira.plan.conditions import Crossed, Grid

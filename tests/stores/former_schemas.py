@@ -7,7 +7,7 @@ from pathlib import Path
 
 import apsw
 
-from peira.stores.sqlite.schema import MIGRATIONS, apply
+from peira.stores.sqlite.schema import migrate
 
 TABLES = ("meta", "run", "run_tag", "task", "call", "event", "blob")
 
@@ -19,8 +19,7 @@ def turn_back(path: Path, version: int) -> None:
     """
     draft = path.with_name(f"{path.name}.former")
     db = apsw.Connection(str(draft))
-    for migration in MIGRATIONS[:version]:
-        apply(db, migration)
+    migrate(db, version)
     db.execute("DELETE FROM meta")
     db.execute("ATTACH ? AS today", (str(path),))
     with db:
@@ -31,7 +30,6 @@ def turn_back(path: Path, version: int) -> None:
         if version == 1:
             _put_models_into_rest(db)
     db.execute("DETACH today")
-    db.execute(f"PRAGMA user_version = {version}")
     db.close()
     draft.replace(path)
 

@@ -11,7 +11,7 @@ import apsw
 from peira.core.contracts import Op
 from peira.core.log.events import NOTHING, Result, RunPlanned, RunStarted, State, TaskFinished, TasksClaimed
 from peira.errors import Fenced
-from peira.stores.sqlite.digest_filter import DIGITS, SIZE, DigestFilter
+from peira.stores.sqlite.digest_filter import DIGITS, DigestFilter
 from peira.stores.sqlite.store import SqliteStore
 
 
@@ -24,6 +24,12 @@ def finish(store: SqliteStore, run: str, tasks: list[str]) -> None:
     ends = [Op(run, (TaskFinished(task, 1, State.succeeded, Result(0.0, NOTHING)),)) for task in tasks]
     planned = Op(run, (RunPlanned("m", "s", len(tasks)), RunStarted("me", 1)))
     assert store.commit([planned, claim, *ends]).result() == [None] * (2 + len(ends))
+
+
+def empty_table() -> apsw.Connection:
+    db = apsw.Connection(":memory:")
+    db.execute("CREATE TABLE task (n INTEGER PRIMARY KEY, id BLOB)")
+    return db
 
 
 def test_ended_tasks_are_found_by_all_who_ask(tmp_path: Path) -> None:
@@ -63,7 +69,7 @@ def test_ids_that_share_their_bits_are_told_apart(tmp_path: Path) -> None:
 
 def test_marks_stay_when_they_are_shared() -> None:
     held, absent = ids(4000)[:2000], ids(4000)[2000:]
-    marks = DigestFilter(bytearray(SIZE))
+    marks = DigestFilter.of_table(empty_table(), "task", "id")
     for id in held[:1000]:
         marks.mark(id)
     file = marks.share()
@@ -79,9 +85,12 @@ def test_marks_stay_when_they_are_shared() -> None:
 
 
 def test_a_table_of_many_rows_is_not_read_for_its_marks() -> None:
-    db = apsw.Connection(":memory:")
-    db.execute("CREATE TABLE task (n INTEGER PRIMARY KEY, id BLOB)")
+    db = empty_table()
     held, absent = ids(20)[:10], ids(20)[10:]
     db.executemany("INSERT INTO task(id) VALUES (?)", [(bytes.fromhex(id),) for id in held])
-    assert DigestFilter.of_table(db, "task", "id").possible([*held, *absent]) == held
-    assert DigestFilter.of_table(db, "task", "id", most=10).possible([*held, *absent]) == [*held, *absent]
+    marks, unread = DigestFilter.of_table(db, "task", "id"), DigestFilter.of_table(db, "task", "id", most=10)
+    assert marks.possible([*held, *absent]) == [*held, *absent]  # nothing was read yet
+    for one in (marks, unread):
+        one.mark(absent[0])
+    assert marks.possible([*held, *absent]) == [*held, absent[0]]
+    assert unread.possible([*held, *absent]) == [*held, *absent]

@@ -9,11 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import apsw
 import pytest
+from msgspec.structs import asdict
 
 from peira.errors import StoreFault, StoreInUse
 from peira.stores.sqlite import SqliteStore

@@ -22,7 +22,7 @@ from peira.errors import Invalid, StoreDamaged, StoreFault, Unknown
 from peira.stores.blobs import LARGE
 from peira.stores.sqlite import SqliteScheme, SqliteStore, reads
 from peira.stores.sqlite.lock import OwnerLock
-from peira.stores.sqlite.schema import MIGRATIONS, apply, check, migrate
+from peira.stores.sqlite.schema import MIGRATIONS, check, migrate
 from peira.stores.verify import verify
 from peira.testing import StoreSuite
 from peira.testing.stores.actions import accept, claimed, everything, finished, plan_run, recorded
@@ -382,9 +382,7 @@ def test_a_reader_waits_for_an_owner_that_is_creating_the_tables(tmp_path: Path)
     """Whoever looks in the moment in which a store comes into being was told that it is in use."""
     db = apsw.Connection(str(tmp_path / "s.db"))
     db.execute("PRAGMA journal_mode = WAL")
-    for number, step in enumerate(MIGRATIONS[:2], 1):
-        apply(db, step)
-        db.execute(f"PRAGMA user_version = {number}")
+    migrate(db, 2)
     lock = OwnerLock(tmp_path / "s.db.lock")
 
     def go_on() -> None:

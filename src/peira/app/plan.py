@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from peira.analysis.results import Results
 from peira.app.design import describe
 from peira.app.preflight import agent_notes, budget_notes, check_batches, estimate_of
@@ -117,7 +119,7 @@ def plan(
         counts, workers = stored_counts(planned, opened), project.parallel or WORKERS
         look = recorded_look(planned, opened)
         spared = counts.new if look and look.answer else 0
-        counts = replace(counts, new=counts.new - spared)
+        counts = msgspec.structs.replace(counts, new=counts.new - spared)
         expected = estimate_of(planned, opened, project, workers, counts=counts, batch=batch)
         before = spent_before(planned, opened, "") if opened else []
         previewed = preview(planned, opened, counts, expected, before)

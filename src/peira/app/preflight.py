@@ -5,10 +5,11 @@ from __future__ import annotations
 import dis
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from types import CodeType
 from typing import Any
+
+from msgspec.structs import replace
 
 import peira.engine.batch as batches
 import peira.engine.calls as model_calls

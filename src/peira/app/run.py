@@ -6,10 +6,12 @@ import re
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 import peira.app as app
 import peira.engine as engine
@@ -55,8 +57,7 @@ WORKERS = 8
 NAME = re.compile(r"[\w.-]+")
 
 
-@dataclass(frozen=True)
-class RunOptions:
+class RunOptions(msgspec.Struct, frozen=True):
     """How a study is to be run; what is left out comes from the project file, or is the default."""
 
     store: SessionLike = None
@@ -66,7 +67,7 @@ class RunOptions:
     where: str = ""
     limit: int | None = None
     fresh: bool = False
-    resources: Mapping[str, Any] = field(default_factory=dict)
+    resources: Mapping[str, Any] = msgspec.field(default_factory=dict)
     progress: ProgressOption = None
     wait: float | None = 0.0
     stages: Sequence[str] = STAGES
@@ -111,16 +112,14 @@ def policy_problems(fields: Mapping[str, Any]) -> list[str]:
     return []
 
 
-@dataclass(frozen=True)
-class RunOutcome:
+class RunOutcome(msgspec.Struct, frozen=True):
     """A run that ended: its results and how it ended."""
 
     results: Results
     finished: RunEnd
 
 
-@dataclass(frozen=True)
-class BegunRun:
+class BegunRun(msgspec.Struct, frozen=True):
     """A run that is durable and about to be executed: here, if there is an `execution`, or by workers."""
 
     run: str

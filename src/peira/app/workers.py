@@ -14,10 +14,11 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 import peira.app as app
 import peira.sandbox as sandbox

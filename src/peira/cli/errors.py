@@ -22,11 +22,12 @@ LONGEST = 600
 """Characters of a line; of a longer one the middle is left out."""
 
 PASSWORDS = {
-    re.compile(r"(\b\w+://[^\s/:@]*):[^\s/]*(?=@)"): r"\1",
-    re.compile(r"\?password=[^&\s'\"]*&"): "?",
-    re.compile(r"[?&]password=[^&\s'\"]*"): "",
+    r"(\b\w+://[^\s/:@]*):[^\s/]*(?=@)": r"\1",
+    r"\?password=[^&\s'\"]*&": "?",
+    r"[?&]password=[^&\s'\"]*": "",
 }
-"""The passwords in an address, which no message shows, and what is left of it."""
+"""The passwords in an address, which no message shows, and what is left of it. These are texts, which `re`
+compiles with the first message."""
 
 NOT_AGAIN = ("--fresh", "--detach")
 """Options that must not be repeated when a run is continued."""
@@ -46,7 +47,7 @@ def say(lines: Iterable[str], exit_code: int) -> int:
 def without_passwords(text: str) -> str:
     """The text, without the passwords of addresses in it."""
     for found, left in PASSWORDS.items():
-        text = found.sub(left, text)
+        text = re.sub(found, left, text)
     return text
 
 

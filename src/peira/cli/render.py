@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+import peira.analysis as analysis
 from peira.app.store.runs import UNDER_WAY, readable_counts
 from peira.cli.output import fitted, moment, program
 from peira.cli.run_summary import limits_in, money, next_command, tally
@@ -20,11 +21,11 @@ from peira.core.text.words import lasting
 from peira.engine.run_log import event_values
 from peira.errors import Invalid
 from peira.report.progress import describe
-from peira.results.trials import Score, TrialResult, named
 
 if TYPE_CHECKING:
     from peira.app.store.follower import Follower
     from peira.app.store.spending import RunAccount
+    from peira.results.trials import Score, TrialResult
 
 
 def status_of(text: str) -> str:
@@ -148,4 +149,6 @@ def _score(score: Score) -> str:
     """A score as text, or why there is none."""
     if score.no_verdict:
         return f"{score.name}: {score.no_verdict}"
-    return pairs(named(score)) if score.state is State.succeeded else f"{score.name}: {score.state}"
+    if score.state is not State.succeeded:
+        return f"{score.name}: {score.state}"
+    return pairs(analysis.trials.named(score))

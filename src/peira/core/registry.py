@@ -7,14 +7,12 @@ a name, or a name with its options.
 from __future__ import annotations
 
 import difflib
-import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import partial
-from hashlib import sha256
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from operator import attrgetter
@@ -42,7 +40,6 @@ HOOKS = (
     "call_began",
     "call_ended",
 )
-log = logging.getLogger("peira")
 
 
 AT = "at"
@@ -92,7 +89,7 @@ class Registry:
         self._hooks: dict[str, tuple[Hook, ...]] = {}
         self._promised: dict[tuple[str, str], str] = {}
         self._kept: list[str] = []
-        self._installed: Mapping[str, Iterable[EntryPoint]] = {}
+        self._installed: Mapping[str, Sequence[EntryPoint]] = {}
         self._loaded: set[str] = set()
         self._called: set[str] = set()
         self._registered: dict[tuple[str, Callable[[Registry], None]], str] = {}
@@ -225,7 +222,9 @@ class Registry:
             known = who in self._complained
             self._complained.add(who)
         if not known:
-            log.warning(
+            import logging  # slow, and hooks seldom fail
+
+            logging.getLogger("peira").warning(
                 "hook %s failed and is ignored: %s: %s",
                 who,
                 type(problem).__name__,
@@ -283,20 +282,11 @@ class Registry:
         with self._loading:  # reentrant: a plug-in may look up others while it registers
             if kind not in self._loaded:
                 self._loaded.add(kind)
-                for entry in self._entries(kind):
+                installed = self._installed = self._installed or _installed_plugins()
+                for entry in (*installed.get(f"{GROUP}.{kind}", ()), *installed.get(GROUP, ())):
                     if entry.value not in self._called:
                         self._called.add(entry.value)
                         entry.load()(self)
-
-    def _entries(self, kind: str) -> list[EntryPoint]:
-        """The entry points of both groups, in the order in which they are called."""
-        if not self._installed:
-            from importlib.metadata import entry_points  # slow, and not needed before this
-
-            found = entry_points()
-            self._installed = {group: found.select(group=group) for group in found.groups}
-        groups = (self._installed.get(group, ()) for group in (f"{GROUP}.{kind}", GROUP))
-        return [entry for group in groups for entry in sorted(group, key=attrgetter("name"))]
 
     def load_module(self, register: Callable[[Registry], None], name: str = "", project: str = "") -> None:
         """Let a plug-in register, once; `name` (module:function) is how other processes find it.
@@ -325,6 +315,26 @@ class Registry:
         ]
 
 
+def _installed_plugins() -> dict[str, list[EntryPoint]]:
+    """The entry points of installed distributions that have plug-ins, by group and then by name.
+
+    Those of all other distributions, usually hundreds, are not parsed: that would take several times as long.
+    Nor is the metadata of these, which needs a parser of e-mails, but for its line with the name.
+    """
+    from importlib.metadata import distribution, distributions  # slow, and not needed before this
+
+    names: dict[str, None] = {}
+    for one in distributions():
+        if f"[{GROUP}" in (one.read_text("entry_points.txt") or ""):
+            headers = "\n" + (one.read_text("METADATA") or one.read_text("PKG-INFO") or "")
+            names[headers.partition("\nName:")[2].partition("\n")[0].strip()] = None
+    found: dict[str, list[EntryPoint]] = {}
+    for name in filter(None, names):
+        for entry in distribution(name).entry_points:  # of several installations, the one that is imported
+            found.setdefault(entry.group, []).append(entry)
+    return {group: sorted(entries, key=attrgetter("name")) for group, entries in found.items()}
+
+
 def plugin_function(name: str) -> Any:
     """The registration function that module:function or file.py:function names; Invalid if there is none."""
     module, _, function = name.rpartition(":")
@@ -340,6 +350,8 @@ def plugin_function(name: str) -> Any:
 
 def _module_at(path: str) -> Any:
     """The module in a file, loaded once, under a name that no other file has."""
+    from hashlib import sha256  # loads OpenSSL, and most projects have no file of plug-ins
+
     name = f"peira_plugin_{sha256(path.encode()).hexdigest()[:16]}"
     if name not in sys.modules:
         spec = spec_from_file_location(name, path)

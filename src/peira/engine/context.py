@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from peira.core.clock import Clock, SystemClock
 from peira.core.contracts import Source, Store
@@ -94,8 +97,7 @@ def no_models(name: str) -> NamedModel:
     raise Invalid(f"model {name!r}: this run was given no models")
 
 
-@dataclass(frozen=True)
-class CallSettings:
+class CallSettings(msgspec.Struct, frozen=True):
     """How a run makes its calls: model lookup by name, batch mode, budget, and `before`.
 
     `before` is what earlier runs of the study spent; the budget counts it. With `listed`, a store that can is
@@ -105,11 +107,11 @@ class CallSettings:
 
     models: Callable[[str], NamedModel] = no_models
     batch: bool = False
-    budget: Budget = field(default_factory=Budget)
+    budget: Budget = msgspec.field(default_factory=Budget)
     before: tuple[Spent, ...] = ()
     listed: bool = False
     account: str = ""
-    apart: Mapping[str, Budget] = field(default_factory=dict)
+    apart: Mapping[str, Budget] = msgspec.field(default_factory=dict)
 
     def of_account(self, name: str) -> CallSettings:
         """The settings of an account that is kept apart: its budget, and what was spent from it before."""

@@ -9,7 +9,6 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,7 @@ BY = "PEIRA_BY"
 """The environment variable that says for whom a process acts, if not for the user who started it."""
 
 
-@dataclass(frozen=True)
-class StopRequest:
+class StopRequest(msgspec.Struct, frozen=True):
     """A request to stop a run, with the status and exit code the run will end with.
 
     With `now`, attempts under way are abandoned; otherwise they may finish.
@@ -104,9 +102,6 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     body: dict[str, Any] = {}
 
 
-_decode = msgspec.json.Decoder(Command).decode
-
-
 class ControlFolder:
     """The folder through which processes send commands to the owner of a store.
 
@@ -180,7 +175,7 @@ class ControlFolder:
         try:
             if file.is_symlink() or not file.is_file() or file.stat().st_size > MOST_BYTES:
                 return None
-            return _decode(file.read_bytes())
+            return msgspec.json.decode(file.read_bytes(), type=Command)
         except (msgspec.MsgspecError, RecursionError, FileNotFoundError):  # or its owner was faster
             return None
 
@@ -219,7 +214,7 @@ class StoreCommands:
         """The commands that have arrived, in the order of sending; what is no command is removed."""
         for id, body in self._store.pending_commands():
             try:
-                yield id, _decode(body)
+                yield id, msgspec.json.decode(body, type=Command)
             except (msgspec.MsgspecError, RecursionError):
                 self.remove(id)
 

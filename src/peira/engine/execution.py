@@ -15,8 +15,9 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
+
+from msgspec.structs import replace
 
 import peira.engine.calls as model_calls
 import peira.engine.sources as sources

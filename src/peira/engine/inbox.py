@@ -7,7 +7,6 @@ of a store are found through its waiting tasks (`Catalogue.waiting`), whatever e
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -33,7 +32,6 @@ from peira.engine.journal import payload
 from peira.errors import Invalid, Unknown
 
 CHUNK = 500
-_question = msgspec.json.Decoder(PersonQuestion).decode
 _value = msgspec.json.decode
 
 
@@ -43,8 +41,7 @@ class InboxStore(Store, Protocol):
     def waiting(self) -> list[Task]: ...
 
 
-@dataclass(frozen=True)
-class AskedQuestion:
+class AskedQuestion(msgspec.Struct, frozen=True):
     """A question with its row: the key of its answer, the task and the run that asked it."""
 
     key: str
@@ -109,7 +106,7 @@ def find_question(store: Store, key: str) -> AskedQuestion:
 def _asked(store: Store, call: Call, run: str) -> AskedQuestion:
     row = question_row(call)
     body = store.get(call.blob) if call.blob else bytes(row.question)
-    return AskedQuestion(call.key, call.task, run, _question(body), row)
+    return AskedQuestion(call.key, call.task, run, msgspec.json.decode(body, type=PersonQuestion), row)
 
 
 def waiting_op(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+
+import msgspec
 
 from peira.core.log.events import State
 from peira.core.looks import Look
 from peira.engine.kinds import EVALUATE
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """A snapshot of a run's progress.
 
     `total` is None while the source may still grow; `waiting` is the number of tasks that wait for batches;

@@ -9,8 +9,9 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from peira.core.contracts import Attempt, BackgroundSource, GrowingRunner, Op, ResizableRunner, Runner
 from peira.core.failpoints import reach
@@ -97,8 +98,7 @@ GRACE = 1.0
 """How long trials may go on after the time is over, before they are ended."""
 
 
-@dataclass(frozen=True)
-class RunEnd:
+class RunEnd(msgspec.Struct, frozen=True):
     """How a run ended."""
 
     status: Status

@@ -13,7 +13,6 @@ import inspect
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, Protocol, runtime_checkable
 
@@ -54,8 +53,7 @@ class ExplainsChoice(Protocol):
     def why(self, space: Space) -> Sequence[str]: ...
 
 
-@dataclass(frozen=True)
-class Assignment:
+class Assignment(msgspec.Struct, frozen=True):
     """The conditions of a study, admissible and inadmissible, and the treatment sequences."""
 
     admitted: Sequence[Condition]
@@ -259,8 +257,7 @@ def _kept(study: Study, crossed: Crossed) -> Assignment:
 AGENT = "agent"
 
 
-@dataclass(frozen=True)
-class StudyDesign:
+class StudyDesign(msgspec.Struct, frozen=True):
     """The design that a group of agents is run under: the `points`, or all combinations of `levels`."""
 
     agents: tuple[str, ...]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import overload
 
 import msgspec
@@ -19,11 +18,10 @@ from peira.spec.factors import Block, Factor
 from peira.spec.values import read_value
 
 
-@dataclass(frozen=True)
-class LevelLabels:
+class LevelLabels(msgspec.Struct, frozen=True):
     """The labels of levels, by factor and canonical value."""
 
-    known: Mapping[str, Mapping[bytes, str]] = field(default_factory=dict)
+    known: Mapping[str, Mapping[bytes, str]] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, factors: Iterable[Factor | Block]) -> LevelLabels:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from peira.core.contracts import Agent, Evaluator
 from peira.core.expressions import Expression
@@ -28,8 +30,7 @@ WHERE_NAMES = ("agent", "case", "slice", "cluster", "repeat")
 """Names other than factors that a `where` expression may use."""
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """A layout of trials with the live agents, evaluators and transform."""
 
     study: Study

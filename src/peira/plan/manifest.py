@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from peira.core.code.fingerprint import fingerprint_of
 from peira.core.code.origin import own_file
@@ -76,6 +76,7 @@ Put = Callable[[bytes], str]
 Get = Callable[[str], bytes]
 """Returns the blob with a digest."""
 NOTHING: Mapping[str, Json] = MappingProxyType({})
+_Cases = list[PlannedCase]
 
 
 class AgentPart(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -155,10 +156,6 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     transform: TransformPart | None = None
     order_version: int = 1
     """Which permutations the run order is made of; plans that do not say were made with the first."""
-
-
-_decode_manifest = msgspec.json.Decoder(Manifest).decode
-_decode_cases = msgspec.json.Decoder(list[PlannedCase]).decode
 
 
 def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
@@ -255,19 +252,20 @@ def _agent_parts(plan: Plan) -> tuple[AgentPart, ...]:
 
 def read(digest: str, get: Get) -> Manifest:
     """The manifest with this digest."""
-    return _decode_manifest(get(digest))
+    return msgspec.json.decode(get(digest), type=Manifest)
 
 
 def cases_of(blob: str, get: Get) -> list[dict[str, Json]]:
     """The cases of a stored set, in the form of a study file."""
     fields = ("input", "expected", "id", "cluster", "slice", "metadata")
-    return [{field: getattr(case, field) for field in fields} for case in _decode_cases(get(blob))]
+    cases = msgspec.json.decode(get(blob), type=_Cases)
+    return [{field: getattr(case, field) for field in fields} for case in cases]
 
 
 def layout_of(manifest: Manifest, get: Get) -> Layout:
     """The layout of a stored plan; needs none of the user's files."""
     sets: Mapping[str, Sequence[PlannedCase]] = {
-        label: _decode_cases(data) if len(data) < LARGE else StoredCases.of(data)
+        label: StoredCases.of(data) if len(data) >= LARGE else msgspec.json.decode(data, type=_Cases)
         for label, data in ((label, get(digest)) for label, digest in manifest.case_sets.items())
     }
     layout = Layout(

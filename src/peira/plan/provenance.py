@@ -90,8 +90,9 @@ def installed() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-read_provenance = msgspec.json.Decoder(Provenance).decode
-"""Decode a stored provenance."""
+def read_provenance(stored: bytes) -> Provenance:
+    """Decode a stored provenance."""
+    return msgspec.json.decode(stored, type=Provenance)
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -46,14 +46,14 @@ class StoredCases(Sequence[PlannedCase]):
     @classmethod
     def made_of(cls, cases: Iterable[PlannedCase]) -> StoredCases:
         """These cases, which need not all be there at the same time."""
-        out, starts, before = BytesIO(), array("Q", [1]), b"["  # its content is taken without a copy
+        out, starts, end = BytesIO(b"["), array("Q", [1]), 1  # its content is taken without a copy
+        out.seek(end)
         with collection_paused():
             for case in cases:
-                out.write(before)
-                out.write(encode(case))
-                before = b","
-                starts.append(out.tell() + 1)
-        out.write(b"]" if len(starts) > 1 else b"[]")
+                end += out.write(b"%b," % encode(case))
+                starts.append(end)
+        out.seek(max(end - 1, 1))
+        out.write(b"]")
         return cls(out.getvalue(), starts)
 
     def __len__(self) -> int:

@@ -20,10 +20,12 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 from operator import mul
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from peira.core.ids import Json, digest
 from peira.plan.conditions import Condition, Crossed
@@ -81,13 +83,12 @@ class EarlierTrial(NamedTuple):
     """The numeric scores by name."""
 
 
-@dataclass
-class _Sum:
+class _Sum(msgspec.Struct):
     """Counts and scores of matching earlier trials."""
 
     trials: int = 0
     failed: int = 0
-    scores: dict[str, list[float]] = field(default_factory=dict)
+    scores: dict[str, list[float]] = msgspec.field(default_factory=dict)
 
     def add(self, past: EarlierTrial) -> None:
         """Add a matching trial."""

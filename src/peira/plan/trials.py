@@ -14,7 +14,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, combinations
 from typing import NamedTuple
@@ -62,8 +61,7 @@ class Place(NamedTuple):
     """The repeat number, counted over all replicates of the condition."""
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True, dict=True):
     """The trials of a plan: conditions x cases x repeats, their order and the selected ones."""
 
     conditions: Sequence[Condition]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
+
+import msgspec
 
 from peira.core.expressions import Expression
 from peira.core.ids import Json
@@ -19,8 +20,7 @@ def alone() -> AnalysisPlan:
     return AnalysisPlan(name="(no plan)")
 
 
-@dataclass(frozen=True)
-class Aims:
+class Aims(msgspec.Struct, frozen=True):
     """The outcomes, hypotheses and analysis plans that a study declared before it was run."""
 
     outcomes: tuple[Outcome, ...] = ()
@@ -28,7 +28,7 @@ class Aims:
     plans: tuple[AnalysisPlan, ...] = ()
     formula: str = ""
     """The model that the design was made for, if it was stated."""
-    slices: Mapping[str, str] = field(default_factory=dict)
+    slices: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The expressions of the slices, by name."""
     levels_described: bool = False
     """Whether levels of factors have metadata."""

@@ -168,7 +168,7 @@ def is_input_digest(id: str, value: Json) -> bool:
 def _occurrence(met: Counter[str], input: bytes) -> str:
     """The digest of the canonical input, with a number from its second occurrence on."""
     name = digest_bytes(input)[:ID_DIGITS]
-    earlier = met[name]
+    earlier = met.get(name, 0)
     met[name] = earlier + 1
     return f"{name}-{earlier}" if earlier else name
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,6 +41,8 @@ def read_document(path: Path) -> Json:
     text = read_text(path)
     try:
         if path.suffix == ".toml":
+            import tomllib  # slow, and most projects have no file
+
             return tomllib.loads(text)
         if path.suffix == ".json":
             return json.loads(text, object_pairs_hook=_table)

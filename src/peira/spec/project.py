@@ -77,7 +77,7 @@ class Project(Value):
         """The project of a folder, or of a study's file: the nearest project file, searching upwards.
 
         If `start` is neither, or the file of a study has no project file above it, it is searched from the
-        working folder. A file that `named_project` names goes before all.
+        working folder. A file that `named_project` names goes before all. Without any, the defaults.
         """
         if (named := _named.get()) is not None:
             return cls.read(named)
@@ -86,7 +86,14 @@ class Project(Value):
             for folder in (first, *first.parents):
                 if (file := project_file(folder)) is not None:
                     return cls.read(file)
-        return cls(folder=here)
+        # Not validated: it takes longer to make the validators than to list the runs of a store.
+        return cls.model_construct(
+            {"folder"},
+            folder=here,
+            policy=Policy.model_construct(),
+            keep=Keep.model_construct(),
+            storage=Storage.model_construct(),
+        )
 
     @classmethod
     def read(cls, path: Path) -> Project:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from pickle import PicklingError
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -178,6 +177,8 @@ class Study(Value, Decorated):
             return _found, (self.__module__, name)
         fields = {key: value for key, value in self.__dict__.items() if key in type(self).model_fields}
         if (fn := self.function) is not None and _is_hidden(fn, self):
+            from pickle import PicklingError  # slow, and imported by whoever pickles
+
             raise PicklingError(f"study {self.name}: its function cannot be found in {self.__module__}")
         return _rebuilt, (fields, self.sources, self.__module__)
 

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+import msgspec
 
 from peira.core.contracts import Op, Outcome
 from peira.core.failpoints import reach
@@ -23,13 +24,12 @@ MOST_OPS = 2048
 """Ops in one commit."""
 
 
-@dataclass(frozen=True)
-class WriteRequest:
+class WriteRequest(msgspec.Struct, frozen=True):
     """Ops to commit, or (with `choose`) ops to be chosen on the writer's own thread."""
 
     ops: Sequence[Op]
     choose: Callable[[], Sequence[Op]] | None = None
-    done: Future[list[Outcome]] = field(default_factory=Future)
+    done: Future[list[Outcome]] = msgspec.field(default_factory=Future)
 
 
 class CommitThread:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from peira.core.codec import encode_event
 from peira.core.contracts import Op, Outcome
@@ -12,13 +13,12 @@ from peira.core.log.state import Call, Run, Task, advance, effect, touched, touc
 from peira.errors import Fenced
 
 
-@dataclass
-class RowView:
+class RowView(msgspec.Struct):
     """The rows of tasks, calls and runs that are in memory."""
 
-    tasks: dict[str, Task] = field(default_factory=dict)
-    calls: dict[str, Call] = field(default_factory=dict)
-    runs: dict[str, Run] = field(default_factory=dict)
+    tasks: dict[str, Task] = msgspec.field(default_factory=dict)
+    calls: dict[str, Call] = msgspec.field(default_factory=dict)
+    runs: dict[str, Run] = msgspec.field(default_factory=dict)
 
 
 def touching(ops: Iterable[Op]) -> tuple[dict[str, None], dict[str, None]]:

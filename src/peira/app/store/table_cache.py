@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 import peira.app as app
 from peira.app.session import Session, SessionLike
@@ -58,8 +59,7 @@ class RunTableCache:
         return digest([_code(), [[run.id, run.next_seq] for run in runs]]), folder
 
 
-@dataclass(frozen=True)
-class SmallTableCache:
+class SmallTableCache(msgspec.Struct, frozen=True):
     """Cached tables by their content: the trials they are made of. Shared by all stores of a user.
 
     Most of the time of a small table is the import of numpy and scipy, which a cached table does not need.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
 import peira.app as app
 from peira.app.run import BegunRun, OnBegin, RunOptions, RunOutcome, execute

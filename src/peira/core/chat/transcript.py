@@ -40,12 +40,9 @@ class TrailEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     data: Json = None
 
 
-_trail = msgspec.json.Decoder(list[TrailEntry]).decode
-
-
 def read_trail(data: bytes) -> list[TrailEntry]:
     """The trail in a blob."""
-    return _trail(data)
+    return msgspec.json.decode(data, type=list[TrailEntry])
 
 
 class CallSummary(msgspec.Struct, frozen=True, gc=False):

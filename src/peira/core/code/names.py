@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Chain = tuple[str, ...]
 SELF = ""  # the first part of names of the instance, in the names of a class
@@ -26,8 +26,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(NamedTuple):
     """The free names of a piece of source, by how it uses them.
 
     Dotted names are tuples: `helpers.score` is ("helpers", "score"). Attributes of the instance that methods

@@ -11,7 +11,6 @@ import inspect
 import types
 import typing
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib.util import resolve_name
 
 from peira.core.code.constants import constant, content, digest_of
@@ -61,7 +60,7 @@ def function_node(function: types.FunctionType) -> Node:
     mutable = {edge.name for edge in edges if isinstance(edge.value, FILLABLE)}
     defaults = (f"default {chain[0]}" for chain in names.mutates if len(chain) == 1)
     filled = frozenset((id(function), name) for name in defaults if name in mutable)
-    return replace(node, unseen=(*node.unseen, *unseen), written=node.written | filled)
+    return node._replace(unseen=(*node.unseen, *unseen), written=node.written | filled)
 
 
 def _node(label: str, digest: str, names: Names, scope: Scope, edges: list[Edge]) -> Node:
@@ -317,7 +316,7 @@ def _object(label: str, value: object) -> Node:
     cls = type(value)
     owner = origin_of(value)
     if wrapped(value) is not None:
-        return replace(foreign_node(label, cls), edges=tuple(wrapped_edge(label, value)))
+        return foreign_node(label, cls)._replace(edges=tuple(wrapped_edge(label, value)))
     if typing.get_origin(value) is not None:
         edges = [
             Edge(f"argument {n:03}", f"{label}[{n}]", item) for n, item in enumerate(typing.get_args(value))

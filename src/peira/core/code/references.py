@@ -11,6 +11,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from peira.core.code.names import SELF, Chain, Names
 from peira.core.code.origin import OWN, PYTHON, module_file, origin
@@ -21,8 +22,7 @@ Slot = tuple[int, str]
 NOWHERE: Slot = (0, "")
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(NamedTuple):
     """A reference; `name` is its role in the node and enters the digest, `label` is for people.
 
     `slot` is the place (object and key) that the value was read from.
@@ -34,8 +34,7 @@ class Edge:
     slot: Slot = NOWHERE
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """An object: the digest of itself alone, what it refers to, and the slots its code writes to."""
 
     label: str
@@ -45,7 +44,7 @@ class Node:
     written: frozenset[Slot] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # stands where a user's value may, and must not be taken for a tuple
 class ModuleFile:
     """A module of the user that counts as a whole: imported inside a function, or used as an object."""
 
@@ -68,8 +67,7 @@ C_FUNCTIONS = (
 FILLABLE = (list, dict, set, bytearray)
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedName:
+class ResolvedName(NamedTuple):
     """A value, the slot it was read from, and the unresolved rest of the dotted name."""
 
     value: object
@@ -77,8 +75,7 @@ class ResolvedName:
     rest: Chain = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """Where the free names of a function or class are looked up: closure cells, then globals."""
 
     cells: Mapping[str, types.CellType]

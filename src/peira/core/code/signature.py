@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 CONDITION = "condition"
 """The parameter by which an agent takes the levels of all factors, as one table."""
 
 
-@dataclass(frozen=True)
-class TakenArguments:
+class TakenArguments(NamedTuple):
     """The parameter names of a function, those without defaults, and whether it takes `**kwargs`."""
 
     names: frozenset[str]
@@ -44,8 +42,7 @@ def has_run(value: object) -> bool:
     return not callable(value) and callable(getattr(type(value), "run", None))
 
 
-@dataclass(frozen=True)
-class AgentCode:
+class AgentCode(NamedTuple):
     """The code of an agent: what is called first (the function or class, or the `run` of an object), what
     does the work as far as that is known, and the parameters of both."""
 

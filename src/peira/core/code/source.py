@@ -13,9 +13,9 @@ import types
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import itemgetter
+from typing import NamedTuple
 
 from peira.core.code.constants import digest_of, encode
 from peira.core.code.names import Chain, Function, Names, chain_of, names_of
@@ -78,8 +78,7 @@ _SHAPE_FLAGS = 0x04 | 0x08 | 0x20 | 0x80 | 0x200  # *args, **kwargs, generator, 
 _parsing = threading.Lock()  # the filters of warnings are global
 
 
-@dataclass(frozen=True, slots=True)
-class DecoratorUse:
+class DecoratorUse(NamedTuple):
     """One decorator of a definition, and its dotted name (of the function, if it is a call), if any."""
 
     name: Chain | None
@@ -87,8 +86,7 @@ class DecoratorUse:
     names: Names
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionSource:
+class DefinitionSource(NamedTuple):
     """A definition and, separately, its decorators: their value at run time decides whether they count."""
 
     digest: str

@@ -148,12 +148,9 @@ class QuestionRow(msgspec.Struct, frozen=True, omit_defaults=True):
     took: float = -1.0
 
 
-_question_row = msgspec.json.Decoder(QuestionRow).decode
-
-
 def question_row(call: Call) -> QuestionRow:
     """What the row of a question says."""
-    return _question_row(call.value)
+    return msgspec.json.decode(call.value, type=QuestionRow)
 
 
 SESSION, KEPT = "session", "kept"
@@ -167,12 +164,9 @@ class SessionRow(msgspec.Struct, frozen=True, omit_defaults=True):
     value: msgspec.Raw = NOTHING
 
 
-_session_row = msgspec.json.Decoder(SessionRow).decode
-
-
 def session_row(call: Call) -> SessionRow:
     """What the row of a session says."""
-    return _session_row(call.value)
+    return msgspec.json.decode(call.value, type=SessionRow)
 
 
 class RunQuery(msgspec.Struct, frozen=True):

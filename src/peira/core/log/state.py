@@ -7,7 +7,6 @@ come first, then tasks, then steps and calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Protocol, get_args
 
@@ -155,8 +154,7 @@ def assumed_call(event: ev.AnyEvent) -> Call | None:
     return None
 
 
-@dataclass
-class _Rows:
+class _Rows(msgspec.Struct):
     """Rows in memory."""
 
     tasks: dict[str, Task]
@@ -321,10 +319,6 @@ def _(event: ev.Observed | ev.Attached | ev.Reported, view: View, record: Record
     _held(view, event.task, event.epoch)
 
 
-_task_row = msgspec.json.Decoder(Task).decode
-_call_row = msgspec.json.Decoder(Call).decode
-
-
 def kept_rows(tasks: Iterable[Task], calls: Iterable[Call]) -> ev.RowsKept:
     """The event that leads to these rows, whatever was before it."""
     return ev.RowsKept({row.id: _json(row) for row in tasks}, {row.key: _json(row) for row in calls})
@@ -332,7 +326,8 @@ def kept_rows(tasks: Iterable[Task], calls: Iterable[Call]) -> ev.RowsKept:
 
 def rows_of(event: ev.RowsKept) -> tuple[list[Task], list[Call]]:
     """The rows that the event holds."""
-    return list(map(_task_row, event.tasks.values())), list(map(_call_row, event.calls.values()))
+    tasks = [msgspec.json.decode(row, type=Task) for row in event.tasks.values()]
+    return tasks, [msgspec.json.decode(row, type=Call) for row in event.calls.values()]
 
 
 def _json(row: Task | Call) -> msgspec.Raw:

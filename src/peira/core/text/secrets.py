@@ -22,28 +22,26 @@ PIECE = 8
 """So many consecutive characters of a key are hidden, even if the rest was masked or cut off."""
 LINE = 300
 """The maximum length of a scrubbed text."""
-NAMES = re.compile(
-    r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PAT)(?:_?\d+)?$",
-    re.IGNORECASE,
-)
+NAMES = r"(?i)(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PAT)(?:_?\d+)?$"
 """The names of environment variables that hold secrets, at their end."""
 SCANNED = 4096
 """The number of characters of a text that are scrubbed; the rest is dropped."""
 
-_USERINFO = re.compile(r"(?<=://)[^/\s@\"']+@")
-_QUERY = re.compile(r"([?&][\w.\-]+=)[^&\s\"'<>)]+")
-_LABELLED = re.compile(
-    r"""(?ix) (["']? \b (?: [\w-]*authorization | [\w-]*api[_-]?key | [\w-]*(?:token|secret)
-        | cookie | set-cookie ) ["']? \s* [:=] \s*)
-        (?: (["']) .*? \2 | (?: (?:bearer|basic)\s+ )? [^\s,;}"']+ )"""
-)
-_TOKENS = re.compile(
+# What `scrub` looks for. These are texts, as the names are, which `re` compiles when they are first needed.
+_USERINFO = r"(?<=://)[^/\s@\"']+@"
+_QUERY = r"([?&][\w.\-]+=)[^&\s\"'<>)]+"
+_LABELLED = r"""(?ix) (["']? \b (?: [\w-]*authorization | [\w-]*api[_-]?key | [\w-]*(?:token|secret)
+    | cookie | set-cookie ) ["']? \s* [:=] \s*)
+    (?: (["']) .*? \2 | (?: (?:bearer|basic)\s+ )? [^\s,;}"']+ )"""
+_TOKENS = (
     r"(?i:bearer)\s+[\w.~+/*-]{8,}=*"
     r"|\b(?:sk|pk|rk|gsk|xai|hf|ghp|key)[-_][\w*.-]{6,}"
     r"|\bAIza[\w*-]{8,}"
     r"|\beyJ[\w-]{8,}(?:\.[\w-]+){0,2}"
 )
-_BLANKS = re.compile(r"[\s\x00-\x1f\x7f]+")
+_BLANKS = r"[\s\x00-\x1f\x7f]+"
+_UNICODE = r"\\+u00([0-7][0-9a-fA-F])"
+_SLASH = r"\\+/"
 
 _used: set[str] = set()
 """Secrets that models of this process use, wherever they are kept."""
@@ -130,7 +128,7 @@ def keys_in_use() -> tuple[str, ...]:
     global _seen, _keys
     now = getattr(os.environ, "_data", os.environ)  # its mapping of bytes, which is compared quickly
     if now != _seen:
-        found = {value.strip() for name, value in os.environ.items() if NAMES.search(name)}
+        found = {value.strip() for name, value in os.environ.items() if re.search(NAMES, name)}
         for value in (value for name, value in os.environ.items() if name.upper().endswith("_BASE_URL")):
             parts = urlsplit(value)
             found |= {parts.password or "", *(said for _, said in parse_qsl(parts.query))}
@@ -150,23 +148,19 @@ _seen: dict[Any, Any] = {}
 _keys: tuple[str, ...] = ()
 
 
-_UNICODE = re.compile(r"\\+u00([0-7][0-9a-fA-F])")
-_SLASH = re.compile(r"\\+/")
-
-
 def scrub(text: str, secrets: Iterable[str] = ()) -> str:
     """The text as one bounded line that UTF-8 can carry, without the secrets, pieces of them, tokens, and
     values in URLs; what JSON escapes in it is said plainly."""
     text = text[:SCANNED].encode(errors="replace").decode()
-    text = _SLASH.sub("/", _UNICODE.sub(lambda found: chr(int(found[1], 16)), text))
+    text = re.sub(_SLASH, "/", re.sub(_UNICODE, lambda found: chr(int(found[1], 16)), text))
     for secret in filter(kept_secret, secrets):
         for form in dict.fromkeys((secret, quote(secret, safe=""))):
             text = _without_pieces(text.replace(form, HIDDEN), form)
-    text = _USERINFO.sub("", text)
-    text = _LABELLED.sub(rf"\1{HIDDEN}", text)
-    text = _TOKENS.sub(HIDDEN, text)
-    text = _QUERY.sub(rf"\1{HIDDEN}", text)
-    text = _BLANKS.sub(" ", text).strip()
+    text = re.sub(_USERINFO, "", text)
+    text = re.sub(_LABELLED, rf"\1{HIDDEN}", text)
+    text = re.sub(_TOKENS, HIDDEN, text)
+    text = re.sub(_QUERY, rf"\1{HIDDEN}", text)
+    text = re.sub(_BLANKS, " ", text).strip()
     return text if len(text) <= LINE else f"{text[: LINE - 1]}…"
 
 

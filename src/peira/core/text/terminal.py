@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_UNSAFE = re.compile(
+_UNSAFE = (  # a text, which `re` compiles with the first that may hold one of these
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and line feed: C0, DEL, C1
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks, embeddings and overrides of text direction
     "\u2028\u2029"  # line and paragraph separators
@@ -18,14 +18,14 @@ def printable(text: str) -> str:
 
     Tabs, line feeds and everything that only shows (accents, joiners of emoji) stay as they are.
     """
-    if text.isascii() and text.isprintable():
+    if text.isascii() and text.replace("\n", "").isprintable():  # as most are
         return text
-    return _UNSAFE.sub(lambda found: repr(found[0])[1:-1], text)
+    return re.sub(_UNSAFE, lambda found: repr(found[0])[1:-1], text)
 
 
 def printable_json(document: str) -> str:
     """The same JSON document: such characters stand only inside strings, where JSON can escape them."""
-    return _UNSAFE.sub(_escape, document)
+    return re.sub(_UNSAFE, _escape, document)
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -11,7 +11,8 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+
+import msgspec
 
 from peira.core.contracts import (
     Attempt,
@@ -47,8 +48,7 @@ from peira.errors import StoreDamaged
 from peira.spec.limits import Policy
 
 
-@dataclass
-class ClaimRequest:
+class ClaimRequest(msgspec.Struct):
     """Claims on their way to the store: the tasks of each op, and the attempts at them."""
 
     groups: list[list[TaskEntry]]

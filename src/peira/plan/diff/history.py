@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
+
+import msgspec
 
 from peira.core.clock import stamp
 from peira.core.contracts import Catalogue, RunQuery, Store
@@ -29,8 +30,7 @@ class Readable(Store, Catalogue, Protocol):
     """A store that can be asked what is in it."""
 
 
-@dataclass(frozen=True)
-class StoredCounts:
+class StoredCounts(msgspec.Struct, frozen=True):
     """How the planned trials stand in the store."""
 
     reused: int = 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -101,8 +100,7 @@ MEASURED = 200
 """Approximate number of cases of a set whose length is measured."""
 
 
-@dataclass(frozen=True)
-class KnownModels:
+class KnownModels(msgspec.Struct, frozen=True):
     """The models known to be called, by condition key and by evaluator digest.
 
     `batch` tells whether calls are sent in batches.

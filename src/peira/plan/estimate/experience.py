@@ -7,7 +7,6 @@ quick trials are over-represented at its beginning and slow ones at its end.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -83,8 +82,7 @@ class PastWork(msgspec.Struct, frozen=True, gc=False):
     """The share of the calls that were answered in batches."""
 
 
-@dataclass(frozen=True)
-class PastUsage:
+class PastUsage(msgspec.Struct, frozen=True):
     """The usage observed in earlier runs.
 
     `evaluators` are the names of their evaluators. `replays` is true if calls in the same scopes were

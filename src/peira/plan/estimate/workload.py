@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
+
+import msgspec
 
 from peira.core.log.events import State
 from peira.core.log.rows import Task
@@ -23,8 +24,7 @@ MOST = 500
 """Sample size."""
 
 
-@dataclass(frozen=True)
-class Workload:
+class Workload(msgspec.Struct, frozen=True):
     """The outstanding work of a plan, extrapolated from a sample of its trials."""
 
     new: int
@@ -82,17 +82,16 @@ def _trials(layout: Layout, seen: _Sample, n: float) -> dict[str, float]:
     return _shares(sizes, n / sizes.total())
 
 
-@dataclass
-class _Sample:
+class _Sample(msgspec.Struct):
     """Counts of the sampled trials."""
 
     looked: int = 0
     done: int = 0
     new: int = 0
-    conditions: dict[str, Condition] = field(default_factory=dict)
-    trials: Counter[str] = field(default_factory=Counter)
-    fresh: Counter[str] = field(default_factory=Counter)
-    missing: Counter[str] = field(default_factory=Counter)
+    conditions: dict[str, Condition] = msgspec.field(default_factory=dict)
+    trials: Counter[str] = msgspec.field(default_factory=Counter)
+    fresh: Counter[str] = msgspec.field(default_factory=Counter)
+    missing: Counter[str] = msgspec.field(default_factory=Counter)
 
 
 def _sampled_counts(plan: Plan, store: Readable | None) -> _Sample:

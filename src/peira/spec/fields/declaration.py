@@ -7,30 +7,27 @@ writer, schema and comparison each handle those themselves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin
 
+import msgspec
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from peira.spec.values import Value
 
 
-@dataclass(frozen=True)
-class WrittenAs:
+class WrittenAs(msgspec.Struct, frozen=True):
     """Marks a field that is written under other keys than its own name."""
 
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class About:
+class About(msgspec.Struct, frozen=True):
     """Marks a field that does not affect any trial."""
 
 
-@dataclass(frozen=True)
-class StudyField:
+class StudyField(msgspec.Struct, frozen=True):
     """One field: its name, the keys it is written under, and its shape.
 
     `kind` is the class of a table, or of each element of a list; `about` says that no trial depends on it.

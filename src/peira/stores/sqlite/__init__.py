@@ -1,5 +1,10 @@
-"""The embedded SQLite store, which is the default."""
+"""The embedded SQLite store, which is the default; one that is only read needs no writer."""
 
-from peira.stores.sqlite.store import SqliteScheme, SqliteStore
+from __future__ import annotations
 
-__all__ = ["SqliteScheme", "SqliteStore"]
+from peira.core.lazy import lazy_imports
+
+with lazy_imports(__name__):
+    from peira.stores.sqlite.store import SqliteScheme as SqliteScheme
+    from peira.stores.sqlite.store import SqliteStore as SqliteStore
+    from peira.stores.sqlite.writer import Writer as Writer

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import chain
+from typing import Any
 
 import apsw
 
@@ -32,19 +35,17 @@ class DigestFilter:
     which the marks were moved (`share`).
     """
 
-    def __init__(self, bits: bytearray | mmap.mmap | None) -> None:
-        """Without `bits`, every id may have a row."""
-        self._bits = bits
+    def __init__(self, bits: mmap.mmap | None, rows: Callable[[], Iterable[Any]] | None = None) -> None:
+        """Without `bits`, every id may have a row, until the first new one is marked, and the `rows` too."""
+        self._bits, self._rows = bits, rows
 
     @classmethod
     def of_table(cls, db: apsw.Connection, table: str, column: str, most: int = MOST) -> DigestFilter:
-        """With marks of the rows that a table has."""
+        """With marks of the rows that a table has. It is read before the first new row is written: a run that
+        finds all its trials done writes none."""
         if db.execute(f"SELECT coalesce(max(n), 0) FROM {table}").get >= most:
             return cls(None)
-        found = cls(bytearray(SIZE))
-        for (id,) in db.execute(f"SELECT {column} FROM {table}"):
-            found.mark(id.hex())
-        return found
+        return cls(None, partial(db.execute, f"SELECT {column} FROM {table}"))
 
     @classmethod
     def of_file(cls, file: int) -> DigestFilter:
@@ -54,6 +55,7 @@ class DigestFilter:
     def share(self) -> int:
         """Move the marks into a file in memory, and return it, open; -1 if there are none. Nobody may mark
         meanwhile."""
+        self.mark()  # what was not read yet
         if self._bits is None:
             return -1
         file = os.memfd_create("peira-marks", os.MFD_CLOEXEC)
@@ -66,12 +68,19 @@ class DigestFilter:
         self._bits = bits
         return file
 
-    def mark(self, id: str) -> None:
-        """An id that will be in the table."""
-        if (bits := self._bits) is not None:
+    def mark(self, *new: str) -> None:
+        """Ids that will be in the table. Only who writes it does this, so that none of its rows is missed."""
+        bits, ids = self._bits, iter(new)
+        if self._rows is not None:
+            bits = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE)  # a page takes memory with its first mark
+            ids = chain((id.hex() for (id,) in self._rows()), new)
+        if bits is None:
+            return
+        for id in ids:
             both = int(id[:DIGITS], 16)
             bits[both >> BITS + 3] |= 1 << (both >> BITS & 7)
             bits[(both & _LOW) >> 3] |= 1 << (both & 7)
+        self._bits, self._rows = bits, None
 
     def possible(self, ids: Iterable[str]) -> list[str]:
         """Those of these ids that may be in the table."""

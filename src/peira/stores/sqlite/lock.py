@@ -15,10 +15,12 @@ import select
 import signal
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import asdict
 
 from peira.errors import StoreFault, StoreInUse
 
@@ -46,8 +48,7 @@ def _close_in_child() -> None:
 os.register_at_fork(after_in_child=_close_in_child)
 
 
-@dataclass(frozen=True)
-class ProcessIdentity:
+class ProcessIdentity(msgspec.Struct, frozen=True):
     """A process that can be told from a later one with the same number."""
 
     pid: int

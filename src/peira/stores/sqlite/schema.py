@@ -228,20 +228,18 @@ MIGRATIONS: tuple[MigrationStep, ...] = (
 )
 
 
-def apply(db: apsw.Connection, migration: MigrationStep) -> None:
-    """Take one step; in a transaction of the caller's."""
-    if isinstance(migration, str):
-        db.execute(migration)
-    else:
-        migration(db)
+def migrate(db: apsw.Connection, version: int = len(MIGRATIONS)) -> None:
+    """Bring the tables up to date (or up to an earlier version), each step in a transaction of its own.
 
-
-def migrate(db: apsw.Connection) -> None:
-    """Bring the tables up to date, each migration in a transaction of its own."""
-    for number in range(check(db), len(MIGRATIONS)):
+    A new store, where no step has rows to change, takes them all in one: it is synced once.
+    """
+    missing = range(check(db), version)
+    for numbers in [[number] for number in missing] if missing.start else [missing]:
         with db:
-            apply(db, MIGRATIONS[number])
-            db.execute(f"PRAGMA user_version = {number + 1}")
+            for number in numbers:
+                step = MIGRATIONS[number]
+                db.execute(step) if isinstance(step, str) else step(db)
+            db.execute(f"PRAGMA user_version = {numbers[-1] + 1}")
 
 
 def outdated(db: apsw.Connection) -> bool:

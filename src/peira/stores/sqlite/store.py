@@ -13,17 +13,19 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 import apsw
 import zstandard
+from msgspec.structs import asdict
 
+import peira.stores as stores
+import peira.stores.sqlite as sqlite
 from peira.core.clock import Clock, SystemClock
 from peira.core.codec import CODECS, unpack
 from peira.core.contracts import (
@@ -47,9 +49,6 @@ from peira.core.log.events import Record, State
 from peira.core.log.state import Call, Run, Task
 from peira.errors import Invalid, NotKept, StoreDamaged, StoreFault, StoreInUse, Unknown
 from peira.stores.blobs import LARGE, BlobFolder
-from peira.stores.commit_thread import WriteRequest, claimed
-from peira.stores.merge import MergePlan, merge_records, plan_merge
-from peira.stores.retention import RecordedClock, copy_retained
 from peira.stores.sqlite import connection, reads, schema, views
 from peira.stores.sqlite._backup import copy_store, copy_tables
 from peira.stores.sqlite._rewrite import copy_blobs, remove_draft, replace_tables, unneeded
@@ -64,9 +63,13 @@ from peira.stores.sqlite.lock import (
     refuse_second_names,
     running_process,
 )
-from peira.stores.sqlite.writer import BUSY, Writer, claim_ops
-from peira.stores.verify import blobs_of, verify
 
+if TYPE_CHECKING:
+    from peira.stores.merge import MergePlan
+    from peira.stores.retention import RecordedClock
+
+BUSY = 0.15
+"""CPU seconds of commits in a second, from which on a process of its own commits; its start takes 0.1."""
 MIGRATION = 2.0
 """Seconds in which a reader waits for an owner that is creating the tables, or bringing them up to date."""
 MANY_TASKS = 5_000
@@ -119,7 +122,7 @@ class SqliteStore:
         """Open, and create unless `readonly`. StoreInUse if another process owns it for longer than `wait`.
 
         `on_commit` is told the records of each commit once they are durable, before anybody waiting is. From
-        `busy` CPU seconds of commits in a second on, a process of its own commits (0: at once; None: never).
+        `busy` CPU seconds of commits in a second on, another process commits (0: at once; None: never).
         """
         self.path = Path(path).resolve()
         self.readonly = readonly
@@ -177,7 +180,7 @@ class SqliteStore:
             if draft.exists() or draft.with_name(f"{draft.name}.blobs").exists():
                 remove_draft(draft)
             self._db = db
-            self._writer = Writer(
+            self._writer = sqlite.Writer(
                 self.path,
                 db,
                 self.incarnation,
@@ -320,7 +323,7 @@ class SqliteStore:
         return owner(self.lock_path)
 
     def commit(self, ops: Sequence[Op]) -> Future[list[Outcome]]:
-        return self._writer.submit(WriteRequest([self._spill(op) if op.blobs else op for op in ops]))
+        return self._writer.commit([self._spill(op) if op.blobs else op for op in ops])
 
     def _spill(self, op: Op) -> Op:
         """Large blobs go to files now, before the row that names them."""
@@ -341,16 +344,9 @@ class SqliteStore:
         return True
 
     def claim(self, run: str, owner: str, classes: Sequence[str], n: int) -> list[Task]:
-        taken: list[str] = []
-
-        def choose() -> list[Op]:
-            ops = claim_ops(self._db, run, owner, classes, n, self._clock.now())
-            taken.extend(claimed(ops))
-            return ops
-
-        outcomes = self._writer.choose(choose).result()
+        taken = self._writer.claim(run, owner, classes, n)
         found = self.find("task", taken)
-        return [found[task] for task, refusal in zip(taken, outcomes, strict=True) if not refusal]
+        return [found[task] for task in taken]
 
     def find(self, kind: Literal["task", "call", "run"], keys: Sequence[str]) -> dict[str, Any]:
         if kind != "run" and self._lock and not (keys := self._writer.recorded[kind].possible(keys)):
@@ -380,7 +376,7 @@ class SqliteStore:
 
     def put(self, data: bytes) -> str:
         if not self._large(data):
-            self._writer.submit(WriteRequest([Op("", (), (data,))])).result()
+            self._writer.commit([Op("", (), (data,))]).result()
         return digest_bytes(data)
 
     def get(self, digest: str) -> bytes:
@@ -582,7 +578,7 @@ class SqliteStore:
 
     def merge(self, other: OpenStore, ours: bool = False, dry_run: bool = False) -> Merged:
         try:
-            plan = plan_merge(self, other, ours)
+            plan = stores.merge.plan_merge(self, other, ours)
             if plan.new and not dry_run:
                 self._rewrite(lambda draft, clock: self._add(draft, clock, other, plan))
             return plan.brought
@@ -591,7 +587,7 @@ class SqliteStore:
 
     def _add(self, draft: SqliteStore, clock: RecordedClock, other: OpenStore, plan: MergePlan) -> set[str]:
         """Add records to a draft, with the blobs that they refer to; returns all that are referred to."""
-        merge_records(draft, clock, other, plan)
+        stores.merge.merge_records(draft, clock, other, plan)
 
         def get(digest: str) -> bytes:
             try:
@@ -599,7 +595,7 @@ class SqliteStore:
             except Unknown:
                 return other.get(digest)
 
-        blobs = blobs_of(draft, get)
+        blobs = stores.verify.blobs_of(draft, get)
         gone = set(other.forgotten()) if isinstance(other, PayloadRemoval) else set()
         needed = blobs - draft._blob_digests() - draft.forgotten()
         for missing in _groups(sorted(needed - gone)):
@@ -617,8 +613,8 @@ class SqliteStore:
 
     def retain(self, retained: Retained) -> None:
         def fill(draft: SqliteStore, clock: RecordedClock) -> set[str]:
-            copy_retained(self.history(), draft, clock, retained)
-            blobs = blobs_of(draft, self.get)
+            stores.retention.copy_retained(self.history(), draft, clock, retained)
+            blobs = stores.verify.blobs_of(draft, self.get)
             copy_blobs(self._db, self._files, self._draft, blobs)
             draft.forget(blobs & self.forgotten() - draft._blob_digests())
             return blobs
@@ -632,7 +628,7 @@ class SqliteStore:
         are removed.
         """
         self._writer.close()  # its numbers would not be those of the rewritten tables
-        draft, clock = self._draft, RecordedClock()
+        draft, clock = self._draft, stores.retention.RecordedClock()
         try:
             if not empty:
                 copy_tables(self._db, draft)
@@ -641,7 +637,7 @@ class SqliteStore:
             try:
                 target._db.execute("PRAGMA synchronous = OFF")  # it is synced with the store
                 blobs = fill(target, clock)
-                if problems := verify(target):
+                if problems := stores.verify.verify(target):
                     raise StoreDamaged("nothing was changed: " + "; ".join(problems[:3]))
                 newest = reads.newest_event(target._reader)
             finally:

@@ -26,18 +26,14 @@ from peira.core.clock import Clock
 from peira.core.contracts import CallWords, Op, Outcome, PlanEntry
 from peira.core.failpoints import reach
 from peira.core.log.events import Record
-from peira.stores.commit_thread import CommitThread, WriteRequest, acknowledge, claims
+from peira.stores.commit_thread import CommitThread, WriteRequest, acknowledge, claimed, claims
 from peira.stores.sqlite import reads, views
 from peira.stores.sqlite.digest_filter import DigestFilter
 from peira.stores.sqlite.lock import OwnerLock
 from peira.stores.sqlite.table_writer import TableWriter, derive
 
-BUSY = 0.05
-"""CPU seconds of the thread, in less than WINDOW seconds, from which on it gets a process."""
 WINDOW = 1.0
-"""Seconds."""
-MANY = 256
-"""Ops in one commit that make a thread busy: a run of many short trials begins."""
+"""Seconds in which a thread that is busy uses so much CPU time that it gets a process."""
 TOGETHER = 20_000
 """Entries of a plan that this thread lists in one transaction."""
 
@@ -73,6 +69,22 @@ class Writer(CommitThread):
         self._listed: list[Future[None]] = []  # told once something is listed
         super().__init__()
 
+    def commit(self, ops: Sequence[Op]) -> Future[list[Outcome]]:
+        """Commit ops together with whatever is queued."""
+        return self.submit(WriteRequest(ops))
+
+    def claim(self, run: str, owner: str, classes: Sequence[str], n: int) -> list[str]:
+        """The ids of the first n ready tasks, claimed."""
+        taken: list[str] = []
+
+        def choose() -> list[Op]:
+            ops = claims(run, owner, reads.ready(self._db, classes, n, self._clock.now()))
+            taken.extend(claimed(ops))
+            return ops
+
+        outcomes = self.choose(choose).result()
+        return [task for task, refusal in zip(taken, outcomes, strict=True) if not refusal]
+
     def compress(self, codec: str) -> None:
         """Compress payloads from now on like this."""
         self._codec = codec
@@ -99,7 +111,7 @@ class Writer(CommitThread):
             batch = batch[-1:]
         groups = [request.choose() if request.choose else request.ops for request in batch]
         ops = [op for group in groups for op in group]
-        self._hand_over(len(ops))
+        self._hand_over()
         self._check_file()
         if self._tables is None:
             self._send(batch, groups, ops)
@@ -194,15 +206,14 @@ class Writer(CommitThread):
             with suppress(InvalidStateError):
                 listed.set_exception(self._fault)
 
-    def _hand_over(self, ops: int) -> None:
-        """Get a process if this thread is busy, or has so many ops to write that it will be; leave writing to
-        it once it is ready."""
+    def _hand_over(self) -> None:
+        """Get a process if this thread is busy; leave writing to it once it is ready."""
         if self._tables is None or self._busy is None:
             return
         now, cpu = time.monotonic(), time.thread_time()
         if now - self._window[0] > WINDOW:
             self._window = now, cpu
-        if ops >= MANY or cpu - self._window[1] >= self._busy:
+        if cpu - self._window[1] >= self._busy:
             self._start()
         if (process := self._process) is None:
             return
@@ -252,10 +263,3 @@ class Writer(CommitThread):
 def _cores() -> int:
     """The processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def claim_ops(
-    db: apsw.Connection, run: str, owner: str, classes: Sequence[str], n: int, now: float
-) -> list[Op]:
-    """The claims of the first n ready tasks, as ops."""
-    return claims(run, owner, reads.ready(db, classes, n, now))
