@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -18,6 +19,7 @@ import msgspec
 from peira.core.code.fingerprint import fingerprint_of
 from peira.core.code.origin import own_file
 from peira.core.codec import encode
+from peira.core.contracts import StreamsBlobs
 from peira.core.ids import Json
 from peira.plan.conditions import Condition, Crossed, Grid, agents_of
 from peira.plan.expansion import Plan, choose, transform_digest
@@ -161,10 +163,11 @@ _decode_manifest = msgspec.json.Decoder(Manifest).decode
 _decode_cases = msgspec.json.Decoder(list[PlannedCase]).decode
 
 
-def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
+def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING, store: object = None) -> str:
     """Store the manifest and the blobs it refers to; returns its digest.
 
-    `policy` holds overrides for this run only.
+    `policy` holds overrides for this run only. A `store` that takes blobs in pieces gets large sets of cases
+    like that.
     """
     layout, transform = plan.layout, plan.transform
     # A case's own evaluators are recorded only in the snapshot, which then has to contain the cases.
@@ -183,10 +186,7 @@ def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
         ),
         common=plan.common,
         conditions=() if isinstance(layout.conditions, Crossed) else tuple(layout.conditions),
-        case_sets={
-            label: put(cases.data if isinstance(cases, StoredCases) else encode(cases))
-            for label, cases in layout.case_sets.items()
-        },
+        case_sets={label: _keep_cases(cases, put, store) for label, cases in layout.case_sets.items()},
         repeats=layout.repeats,
         seed=layout.seed,
         generation=layout.generation,
@@ -207,6 +207,15 @@ def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
         sources={path: put(Path(path).read_bytes()) for path in own_sources(plan)},
     )
     return put(encode(manifest))
+
+
+def _keep_cases(cases: Sequence[PlannedCase], put: Put, store: object) -> str:
+    """Store a set of cases; returns its digest."""
+    if not isinstance(cases, StoredCases):
+        return put(encode(cases))
+    return (
+        store.put_pieces(cases.pieces) if isinstance(store, StreamsBlobs) else put(b"".join(cases.pieces()))
+    )
 
 
 def _crossed(conditions: Sequence[Condition], put: Put) -> dict[str, Any]:
@@ -264,12 +273,12 @@ def cases_of(blob: str, get: Get) -> list[dict[str, Json]]:
     return [{field: getattr(case, field) for field in fields} for case in _decode_cases(get(blob))]
 
 
-def layout_of(manifest: Manifest, get: Get) -> Layout:
-    """The layout of a stored plan; needs none of the user's files."""
-    sets: Mapping[str, Sequence[PlannedCase]] = {
-        label: _decode_cases(data) if len(data) < LARGE else StoredCases.of(data)
-        for label, data in ((label, get(digest)) for label, digest in manifest.case_sets.items())
-    }
+def layout_of(manifest: Manifest, get: Get, store: object = None) -> Layout:
+    """The layout of a stored plan; needs none of the user's files.
+
+    From a `store` that gives blobs in pieces, large sets of cases are read like that.
+    """
+    sets = {label: _stored_cases(digest, get, store) for label, digest in manifest.case_sets.items()}
     layout = Layout(
         conditions_of(manifest, get),
         sets,
@@ -287,3 +296,12 @@ def layout_of(manifest: Manifest, get: Get) -> Layout:
         return layout
     budget = Budget(**manifest.snapshot.get("budget", {}))
     return choose(layout, budget, manifest.where, manifest.limit)
+
+
+def _stored_cases(digest: str, get: Get, store: object) -> Sequence[PlannedCase]:
+    """A stored set of cases, packed if it is large."""
+    pieces = store.get_pieces(digest) if isinstance(store, StreamsBlobs) else iter([get(digest)])
+    first = b""
+    while len(first) < LARGE and (piece := next(pieces, b"")):
+        first += piece
+    return _decode_cases(first) if len(first) < LARGE else StoredCases.read(chain([first], pieces))

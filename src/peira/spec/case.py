@@ -126,18 +126,16 @@ def _from_table(table: Mapping[str, Any]) -> Case:
     return Case(**table)
 
 
-def as_cases(values: Iterable[object], path: Callable[[int], str]) -> tuple[tuple[Case, ...], list[str]]:
-    """The cases that could be made, and a problem at `path(position)` for each value that could not."""
-    cases: list[Case] = []
-    problems: list[str] = []
-    add = cases.append
+def as_cases(values: Iterable[object], path: Callable[[int], str], problems: list[str]) -> Iterator[Case]:
+    """The cases that can be made; a problem at `path(position)` is added for each value that is none."""
     for position, value in enumerate(values):
         try:
-            add(as_case(value))
+            case = as_case(value)
         except Invalid as error:
             at = path(position)
             problems += [f"{at}{p}" if p[0] in ".:[" else f"{at}.{p}" for p in error.problems]
-    return tuple(cases), problems
+        else:
+            yield case
 
 
 def case_ids(cases: Iterable[Case]) -> list[str]:

@@ -47,6 +47,7 @@ from peira.report.progress import display
 from peira.spec.data_files import Problems
 from peira.spec.limits import Budget, Policy
 from peira.spec.modules import refuse_while_loading
+from peira.spec.packed_cases import with_evaluators
 from peira.spec.plugins import as_evaluator
 from peira.spec.project import Project
 from peira.spec.study import Study
@@ -182,7 +183,7 @@ def _declared(study: Study) -> Iterator[Evaluator]:
     """All evaluators of a study, with those of its cases."""
     yield from study.resolved_evaluators()
     for cases in study.case_sets.values():
-        for case in cases:
+        for _, case in with_evaluators(cases):
             yield from case.resolved_evaluators()
 
 

@@ -37,7 +37,7 @@ def background_of(session: Session, run: Run, manifest: Manifest, standing: Sequ
 
     def order() -> Iterator[str]:
         with session.reading() as opened:
-            layout = layout_of(manifest, opened.get)
+            layout = layout_of(manifest, opened.get, opened)
         return (layout.trial_id(layout.place(number)) for number in layout.in_run_order())
 
     def read(keys: Sequence[str]) -> Mapping[str, CallSummary]:
@@ -75,9 +75,12 @@ def results_of(
 
     def load(brief: bool = False) -> Iterator[TrialResult]:
         with session.reading() as opened:
+            layout = layout_of(manifest, opened.get, opened)
             rows = opened if latest else analysis.snapshot.as_of(opened, run_id)
             rows = analysis.snapshot.scanned(rows, run.trials)
-            found = analysis.reader.ResultReader(manifest, rows, run_id, histories=histories, brief=brief)
+            found = analysis.reader.ResultReader(
+                manifest, rows, run_id, layout=layout, histories=histories, brief=brief
+            )
             trials: Iterable[TrialResult] = found
             if aims.slices or aims.levels_described:
                 trials = analysis.marked(manifest.snapshot, found)

@@ -1,0 +1,227 @@
+"""Large sets of cases in a few arrays: what was written of each as JSON, and its digests as bytes.
+
+A case of two short texts takes 90 bytes, a third of what it takes as an object. The study, its plan and its
+run share one such set; a case is made of it when it is asked for.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
+from itertools import chain, islice
+from typing import NamedTuple, overload
+
+import msgspec
+
+from peira.core.codec import encode
+from peira.core.ids import Json, canonical, digest_bytes
+from peira.spec.case import ID_DIGITS, Case, case_ids, seen_digest
+
+MANY = 50_000
+"""From so many cases on, a set is packed."""
+CHUNK = 1_000
+"""Cases that are decoded together where all of them are read."""
+_SEEN = 32
+"""Bytes of a digest."""
+
+
+class CaseRecord(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
+    """What is written of a case; its `id` only if that is not kept as a number."""
+
+    input: Json
+    expected: Json = None
+    id: str | None = None
+    cluster: str | None = None
+    slice: str | None = None
+    metadata: dict[str, Json] | None = None
+    judged_by: tuple[str, ...] = ()
+    """Digests of the case's own evaluators, in a plan that is read back."""
+
+
+class IdentifiedCase(NamedTuple):
+    """A case with its id, and the digest of what an agent receives of it."""
+
+    id: str
+    seen: str
+    record: CaseRecord
+
+
+_decode_record = msgspec.json.Decoder(CaseRecord).decode
+_decode_records = msgspec.json.Decoder(list[CaseRecord]).decode
+
+
+class CaseColumns:
+    """The columns of a set of cases: records, ids and digests. Cases are added, then only read."""
+
+    def __init__(self) -> None:
+        self._written = BytesIO()
+        self._records = b""
+        self._starts = array("Q", [0])
+        self._names = array("Q")
+        """The digits of ids that are digests of inputs, as numbers; 0 where the record has the id."""
+        self._seen = bytearray()
+        self._earlier: Sequence[int] | None = None
+        """For each case how many before it have its name; None if no name is there twice."""
+
+    def add(self, record: CaseRecord, name: str, seen: str) -> None:
+        """Add a case; `name` are the digits of its id, "" if the record has the id."""
+        self._written.write(encode(record))
+        self._written.write(b",")
+        self._starts.append(self._written.tell())
+        self._names.append(int(name, 16) if name else 0)
+        self._seen += bytes.fromhex(seen)
+
+    def close(self) -> None:
+        """All cases are added."""
+        self._records, self._written = self._written.getvalue(), BytesIO()  # without a copy
+
+    def number_equal_names(self) -> list[int]:
+        """Tell ids apart that are digests of equal inputs; the positions of all but the first of each."""
+        import numpy as np  # slow to import, and there are many cases
+
+        names = np.frombuffer(self._names, np.uint64)
+        order = np.argsort(names, kind="stable")
+        named = names[order]
+        first = np.append([True], named[1:] != named[:-1]) | (named == 0)
+        if first.all():
+            return []
+        places = np.arange(len(named))
+        earlier = np.empty(len(named), np.uint32)
+        earlier[order] = places - np.maximum.accumulate(np.where(first, places, 0))
+        self._earlier = array("I", earlier.tobytes())
+        return np.flatnonzero(earlier).tolist()
+
+    def see(self, at: int, seen: str) -> None:
+        """Replace the digest of a case."""
+        self._seen[_SEEN * at : _SEEN * (at + 1)] = bytes.fromhex(seen)
+
+    def _id(self, at: int, record: CaseRecord) -> str:
+        if record.id is not None:
+            return record.id
+        earlier = self._earlier[at] if self._earlier else 0
+        return f"{self._names[at]:0{ID_DIGITS}x}-{earlier}" if earlier else f"{self._names[at]:0{ID_DIGITS}x}"
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, at: int) -> IdentifiedCase:
+        starts, seen = self._starts, _SEEN * at
+        record = _decode_record(self._records[starts[at] : starts[at + 1] - 1])
+        return IdentifiedCase(self._id(at, record), self._seen[seen : seen + _SEEN].hex(), record)
+
+    def __iter__(self) -> Iterator[IdentifiedCase]:
+        for first in range(0, len(self), CHUNK):
+            end = min(first + CHUNK, len(self))
+            records = _decode_records(b"[%b]" % self._records[self._starts[first] : self._starts[end] - 1])
+            digits = self._seen[_SEEN * first : _SEEN * end].hex()
+            seen = (digits[at : at + 2 * _SEEN] for at in range(0, len(digits), 2 * _SEEN))
+            ids = map(self._id, range(first, end), records)
+            yield from map(IdentifiedCase, ids, seen, records)
+
+
+class PackedCases(Sequence[Case]):
+    """Many cases of a study, none of which has evaluators of its own; equal to a tuple of the same cases."""
+
+    def __init__(self, cases: Iterable[Case]) -> None:
+        """Raises ValueError at a case with evaluators."""
+        self.columns = columns = CaseColumns()
+        self._with_ids = False
+        for case in cases:
+            if case.evaluators:
+                raise ValueError("packed cases have no evaluators of their own")
+            input, record = canonical(case.input), _record(case)
+            name = digest_bytes(input)[:ID_DIGITS] if case.id is None else ""
+            columns.add(record, name, seen_digest(case, case.id or name, input))
+            self._with_ids |= case.id is not None
+        columns.close()
+        for at in columns.number_equal_names():
+            columns.see(at, seen_digest(self[at], columns[at].id))
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @overload
+    def __getitem__(self, at: int) -> Case: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Case, ...]: ...
+    def __getitem__(self, at: int | slice) -> Case | tuple[Case, ...]:
+        if isinstance(at, slice):
+            return tuple(self[one] for one in range(*at.indices(len(self))))
+        return _case(self.columns[range(len(self))[at]].record)
+
+    def __iter__(self) -> Iterator[Case]:
+        return (_case(one.record) for one in self.columns)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PackedCases | tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def repeated_ids(self) -> dict[str, int]:
+        """The ids that several cases have, and how many."""
+        if not self._with_ids:  # those that are made of inputs are told apart
+            return {}
+        import numpy as np
+
+        hashes = np.fromiter((hash(one.id) for one in self.columns), np.int64, len(self))
+        hashes.sort()
+        alike = set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
+        ids = (one.id for one in self.columns if hash(one.id) in alike) if alike else ()
+        return {id: n for id, n in Counter(ids).items() if n > 1}
+
+
+def _record(case: Case) -> CaseRecord:
+    return CaseRecord(case.input, case.expected, case.id, case.cluster, case.slice, case.metadata or None)
+
+
+def _case(record: CaseRecord) -> Case:
+    return Case(
+        record.input,
+        record.expected,
+        id=record.id,
+        cluster=record.cluster,
+        slice=record.slice,
+        metadata=record.metadata or {},
+    )
+
+
+def gathered(cases: Iterable[Case]) -> Sequence[Case]:
+    """The cases as a tuple; packed if they are many, and none has evaluators of its own."""
+    cases = iter(cases)
+    first = tuple(islice(cases, MANY))
+    if len(first) < MANY or any(case.evaluators for case in first):
+        return (*first, *cases)
+    judged: list[Case] = []
+    packed = PackedCases(chain(first, _until_judged(cases, judged)))
+    return (*packed, *judged, *cases) if judged else packed
+
+
+def _until_judged(cases: Iterator[Case], judged: list[Case]) -> Iterator[Case]:
+    """The cases before the first that has evaluators of its own, which is put into `judged`."""
+    for case in cases:
+        if case.evaluators:
+            judged.append(case)
+            return
+        yield case
+
+
+def with_evaluators(cases: Sequence[Case]) -> Iterator[tuple[int, Case]]:
+    """The cases that have evaluators of their own, and their positions."""
+    return (
+        iter(())
+        if isinstance(cases, PackedCases)
+        else ((at, case) for at, case in enumerate(cases) if case.evaluators)
+    )
+
+
+def repeated_ids(cases: Sequence[Case]) -> Mapping[str, int]:
+    """The ids that several cases of a set have, and how many."""
+    if isinstance(cases, PackedCases):
+        return cases.repeated_ids()
+    if all(case.id is None for case in cases):
+        return {}
+    return {id: n for id, n in Counter(case_ids(cases)).items() if n > 1}
