@@ -43,9 +43,9 @@ class StoredCases(Sequence[PlannedCase]):
             for piece in pieces:
                 rest = _add_whole(columns, rest + piece)
             _add(columns, _decode_cases(rest))
+            columns.close()
         except (msgspec.MsgspecError, ValueError) as problem:
             raise StoreDamaged("the cases of this plan are not stored as peira writes them") from problem
-        columns.close()
         return cls(columns)
 
     def pieces(self) -> Iterator[bytes]:
@@ -100,16 +100,18 @@ def _add_whole(columns: CaseColumns, data: bytes) -> bytes:
     return data
 
 
-def _add(columns: CaseColumns, cases: Iterable[PlannedCase]) -> None:
-    for case in cases:
-        named = _NAME(case.id)
-        record = CaseRecord(
+def _add(columns: CaseColumns, cases: Sequence[PlannedCase]) -> None:
+    names = [case.id if _NAME(case.id) else "" for case in cases]
+    records = [
+        CaseRecord(
             case.input,
             case.expected,
-            None if named else case.id,
+            None if name else case.id,
             case.cluster,
             case.slice,
             case.metadata or None,
             case.judged_by,
         )
-        columns.add(record, case.id if named else "", case.seen)
+        for case, name in zip(cases, names, strict=True)
+    ]
+    columns.add(records, names, [case.seen for case in cases])

@@ -10,7 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from typing import NamedTuple, overload
 
 import msgspec
@@ -23,8 +23,8 @@ MANY = 50_000
 """From so many cases on, a set is packed."""
 CHUNK = 1_000
 """Cases that are decoded together where all of them are read."""
-_SEEN = 32
-"""Bytes of a digest."""
+_SEEN, _NAME = 32, ID_DIGITS // 2
+"""Bytes of a digest, and of its first digits."""
 
 
 class CaseRecord(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
@@ -50,6 +50,7 @@ class IdentifiedCase(NamedTuple):
 
 _decode_record = msgspec.json.Decoder(CaseRecord).decode
 _decode_records = msgspec.json.Decoder(list[CaseRecord]).decode
+_NO_NAME = "0" * ID_DIGITS
 
 
 class CaseColumns:
@@ -59,23 +60,27 @@ class CaseColumns:
         self._written = BytesIO()
         self._records = b""
         self._starts = array("Q", [0])
-        self._names = array("Q")
-        """The digits of ids that are digests of inputs, as numbers; 0 where the record has the id."""
+        self._names = bytearray()
+        """The digits of ids that are digests of inputs, as bytes; 0 where the record has the id."""
         self._seen = bytearray()
         self._earlier: Sequence[int] | None = None
         """For each case how many before it have its name; None if no name is there twice."""
 
-    def add(self, record: CaseRecord, name: str, seen: str) -> None:
-        """Add a case; `name` are the digits of its id, "" if the record has the id."""
-        self._written.write(encode(record))
-        self._written.write(b",")
-        self._starts.append(self._written.tell())
-        self._names.append(int(name, 16) if name else 0)
-        self._seen += bytes.fromhex(seen)
+    def add(self, records: Sequence[CaseRecord], names: Iterable[str], seen: Iterable[str]) -> None:
+        """Add cases; a name are the digits of an id, "" if the record has the id."""
+        written = list(map(encode, records))
+        self._starts.extend(
+            islice(accumulate((len(one) + 1 for one in written), initial=self._starts[-1]), 1, None)
+        )
+        self._written.writelines((b",".join(written), b","))
+        self._names += bytes.fromhex("".join([name or _NO_NAME for name in names]))
+        self._seen += bytes.fromhex("".join(seen))
 
     def close(self) -> None:
         """All cases are added."""
         self._records, self._written = self._written.getvalue(), BytesIO()  # without a copy
+        if len(self._seen) != _SEEN * len(self):
+            raise ValueError("every case must have a digest of its own")
 
     def number_equal_names(self) -> list[int]:
         """Tell ids apart that are digests of equal inputs; the positions of all but the first of each."""
@@ -97,28 +102,38 @@ class CaseColumns:
         """Replace the digest of a case."""
         self._seen[_SEEN * at : _SEEN * (at + 1)] = bytes.fromhex(seen)
 
-    def _id(self, at: int, record: CaseRecord) -> str:
-        if record.id is not None:
-            return record.id
-        earlier = self._earlier[at] if self._earlier else 0
-        return f"{self._names[at]:0{ID_DIGITS}x}-{earlier}" if earlier else f"{self._names[at]:0{ID_DIGITS}x}"
+    def _numbered(self, at: int, name: str) -> str:
+        """The id of a case whose record has none."""
+        return f"{name}-{earlier}" if self._earlier and (earlier := self._earlier[at]) else name
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._starts) - 1
 
     def __getitem__(self, at: int) -> IdentifiedCase:
-        starts, seen = self._starts, _SEEN * at
+        starts = self._starts
         record = _decode_record(self._records[starts[at] : starts[at + 1] - 1])
-        return IdentifiedCase(self._id(at, record), self._seen[seen : seen + _SEEN].hex(), record)
+        if (id := record.id) is None:
+            id = self._numbered(at, self._names[_NAME * at : _NAME * (at + 1)].hex())
+        return IdentifiedCase(id, self._seen[_SEEN * at : _SEEN * (at + 1)].hex(), record)
 
     def __iter__(self) -> Iterator[IdentifiedCase]:
-        for first in range(0, len(self), CHUNK):
-            end = min(first + CHUNK, len(self))
-            records = _decode_records(b"[%b]" % self._records[self._starts[first] : self._starts[end] - 1])
-            digits = self._seen[_SEEN * first : _SEEN * end].hex()
-            seen = (digits[at : at + 2 * _SEEN] for at in range(0, len(digits), 2 * _SEEN))
-            ids = map(self._id, range(first, end), records)
-            yield from map(IdentifiedCase, ids, seen, records)
+        for at in range(0, len(self), CHUNK):
+            end = min(at + CHUNK, len(self))
+            records = _decode_records(b"[%b]" % self._records[self._starts[at] : self._starts[end] - 1])
+            names = _split(self._names[_NAME * at : _NAME * end].hex(), 2 * _NAME)
+            if self._earlier:
+                names = list(map(self._numbered, range(at, end), names))
+            ids = [
+                name if record.id is None else record.id for record, name in zip(records, names, strict=True)
+            ]
+            yield from map(
+                IdentifiedCase, ids, _split(self._seen[_SEEN * at : _SEEN * end].hex(), 2 * _SEEN), records
+            )
+
+
+def _split(digits: str, size: int) -> list[str]:
+    """A text in parts of this size."""
+    return [digits[at : at + size] for at in range(0, len(digits), size)]
 
 
 class PackedCases(Sequence[Case]):
@@ -126,18 +141,25 @@ class PackedCases(Sequence[Case]):
 
     def __init__(self, cases: Iterable[Case]) -> None:
         """Raises ValueError at a case with evaluators."""
-        self.columns = columns = CaseColumns()
+        self.columns, cases = CaseColumns(), iter(cases)
         self._with_ids = False
+        while some := list(islice(cases, CHUNK)):
+            self._add(some)
+        self.columns.close()
+        for at in self.columns.number_equal_names():
+            self.columns.see(at, seen_digest(self[at], self.columns[at].id))
+
+    def _add(self, cases: Sequence[Case]) -> None:
+        names, seen = list[str](), list[str]()
         for case in cases:
             if case.evaluators:
                 raise ValueError("packed cases have no evaluators of their own")
-            input, record = canonical(case.input), _record(case)
-            name = digest_bytes(input)[:ID_DIGITS] if case.id is None else ""
-            columns.add(record, name, seen_digest(case, case.id or name, input))
-            self._with_ids |= case.id is not None
-        columns.close()
-        for at in columns.number_equal_names():
-            columns.see(at, seen_digest(self[at], columns[at].id))
+            input = canonical(case.input)
+            name = "" if case.id else digest_bytes(input)[:ID_DIGITS]
+            names.append(name)
+            seen.append(seen_digest(case, case.id or name, input))
+            self._with_ids |= not name
+        self.columns.add(list(map(_record, cases)), names, seen)
 
     def __len__(self) -> int:
         return len(self.columns)
