@@ -35,8 +35,8 @@ def test_packed_cases_are_those_that_were_given(cases: list[Case]) -> None:
     assert (list(packed), len(packed)) == (cases, len(cases))
     assert packed == tuple(cases) == packed[:]
     assert [packed[at] for at in range(-len(cases), 0)] == cases
-    assert [(one.id, one.seen) for one in packed.columns] == list(identities(cases))
-    assert [(packed.columns[at].id) for at in range(len(cases))] == [id for id, _ in identities(cases)]
+    assert [(id, seen) for id, seen, _ in packed.columns] == list(identities(cases))
+    assert [packed.columns[at][0] for at in range(len(cases))] == [id for id, _ in identities(cases)]
     assert repeated_ids(packed) == repeated_ids(cases)
     assert pickle.loads(pickle.dumps(packed)) == packed
 
@@ -44,7 +44,7 @@ def test_packed_cases_are_those_that_were_given(cases: list[Case]) -> None:
 def test_cases_of_equal_inputs_are_told_apart() -> None:
     cases = [Case("a", expected=n) for n in range(3)] + [Case("b"), Case("a", id="b"), Case("a")]
     packed = PackedCases(cases)
-    assert [one.id.partition("-")[2] for one in packed.columns] == ["", "1", "2", "", "", "3"]
+    assert [id.partition("-")[2] for id, _, _ in packed.columns] == ["", "1", "2", "", "", "3"]
     assert packed != tuple(cases[:-1])
     with pytest.raises(IndexError):
         packed[6]

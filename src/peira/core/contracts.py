@@ -329,7 +329,7 @@ class PlanEntry(NamedTuple):
     scores: Sequence[tuple[str, str]] = ()
 
 
-class TaskOutcome(NamedTuple):
+class TaskOutcome(msgspec.Struct, frozen=True, gc=False):
     """The part of a task's row that results need; it is read in a fraction of the time."""
 
     state: State

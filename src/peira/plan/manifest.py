@@ -301,7 +301,8 @@ def layout_of(manifest: Manifest, get: Get, store: object = None) -> Layout:
 def _stored_cases(digest: str, get: Get, store: object) -> Sequence[PlannedCase]:
     """A stored set of cases, packed if it is large."""
     pieces = store.get_pieces(digest) if isinstance(store, StreamsBlobs) else iter([get(digest)])
-    first = b""
-    while len(first) < LARGE and (piece := next(pieces, b"")):
-        first += piece
-    return _decode_cases(first) if len(first) < LARGE else StoredCases.read(chain([first], pieces))
+    first, size = list[bytes](), 0
+    while size < LARGE and (piece := next(pieces, b"")):
+        first.append(piece)
+        size += len(piece)
+    return _decode_cases(b"".join(first)) if size < LARGE else StoredCases.read(chain(first, pieces))

@@ -6,8 +6,9 @@ everything that is passed to it. What did not change is not computed again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
+from operator import itemgetter
 
 from peira.core.ids import canonical, compose, composer, digest
 from peira.core.log.events import Result
@@ -26,10 +27,8 @@ class ScoreIds:
         """
         self.transform = transform
         self._common = tuple(dict.fromkeys(common))
-        self._passed = {
-            judge: " ".join(f"{fact}=%({fact})s" for fact in sorted(taken)) for judge, taken in takes.items()
-        }
-        """What is passed to each evaluator, to be filled in with digests of facts."""
+        self._passed = {judge: _passing(sorted(taken)) for judge, taken in takes.items()}
+        """What is passed to each evaluator, as a text of digests of facts."""
         self._composers = {judge: composer("score", judge) for judge in takes}
         taken_by_any = {fact for taken in takes.values() for fact in taken}
         self._compares, self._weighs = "expected" in taken_by_any, "trial" in taken_by_any
@@ -63,7 +62,14 @@ class ScoreIds:
             facts["transcript"] = _transcript_digest(trial, result)
         judges = self.judges(case) if case.judged_by else self._common
         passed, compose = self._passed, self._composers
-        return [(judge, compose[judge](passed[judge] % facts)) for judge in judges]
+        return [(judge, compose[judge](passed[judge](facts))) for judge in judges]
+
+
+def _passing(names: Sequence[str]) -> Callable[[Mapping[str, str]], str]:
+    """Makes the text of what is passed: each of these facts by its digest."""
+    text = " ".join(f"{name}=%s" for name in names)
+    chosen = itemgetter(*names) if names else lambda facts: ()
+    return lambda facts: text % chosen(facts)
 
 
 def _trial_digest(trial: str, result: Result) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, starmap
 from typing import overload
 
 import msgspec
@@ -16,7 +16,7 @@ from peira.core.codec import encode
 from peira.core.ids import Json
 from peira.errors import StoreDamaged
 from peira.plan.trials import PlannedCase
-from peira.spec.packed_cases import CaseColumns, CaseRecord, IdentifiedCase
+from peira.spec.packed_cases import CaseColumns, CaseRecord
 
 LARGE = 16 * 2**20
 """From so many bytes on, cases that are read back are packed."""
@@ -66,14 +66,13 @@ class StoredCases(Sequence[PlannedCase]):
     def __getitem__(self, at: int | slice) -> PlannedCase | list[PlannedCase]:
         if isinstance(at, slice):
             return [self[one] for one in range(*at.indices(len(self)))]
-        return _planned(self._columns[at if at >= 0 else at + len(self)])
+        return _planned(*self._columns[at if at >= 0 else at + len(self)])
 
     def __iter__(self) -> Iterator[PlannedCase]:
-        return map(_planned, self._columns)
+        return starmap(_planned, self._columns)
 
 
-def _planned(case: IdentifiedCase) -> PlannedCase:
-    id, seen, record = case
+def _planned(id: str, seen: str, record: CaseRecord) -> PlannedCase:
     return PlannedCase(
         id,
         seen,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -179,8 +180,10 @@ class ResultReader:
         took = None if result.about and IMPORTED in result.about and not result.took else result.took
         if place.condition is not self._condition:  # trials of one condition follow one another
             self._condition, self._shown = place.condition, self.labels.shown(place.condition.shown)
-        more = {} if self._brief else self._details(place, task, result)
-        return TrialResult(
+        make: Callable[..., TrialResult] = TrialResult
+        if not self._brief:
+            make = partial(TrialResult, **self._details(place, task, result))
+        return make(
             id=id,
             agent=place.condition.agent,
             condition=self._shown,
@@ -196,7 +199,6 @@ class ResultReader:
             took=took,
             input=case.input,
             metadata=case.metadata,
-            **more,
         )
 
     def _details(self, place: Place, task: TaskOutcome | None, result: Result) -> dict[str, Any]:

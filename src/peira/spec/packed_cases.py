@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from itertools import accumulate, chain, islice
-from typing import NamedTuple, overload
+from typing import overload
 
 import msgspec
 
@@ -40,14 +40,8 @@ class CaseRecord(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_de
     """Digests of the case's own evaluators, in a plan that is read back."""
 
 
-class IdentifiedCase(NamedTuple):
-    """A case with its id, and the digest of what an agent receives of it."""
-
-    id: str
-    seen: str
-    record: CaseRecord
-
-
+IdentifiedCase = tuple[str, str, CaseRecord]
+"""A case with its id, and the digest of what an agent receives of it."""
 _decode_record = msgspec.json.Decoder(CaseRecord).decode
 _decode_records = msgspec.json.Decoder(list[CaseRecord]).decode
 _NO_NAME = "0" * ID_DIGITS
@@ -114,7 +108,7 @@ class CaseColumns:
         record = _decode_record(self._records[starts[at] : starts[at + 1] - 1])
         if (id := record.id) is None:
             id = self._numbered(at, self._names[_NAME * at : _NAME * (at + 1)].hex())
-        return IdentifiedCase(id, self._seen[_SEEN * at : _SEEN * (at + 1)].hex(), record)
+        return id, self._seen[_SEEN * at : _SEEN * (at + 1)].hex(), record
 
     def __iter__(self) -> Iterator[IdentifiedCase]:
         for at in range(0, len(self), CHUNK):
@@ -126,9 +120,8 @@ class CaseColumns:
             ids = [
                 name if record.id is None else record.id for record, name in zip(records, names, strict=True)
             ]
-            yield from map(
-                IdentifiedCase, ids, _split(self._seen[_SEEN * at : _SEEN * end].hex(), 2 * _SEEN), records
-            )
+            seen = _split(self._seen[_SEEN * at : _SEEN * end].hex(), 2 * _SEEN)
+            yield from zip(ids, seen, records, strict=True)
 
 
 def _split(digits: str, size: int) -> list[str]:
@@ -147,7 +140,7 @@ class PackedCases(Sequence[Case]):
             self._add(some)
         self.columns.close()
         for at in self.columns.number_equal_names():
-            self.columns.see(at, seen_digest(self[at], self.columns[at].id))
+            self.columns.see(at, seen_digest(self[at], self.columns[at][0]))
 
     def _add(self, cases: Sequence[Case]) -> None:
         names, seen = list[str](), list[str]()
@@ -171,10 +164,10 @@ class PackedCases(Sequence[Case]):
     def __getitem__(self, at: int | slice) -> Case | tuple[Case, ...]:
         if isinstance(at, slice):
             return tuple(self[one] for one in range(*at.indices(len(self))))
-        return _case(self.columns[range(len(self))[at]].record)
+        return _case(self.columns[range(len(self))[at]][2])
 
     def __iter__(self) -> Iterator[Case]:
-        return (_case(one.record) for one in self.columns)
+        return (_case(record) for _, _, record in self.columns)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PackedCases | tuple):
@@ -189,10 +182,10 @@ class PackedCases(Sequence[Case]):
             return {}
         import numpy as np
 
-        hashes = np.fromiter((hash(one.id) for one in self.columns), np.int64, len(self))
+        hashes = np.fromiter((hash(id) for id, _, _ in self.columns), np.int64, len(self))
         hashes.sort()
         alike = set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
-        ids = (one.id for one in self.columns if hash(one.id) in alike) if alike else ()
+        ids = (id for id, _, _ in self.columns if hash(id) in alike) if alike else ()
         return {id: n for id, n in Counter(ids).items() if n > 1}
 
 
