@@ -49,11 +49,13 @@ class ScoreIds:
         The id is a digest of the evaluator and of everything passed to it, sorted by name.
         """
         case = place.case
-        facts = {"output": answer.blob or sha256(answer.output).hexdigest(), "case": case.seen}
+        output = output_digest(answer)
+        facts = {"output": output, "case": case.seen}
         if self._compares:
             known, digest = self._expected  # that of the last case is remembered
             if known is not case:
-                digest = sha256(canonical(case.expected)).hexdigest()
+                expected = canonical(case.expected)  # most often just what was answered
+                digest = output if expected == bytes(answer.output) else sha256(expected).hexdigest()
                 self._expected = case, digest
             facts["expected"] = digest
         if self._weighs:
