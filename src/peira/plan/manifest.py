@@ -267,18 +267,15 @@ def read(digest: str, get: Get) -> Manifest:
     return _decode_manifest(get(digest))
 
 
-def cases_of(blob: str, get: Get) -> list[dict[str, Json]]:
+def cases_of(blob: str, get: Get, store: object = None) -> Iterator[dict[str, Json]]:
     """The cases of a stored set, in the form of a study file."""
     fields = ("input", "expected", "id", "cluster", "slice", "metadata")
-    return [{field: getattr(case, field) for field in fields} for case in _decode_cases(get(blob))]
+    return ({field: getattr(case, field) for field in fields} for case in case_set(blob, get, store))
 
 
 def layout_of(manifest: Manifest, get: Get, store: object = None) -> Layout:
-    """The layout of a stored plan; needs none of the user's files.
-
-    From a `store` that gives blobs in pieces, large sets of cases are read like that.
-    """
-    sets = {label: _stored_cases(digest, get, store) for label, digest in manifest.case_sets.items()}
+    """The layout of a stored plan; needs none of the user's files. `store` is that of `case_set`."""
+    sets = {label: case_set(digest, get, store) for label, digest in manifest.case_sets.items()}
     layout = Layout(
         conditions_of(manifest, get),
         sets,
@@ -298,8 +295,8 @@ def layout_of(manifest: Manifest, get: Get, store: object = None) -> Layout:
     return choose(layout, budget, manifest.where, manifest.limit)
 
 
-def _stored_cases(digest: str, get: Get, store: object) -> Sequence[PlannedCase]:
-    """A stored set of cases, packed if it is large."""
+def case_set(digest: str, get: Get, store: object = None) -> Sequence[PlannedCase]:
+    """A stored set of cases; packed if it is large, and read in pieces from a `store` that gives them."""
     pieces = store.get_pieces(digest) if isinstance(store, StreamsBlobs) else iter([get(digest)])
     first, size = list[bytes](), 0
     while size < LARGE and (piece := next(pieces, b"")):

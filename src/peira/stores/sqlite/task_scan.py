@@ -63,7 +63,7 @@ class TaskScan:
         self._runs: dict[int, str] = {n: id for n, id in fetch("SELECT n, id FROM run", ())}  # noqa: C416
         self._alike: list[AlikeTasks] = []
         [(last,)] = fetch("SELECT coalesce(max(n), 0) FROM task", ())
-        ids = np.empty((last, 2), np.uint64)
+        ids, rest = np.empty(last, np.uint64), np.empty(last, np.uint64)
         self._starts, self._sizes = np.empty(last, np.uint32), np.empty(last, np.uint32)
         firsts, count = [], 0
         for chunk in _chunks(fetch, 1, last):
@@ -72,15 +72,16 @@ class TaskScan:
                 self._alike.append(AlikeTasks._make((*about, results)))
                 each = np.fromstring(sizes, np.uint32, sep=",")
                 end = count + len(each)
-                ids[count:end] = np.frombuffer(bytes.fromhex(digits), np.uint64).reshape(-1, 2)
+                both = np.frombuffer(bytes.fromhex(digits), np.uint64)
+                ids[count:end], rest[count:end] = both[::2], both[1::2]
                 self._sizes[count:end], self._starts[count:end] = each, np.cumsum(each) - each
                 count = end
         self._firsts = np.array(firsts, np.uint32)
         """The first rows of all that are alike."""
-        self._rows = np.argsort(ids[:count, 0], kind="stable").astype(np.uint32)
+        self._rows = np.argsort(ids[:count], kind="stable").astype(np.uint32)
         """The rows of the other arrays, by id."""
         ids = ids[self._rows]
-        self._ids, self._rest = ids[:, 0].copy(), ids[:, 1].copy()
+        self._ids, self._rest = ids, rest[self._rows]
 
     def _found(self, ids: Sequence[str]) -> tuple[list[bool], list[bool], NDArray[Any]]:
         """Whether there is a task whose id begins alike, whether it is that one, and its row."""
