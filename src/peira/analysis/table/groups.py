@@ -48,10 +48,7 @@ MEASURES: Mapping[str, Callable[[TrialResult], float | None]] = {
 
 
 def _no_units() -> array[int]:
-    """Where the units of trials are kept: as their hashes, in 8 bytes each, and not as texts.
-
-    The chance that any two of a million units have the same hash is 3 in 100 million.
-    """
+    """Where the units of trials are kept: as their hashes (see `stats.inputs.hashed`), and not as texts."""
     return array("q")
 
 

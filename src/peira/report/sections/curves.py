@@ -23,7 +23,7 @@ from peira.report.value import (
     PlotPoint,
 )
 from peira.results.trials import TrialResult
-from peira.stats.inputs import Codes, Floats, coded
+from peira.stats.inputs import Codes, Floats, coded, hashed
 from peira.stats.intervals.bounded import scale_of
 from peira.stats.intervals.means import estimate
 from peira.stats.sequential.confidence_sequence import ConfidenceSequence
@@ -58,7 +58,7 @@ def _by_case(measured: Measured, factor: str, levels: tuple[str, str], order: It
     """One value per unit of evidence, in the order in which units first appear in the order of trials."""
     seen = [one for one in measured.observations if one.value is not None]
     values = np.fromiter((one.value for one in seen), np.float64, len(seen))
-    codes, n = coded(array("q", (hash(one.trial.unit) for one in seen)), len(seen))
+    codes, n = coded(hashed(one.trial.unit for one in seen), len(seen))
     first = np.full(n, len(seen))
     np.minimum.at(first, codes, _positions([one.trial.id for one in seen], order, codes))
     labels = ConditionLabels([factor])
@@ -147,7 +147,7 @@ def heat_map(measured: Measured, labels: ConditionLabels) -> HeatMap | None:
         if key not in names:
             names[key] = labels.short(one.trial)
     places = {key: place for place, key in enumerate(names)}
-    cases, n = coded([one.trial.case_id for one in seen], len(seen))
+    cases, n = coded(hashed(one.trial.case_id for one in seen), len(seen))
     if n < 2:
         return None
     columns = np.fromiter((places[context.of(one.trial)] for one in seen), np.intp, len(seen))
@@ -192,7 +192,7 @@ def _case_spreads(measured: Measured, labels: ConditionLabels) -> Distribution |
     seen = [one for one in measured.observations if one.value is not None]
     names: dict[str, int] = {}
     columns = [names.setdefault(labels.short(one.trial), len(names)) for one in seen]
-    cases, _ = coded([one.trial.case_id for one in seen], len(seen))
+    cases, _ = coded(hashed(one.trial.case_id for one in seen), len(seen))
     codes, cells = coded(cases * max(1, len(names)) + np.array(columns, np.intp), len(seen))
     values = _means(codes, np.fromiter((one.value for one in seen), np.float64, len(seen)), cells)
     of = dict(zip(codes.tolist(), columns, strict=True))
