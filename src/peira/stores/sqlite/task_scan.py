@@ -29,7 +29,7 @@ _SCAN = """
 SELECT state, kind, class, owner, run, epoch, attempts,
     coalesce(interruptions, priority, not_before, reused_from, rest) IS NULL AS plain,
     reused_from IS NULL AS own,
-    group_concat(hex(substr(id, 1, 16)), ''), group_concat(length(coalesce(result, ''))),
+    group_concat(hex(substr(id, 1, 16)), ''), group_concat(length(CAST(coalesce(result, '') AS BLOB))),
     CAST(group_concat(coalesce(result, ''), '') AS BLOB)
 FROM task WHERE n BETWEEN ? AND ?
 GROUP BY state, kind, class, owner, run, epoch, attempts, plain, own
