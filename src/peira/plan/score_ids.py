@@ -49,13 +49,11 @@ class ScoreIds:
         The id is a digest of the evaluator and of everything passed to it, sorted by name.
         """
         case = place.case
-        output = output_digest(answer)
-        facts = {"output": output, "case": case.seen}
+        facts = {"output": output_digest(answer), "case": case.seen}
         if self._compares:
             known, digest = self._expected  # that of the last case is remembered
             if known is not case:
-                expected = canonical(case.expected)  # most often just what was answered
-                digest = output if expected == bytes(answer.output) else sha256(expected).hexdigest()
+                digest = sha256(canonical(case.expected)).hexdigest()
                 self._expected = case, digest
             facts["expected"] = digest
         if self._weighs:
