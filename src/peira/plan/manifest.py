@@ -18,7 +18,7 @@ import msgspec
 
 from peira.core.code.fingerprint import fingerprint_of
 from peira.core.code.origin import own_file
-from peira.core.codec import encode
+from peira.core.codec import encode, in_pieces
 from peira.core.contracts import StreamsBlobs
 from peira.core.ids import Json
 from peira.plan.conditions import Condition, Crossed, Grid, agents_of
@@ -297,7 +297,10 @@ def layout_of(manifest: Manifest, get: Get, store: object = None) -> Layout:
 
 def case_set(digest: str, get: Get, store: object = None) -> Sequence[PlannedCase]:
     """A stored set of cases; packed if it is large, and read in pieces from a `store` that gives them."""
-    pieces = store.get_pieces(digest) if isinstance(store, StreamsBlobs) else iter([get(digest)])
+    if isinstance(store, StreamsBlobs):
+        pieces = store.get_pieces(digest)
+    else:
+        pieces = map(bytes, in_pieces(get(digest)))
     first, size = list[bytes](), 0
     while size < LARGE and (piece := next(pieces, b"")):
         first.append(piece)

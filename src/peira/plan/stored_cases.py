@@ -23,7 +23,8 @@ LARGE = 16 * 2**20
 CHUNK = 1_000
 """Cases that are written together."""
 _BETWEEN = b',{"id":"'
-"""What stands between two cases, and perhaps within one."""
+"""What stands between two cases, and often within one."""
+_begins = re.compile(rb',\{"id":"(?:[^"\\]|\\.)*","seen":"[0-9a-f]{64}",').match
 _NAME = re.compile("[0-9a-f]{16}").fullmatch
 _NO_METADATA: dict[str, Json] = {}
 _decode_cases = msgspec.json.Decoder(list[PlannedCase]).decode
@@ -87,13 +88,13 @@ def _planned(id: str, seen: str, record: CaseRecord) -> PlannedCase:
 
 def _add_whole(columns: CaseColumns, data: bytes) -> bytes:
     """Add the cases that are whole in the beginning of an array; an array of the rest."""
-    end = data.rfind(_BETWEEN)
-    while end > 0:
-        try:
-            cases = _decode_cases(data[:end] + b"]")
-        except msgspec.DecodeError:  # that was within a case
-            end = data.rfind(_BETWEEN, 0, end)
-        else:
+    end = len(data)
+    while (end := data.rfind(_BETWEEN, 0, end)) > 0:
+        if _begins(data, end):
+            try:
+                cases = _decode_cases(data[:end] + b"]")
+            except msgspec.DecodeError:  # that is within a case, too
+                continue
             _add(columns, cases)
             return b"[" + data[end + 1 :]
     return data

@@ -226,11 +226,8 @@ def _until_judged(cases: Iterator[Case], judged: list[Case]) -> Iterator[Case]:
 
 def with_evaluators(cases: Sequence[Case]) -> Iterator[tuple[int, Case]]:
     """The cases that have evaluators of their own, and their positions."""
-    return (
-        iter(())
-        if isinstance(cases, PackedCases)
-        else ((at, case) for at, case in enumerate(cases) if case.evaluators)
-    )
+    if not isinstance(cases, PackedCases):
+        yield from ((at, case) for at, case in enumerate(cases) if case.evaluators)
 
 
 def repeated_ids(cases: Sequence[Case]) -> Mapping[str, int]:
