@@ -16,7 +16,7 @@ from peira.plan.expansion import expand
 from peira.plan.manifest import keep, layout_of, read
 from peira.plan.stored_cases import StoredCases
 from peira.plan.trials import PlannedCase
-from peira.spec.packed_cases import MANY
+from peira.spec.case import MANY
 
 TEXTS = st.text(max_size=20)
 DIGESTS = st.binary(min_size=32, max_size=32).map(bytes.hex)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from peira import Case, study
 from peira.errors import Invalid
-from peira.spec.case import identities
-from peira.spec.packed_cases import MANY, PackedCases, gathered, repeated_ids, with_evaluators
+from peira.spec.case import MANY, gathered, identities, repeated_ids, with_evaluators
+from peira.spec.packed_cases import PackedCases
 
 TEXTS = st.text(min_size=1, max_size=5)
 VALUES = st.none() | st.booleans() | st.integers(-5, 5) | st.floats(-2, 2) | st.lists(TEXTS, max_size=2)
@@ -37,7 +37,7 @@ def test_packed_cases_are_those_that_were_given(cases: list[Case]) -> None:
     assert [packed[at] for at in range(-len(cases), 0)] == cases
     assert [(id, seen) for id, seen, _ in packed.columns] == list(identities(cases))
     assert [packed.columns[at][0] for at in range(len(cases))] == [id for id, _ in identities(cases)]
-    assert repeated_ids(packed) == repeated_ids(cases)
+    assert repeated_ids(packed) == repeated_ids(tuple(cases))
     assert pickle.loads(pickle.dumps(packed)) == packed
 
 

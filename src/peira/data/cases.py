@@ -13,9 +13,8 @@ from peira.data.fields import RowNames, field, reader
 from peira.data.sampling import content, named, sampled, shuffled
 from peira.data.sources import rows_of
 from peira.errors import ExpressionError, Invalid
-from peira.spec.case import Case
+from peira.spec.case import Case, gathered
 from peira.spec.data_files import DataRow, Problems, cases_of
-from peira.spec.packed_cases import gathered
 from peira.spec.query import Loaded, Query
 
 

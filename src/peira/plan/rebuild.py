@@ -14,8 +14,8 @@ from peira.core.transforms import Transform
 from peira.errors import Invalid
 from peira.plan.expansion import Plan, evaluator_digest, live_agents, transform_digest
 from peira.plan.manifest import EvaluatorPart, Get, Manifest, cases_of, layout_of
+from peira.spec.case import with_evaluators
 from peira.spec.modules import LoadedModules, reference, resolve_reference
-from peira.spec.packed_cases import with_evaluators
 from peira.spec.plugins import MissingEvaluator, MissingTransform
 from peira.spec.study import Study
 from peira.spec.study_files import restore

@@ -18,9 +18,8 @@ from peira.core.files import check_source
 from peira.core.ids import Json
 from peira.core.registry import nearest
 from peira.errors import Invalid
-from peira.spec.case import Case, as_case
+from peira.spec.case import Case, as_case, gathered
 from peira.spec.documents import read_document
-from peira.spec.packed_cases import gathered
 
 SHOWN = 50
 KEPT = 1000

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
-from itertools import accumulate, chain, islice
+from itertools import accumulate, islice
 from typing import overload
 
 import msgspec
 
 from peira.core.codec import encode
 from peira.core.ids import Json, canonical, digest_bytes
-from peira.spec.case import ID_DIGITS, Case, case_ids, seen_digest
+from peira.spec.case import ID_DIGITS, Case, seen_digest
 
-MANY = 50_000
-"""From so many cases on, a set is packed."""
 CHUNK = 1_000
 """Cases that are decoded together where all of them are read."""
 _SEEN, _NAME = 32, ID_DIGITS // 2
@@ -202,38 +200,3 @@ def _case(record: CaseRecord) -> Case:
         slice=record.slice,
         metadata=record.metadata or {},
     )
-
-
-def gathered(cases: Iterable[Case]) -> Sequence[Case]:
-    """The cases as a tuple; packed if they are many, and none has evaluators of its own."""
-    cases = iter(cases)
-    first = tuple(islice(cases, MANY))
-    if len(first) < MANY or any(case.evaluators for case in first):
-        return (*first, *cases)
-    judged: list[Case] = []
-    packed = PackedCases(chain(first, _until_judged(cases, judged)))
-    return (*packed, *judged, *cases) if judged else packed
-
-
-def _until_judged(cases: Iterator[Case], judged: list[Case]) -> Iterator[Case]:
-    """The cases before the first that has evaluators of its own, which is put into `judged`."""
-    for case in cases:
-        if case.evaluators:
-            judged.append(case)
-            return
-        yield case
-
-
-def with_evaluators(cases: Sequence[Case]) -> Iterator[tuple[int, Case]]:
-    """The cases that have evaluators of their own, and their positions."""
-    if not isinstance(cases, PackedCases):
-        yield from ((at, case) for at, case in enumerate(cases) if case.evaluators)
-
-
-def repeated_ids(cases: Sequence[Case]) -> Mapping[str, int]:
-    """The ids that several cases of a set have, and how many."""
-    if isinstance(cases, PackedCases):
-        return cases.repeated_ids()
-    if all(case.id is None for case in cases):
-        return {}
-    return {id: n for id, n in Counter(case_ids(cases)).items() if n > 1}

@@ -44,10 +44,10 @@ from peira.plan.bundle import (
 from peira.plan.expansion import evaluator_digest, live_agents
 from peira.plan.manifest import EvaluatorPart
 from peira.report.progress import display
+from peira.spec.case import with_evaluators
 from peira.spec.data_files import Problems
 from peira.spec.limits import Budget, Policy
 from peira.spec.modules import refuse_while_loading
-from peira.spec.packed_cases import with_evaluators
 from peira.spec.plugins import as_evaluator
 from peira.spec.project import Project
 from peira.spec.study import Study

@@ -16,13 +16,12 @@ from peira.core.ids import Json
 from peira.core.registry import nearest, registry
 from peira.errors import Invalid
 from peira.spec.agents import COMMAND, AgentKind, AgentValue, is_kind, read_kind
-from peira.spec.case import Case, as_cases
+from peira.spec.case import Case, as_cases, gathered, with_evaluators
 from peira.spec.constraints import Constraint
 from peira.spec.documents import locate
 from peira.spec.factors import Block, Design, Factor
 from peira.spec.fields.declaration import fields_of, keys_of, shaped
 from peira.spec.modules import Decorated, Missing, attribute, is_reference, load_file
-from peira.spec.packed_cases import PackedCases, gathered, with_evaluators
 from peira.spec.plugins import name_of
 from peira.spec.stopping import read_stop
 from peira.spec.values import Value, join, read_value
@@ -94,8 +93,6 @@ class StudyReader:
         """One set of cases: from a list, a file or a query."""
         before = len(self.problems)
         cases: Sequence[Case]
-        if isinstance(raw, PackedCases):
-            return raw
         if isinstance(raw, (str, Path)):
             cases = self.attempt(path, self._from_file, label, raw) or ()
         elif not isinstance(raw, (list, tuple)) and spec.is_query(raw):

@@ -14,9 +14,9 @@ from peira.core.registry import nearest, registry
 from peira.errors import ExpressionError, Invalid
 from peira.spec.agents import AgentValue, wanted_by
 from peira.spec.aims import OUTPUT_NAMES, TAKEN, TRIAL_NAMES, is_output_name
+from peira.spec.case import repeated_ids, with_evaluators
 from peira.spec.constraints import Constraint
 from peira.spec.factors import Design
-from peira.spec.packed_cases import repeated_ids, with_evaluators
 from peira.spec.plugins import as_evaluator, name_of
 from peira.spec.stopping import stop_problems
 
