@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from meter import arguments, measure, texts
+from meter import arguments, measure, texts, warm_up_folder
 
 import peira
 
@@ -30,6 +30,15 @@ def large_study(n: int, agent: Any, *more: Any) -> Any:
     return peira.study(cases=cases, evaluators=[peira.exact(), *more], name=agent.__name__)(agent)
 
 
+def streamed_study(n: int, folder: Path) -> Any:
+    """The same of cases that are read from a file, which lies beside the folder."""
+    file = warm_up_folder(folder) / "cases.jsonl"
+    with file.open("w") as lines:
+        for text in texts(n):
+            lines.write(json.dumps({"input": text, "expected": text}) + "\n")
+    return peira.study(cases=file, evaluators=[peira.exact()], name="echo")(echo)
+
+
 def length(output: object) -> float:
     return float(len(str(output)))
 
@@ -42,10 +51,13 @@ def rescored(n: int, store: Path) -> Any:
     return lambda: peira.evaluate(work, store=store, progress=False)
 
 
-def run(n: int, agent: Any, store: Path) -> Any:
-    work = large_study(n, agent)
+def run(work: Any, store: Path) -> Any:
     policy = {"retries": 0}
     return lambda: peira.run(work, store=store, progress=False, parallel=16, policy=policy)
+
+
+def planned(work: Any) -> Any:
+    return lambda: str(peira.plan(work))
 
 
 def opened(folder: Path) -> Any:
@@ -61,15 +73,19 @@ def main() -> None:
     parser.add_argument("--step", required=True)
     args = parser.parse_args()
     store, failing = args.folder / "store.db", args.folder / "failing.db"
+    streamed = args.folder / "streamed.db"
     start = time.perf_counter()
     steps: dict[str, Any] = {
-        "plan": lambda: (lambda work: lambda: str(peira.plan(work)))(large_study(args.n, echo)),
-        "run": lambda: run(args.n, echo, store),
-        "again": lambda: run(args.n, echo, store),
+        "plan": lambda: planned(large_study(args.n, echo)),
+        "run": lambda: run(large_study(args.n, echo), store),
+        "again": lambda: run(large_study(args.n, echo), store),
+        "plan, from a file": lambda: planned(streamed_study(args.n, args.folder)),
+        "run, from a file": lambda: run(streamed_study(args.n, args.folder), streamed),
+        "again, from a file": lambda: run(streamed_study(args.n, args.folder), streamed),
         "table": lambda: lambda: str(opened(args.folder).table()),
         "show": lambda: lambda: str(opened(args.folder)),
-        "one failed": lambda: run(args.n, echo_but_one, failing),
-        "again, one failed": lambda: run(args.n, echo_but_one, failing),
+        "one failed": lambda: run(large_study(args.n, echo_but_one), failing),
+        "again, one failed": lambda: run(large_study(args.n, echo_but_one), failing),
         "count": lambda: lambda: len(opened(args.folder).trials),
         "report": lambda: lambda: opened(args.folder).report(args.folder / "all.html"),
         "csv": lambda: lambda: opened(args.folder).to_csv(args.folder / "all.csv"),
@@ -80,7 +96,7 @@ def main() -> None:
     step = steps[args.step]()
     built = time.perf_counter() - start
     row, found = measure(args.n, args.folder, step)
-    if args.step == "run" and not found.ok:
+    if args.step in ("run", "run, from a file") and not found.ok:
         raise SystemExit("not every trial succeeded")
     if args.step == "again, one failed" and found.counts["failed"] != 1:
         raise SystemExit(f"one trial should have failed: {dict(found.counts)}")

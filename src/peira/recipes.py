@@ -253,7 +253,8 @@ def perturbation_robustness(agent: Agent, cases: Any, *, kinds: Sequence[str] = 
     is a set of cases, and the hypotheses compare it with the inputs as they are, case by case.
     """
     chosen = tuple(kinds) or tuple(PERTURBATIONS)
-    given, problems = as_cases(cases, lambda i: f"cases[{i}]")
+    problems: list[str] = []
+    given = tuple(as_cases(cases, lambda i: f"cases[{i}]", problems))
     if problems:
         raise Invalid(problems)
     plain = [msgspec.structs.replace(case, id=case.id or str(n)) for n, case in enumerate(given, 1)]

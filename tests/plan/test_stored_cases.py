@@ -1,4 +1,4 @@
-"""Cases that are held as JSON are those that were given, stored in the same bytes as a list of them."""
+"""Packed cases are those that were given, and are stored in the same bytes as a list of them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 from peira import Case, study
 from peira.core.codec import encode
 from peira.core.ids import digest_bytes
+from peira.errors import StoreDamaged
 from peira.plan.expansion import expand
 from peira.plan.manifest import keep, layout_of, read
-from peira.plan.stored_cases import MANY, StoredCases
+from peira.plan.stored_cases import StoredCases
 from peira.plan.trials import PlannedCase
+from peira.spec.case import MANY
 
 TEXTS = st.text(max_size=20)
+DIGESTS = st.binary(min_size=32, max_size=32).map(bytes.hex)
+IDS = TEXTS | DIGESTS.map(lambda digits: digits[:16])
 VALUES: Any = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
@@ -24,25 +28,27 @@ VALUES: Any = st.recursive(
 CASES = st.lists(
     st.builds(
         PlannedCase,
-        id=TEXTS,
-        seen=TEXTS,
-        input=VALUES,
+        id=IDS,
+        seen=DIGESTS,
+        input=VALUES | st.just([1, {"id": "a", "seen": "b"}, {"id": "c"}]),
         expected=VALUES,
         cluster=st.none() | TEXTS,
+        slice=st.none() | TEXTS,
         metadata=st.dictionaries(TEXTS, VALUES, max_size=2),
+        judged_by=st.lists(DIGESTS, max_size=2).map(tuple),
     ),
     max_size=8,
 )
 
 
-@given(CASES)
-def test_cases_are_kept_as_they_were_given(cases: list[PlannedCase]) -> None:
-    kept = StoredCases.made_of(iter(cases))
-    assert kept.data == encode(cases)
-    for found in (kept, StoredCases.of(kept.data)):
-        assert list(found) == cases
-        assert [found[at] for at in range(len(found))] == cases
-        assert found[1:3] == cases[1:3]
+@given(CASES, st.integers(1, 300))
+def test_cases_are_kept_as_they_were_given(cases: list[PlannedCase], size: int) -> None:
+    data = encode(cases)
+    found = StoredCases.read(data[at : at + size] for at in range(0, len(data), size))
+    assert list(found) == cases
+    assert [found[at] for at in range(len(found))] == cases
+    assert found[1:3] == cases[1:3]
+    assert b"".join(found.pieces()) == data
 
 
 def stored(work: Any) -> tuple[Any, Any, str]:
@@ -80,5 +86,9 @@ def test_cases_with_evaluators_of_their_own_are_objects() -> None:
 
 
 def test_what_is_no_array_of_cases_is_refused() -> None:
-    with pytest.raises(Exception, match="not stored as peira writes them"):
-        StoredCases.of(b'[ {"id":"a","seen":"b","input":1} ]')
+    digest = "0" * 64
+    whole = b'[{"id":"a","seen":"%b","input":1}]' % digest.encode()
+    assert StoredCases.read([whole])[0] == PlannedCase("a", digest, 1)
+    for wrong in (whole[:-1], whole[1:], whole.replace(b"0", b"x"), b"", b"{}"):
+        with pytest.raises(StoreDamaged, match="not stored as peira writes them"):
+            StoredCases.read([wrong])

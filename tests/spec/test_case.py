@@ -61,7 +61,9 @@ def test_names_of_a_case_are_text(field, bad):
 
 
 def test_every_problem_of_every_case_at_once():
-    _, found = as_cases(["q", {"inptu": 1}, None, ("a", "b", "c"), {"input": b""}], lambda i: f"cases[{i}]")
+    found: list[str] = []
+    given = ["q", {"inptu": 1}, None, ("a", "b", "c"), {"input": b""}]
+    assert list(as_cases(given, lambda i: f"cases[{i}]", found)) == [Case("q")]
     assert found == [
         "cases[1].inptu: is not a field of a case; did you mean 'input'?",
         "cases[1].input: is missing",

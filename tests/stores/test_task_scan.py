@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import apsw
 import pytest
 
 from peira import Case, exact, run, study
@@ -129,4 +130,21 @@ def test_a_result_that_is_damaged_or_missing_does_not_change_what_is_read_of_the
     assert found == looked_up(store, ids)
     states = [one.state for one in found if one is not None]
     assert states == [*[State.succeeded] * 2, State.failed, *[State.succeeded] * 2, State.running]
+    store.close()
+
+
+def test_results_that_are_too_long_to_be_joined_are_read_a_few_at_a_time(store: SqliteStore) -> None:
+    ids = [f"{n:02x}" * 32 for n in range(1, 41)]
+    store.commit([Op("r", (RunPlanned("m", "s", 40), RunStarted("1", 1)))]).result()
+    store.commit([Op("r", (TasksClaimed("generate", "generate", "1", tuple(ids)),))]).result()
+    ends = tuple(
+        TaskFinished(id, 1, State.succeeded, Result(1.0, metrics={"x" * 50 * n: 1.0}))
+        for n, id in enumerate(ids)
+    )
+    store.commit([Op("r", ends)]).result()
+    most = store._reader.limit(apsw.SQLITE_LIMIT_LENGTH, 5_000)
+    scan = store.scan_tasks(MANY)
+    store._reader.limit(apsw.SQLITE_LIMIT_LENGTH, most)
+    assert scan is not None
+    assert scan.outcomes(ids) == looked_up(store, ids)
     store.close()

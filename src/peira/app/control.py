@@ -215,7 +215,7 @@ def cancel_trials(run: str, trials: Sequence[str], store: SessionLike = None) ->
     session = Session.find(store)
     found = Opened(session).run(run)
     with session.reading() as opened:
-        layout = layout_of(read(found.manifest, opened.get), opened.get)
+        layout = layout_of(read(found.manifest, opened.get), opened.get, opened)
         ids = [layout.trial_id(place) for place in layout.places()]
         chosen = tuple(dict.fromkeys(resolve(prefix, ids, "trial") for prefix in trials))
     before = _states(session, chosen)

@@ -55,7 +55,7 @@ def freeze_plan(
             return before.id
         if before is not None and not amend:
             raise Invalid(_refusal(before))
-        return _keep(plan, keep(plan, opened.put), opened, note)
+        return _keep(plan, keep(plan, opened.put, store=opened), opened, note)
 
 
 def _same(before: Run, plan: Plan, store: Any) -> bool:

@@ -190,9 +190,8 @@ def _run(
     policy = plan.study.policy if options.policy is None else policy_of(plan.study, options)
     clock, number = SystemClock(), store.incarnation
     commands = service_of(store, lambda: app.serve_commands)  # which is imported for that
-    manifest = keep(
-        plan, store.put, {} if options.policy is None else changed_fields(policy, plan.study.policy)
-    )
+    changed = {} if options.policy is None else changed_fields(policy, plan.study.policy)
+    manifest = keep(plan, store.put, changed, store)
     every = len(options.stages) == len(STAGES)
     stops = every and plan.study.stop is not None and not options.whole
     recorded = recorded_before(plan, manifest, store) if every and not stops else None

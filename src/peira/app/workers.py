@@ -140,9 +140,8 @@ def _record(plan: Plan, store: SharedStore, options: RunOptions, resumes: str) -
     if plan.study.storage != Storage():
         app.apply_storage(store, plan.study.storage)
     policy = policy_of(plan.study, options)
-    manifest = keep(
-        plan, store.put, {} if options.policy is None else changed_fields(policy, plan.study.policy)
-    )
+    changed = {} if options.policy is None else changed_fields(policy, plan.study.policy)
+    manifest = keep(plan, store.put, changed, store)
     run = compose("run", manifest, uuid.uuid4().hex)
     about = RunDescription(
         resumes, evaluation=options.evaluation, name=options.name, tags=tuple(options.tags)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 import msgspec
@@ -96,14 +96,19 @@ PIECE = 2**20
 """Bytes that are compressed at a time, where a whole payload would take as much memory again."""
 
 
-def packed(data: bytes, codec: str) -> Iterator[bytes]:
-    """The bytes of `pack` in pieces, without ever holding them all."""
+def in_pieces(data: bytes) -> Iterator[memoryview]:
+    """The bytes in pieces, none of which is copied."""
+    view = memoryview(data)
+    return (view[start : start + PIECE] for start in range(0, len(data), PIECE))
+
+
+def packed(pieces: Iterable[bytes | memoryview], size: int, codec: str) -> Iterator[bytes | memoryview]:
+    """The bytes of `pack` in pieces, of the pieces of a payload that has so many bytes."""
     if codec != "zstd":
-        yield data
+        yield from pieces
         return
-    stream, view = zstandard.ZstdCompressor(level=3).compressobj(size=len(data)), memoryview(data)
-    for start in range(0, len(data), PIECE):
-        yield stream.compress(view[start : start + PIECE])
+    stream = zstandard.ZstdCompressor(level=3).compressobj(size=size)
+    yield from map(stream.compress, pieces)
     yield stream.flush()
 
 
@@ -127,3 +132,17 @@ def unpack(data: bytes, codec: str) -> bytes:
     if not stream.eof or claimed not in (-1, len(found)):
         raise zstandard.ZstdError(f"{len(found)} bytes, of {claimed} that its header claims")
     return found
+
+
+def unpacked(pieces: Iterable[bytes], codec: str) -> Iterator[bytes]:
+    """The bytes of `unpack` in pieces, of the pieces of what was compressed."""
+    if codec != "zstd":
+        yield from pieces
+        return
+    stream = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW).decompressobj()
+    for piece in pieces:
+        if found := stream.decompress(piece):
+            yield found
+        if stream.eof:
+            return
+    raise zstandard.ZstdError("the end is missing")

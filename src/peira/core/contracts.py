@@ -248,6 +248,19 @@ class Backups(Protocol):
 
 
 @runtime_checkable
+class StreamsBlobs(Protocol):
+    """A store that takes and gives blobs in pieces, so that large ones are never held; not every one can."""
+
+    def put_pieces(self, pieces: Callable[[], Iterable[bytes]]) -> str:
+        """As `put` of the joined pieces. They are made twice: for their digest, then to be stored."""
+        ...
+
+    def get_pieces(self, digest: str) -> Iterator[bytes]:
+        """As `get`, in pieces; that they do not match the digest is known, and raised, at the end."""
+        ...
+
+
+@runtime_checkable
 class Commands(Protocol):
     """A store that carries commands to its owner, from any machine; others use files in their folder."""
 
@@ -316,7 +329,7 @@ class PlanEntry(NamedTuple):
     scores: Sequence[tuple[str, str]] = ()
 
 
-class TaskOutcome(NamedTuple):
+class TaskOutcome(msgspec.Struct, frozen=True, gc=False):
     """The part of a task's row that results need; it is read in a fraction of the time."""
 
     state: State

@@ -13,7 +13,7 @@ from peira.data.fields import RowNames, field, reader
 from peira.data.sampling import content, named, sampled, shuffled
 from peira.data.sources import rows_of
 from peira.errors import ExpressionError, Invalid
-from peira.spec.case import Case
+from peira.spec.case import Case, gathered
 from peira.spec.data_files import DataRow, Problems, cases_of
 from peira.spec.query import Loaded, Query
 
@@ -26,7 +26,7 @@ def load(source: Any = None, /, **query: Any) -> tuple[Case, ...]:
     """
     if source is not None:
         query[_kind(source)] = source
-    return read(Query(**query), [Path()]).cases
+    return tuple(read(Query(**query), [Path()]).cases)
 
 
 def _kind(source: Any) -> str:
@@ -42,7 +42,7 @@ def read(query: Query, folders: Sequence[Path]) -> Loaded:
     rows = rows_of(query, folders, problems, origin)
     rows = _admitted(_items(rows, query.each, problems) if query.each else rows, query.where, problems)
     chosen = _chosen(rows, query, problems)
-    cases = tuple(cases_of(_each(reader(query), chosen, problems), problems))
+    cases = gathered(cases_of(_each(reader(query), chosen, problems), problems))
     problems.refuse()
     if query.where:
         origin["where"] = query.where

@@ -227,7 +227,7 @@ def newest_ended_run(store: Readable, study: str, manifest: str) -> str:
 def standing(manifest: Manifest, store: Store, run: str) -> dict[str, int]:
     """Count the trials of a plan that `run` did not record: with an output (reused), or without (left)."""
     counts: Counter[str] = Counter()
-    layout = layout_of(manifest, store.get)
+    layout = layout_of(manifest, store.get, store)
     places = layout.places()
     while ids := [layout.trial_id(place) for place in islice(places, GROUP)]:
         rows: dict[str, Task] = store.find("task", ids)

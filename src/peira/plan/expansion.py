@@ -17,12 +17,13 @@ from peira.errors import ExpressionError, Invalid, OverBudget
 from peira.plan import subset
 from peira.plan.assignment import assign
 from peira.plan.conditions import Condition, shown_names
-from peira.plan.stored_cases import MANY, StoredCases
+from peira.plan.stored_cases import StoredCases
 from peira.plan.subset import EarlierRun
 from peira.plan.trials import Layout, PlannedCase
 from peira.spec.agents import made_agent
 from peira.spec.case import Case, identities
 from peira.spec.limits import Budget
+from peira.spec.packed_cases import PackedCases
 from peira.spec.plugins import as_evaluator
 from peira.spec.study import Study
 
@@ -198,8 +199,10 @@ class _EvaluatorTable:
 
 
 def _planned(cases: Sequence[Case], evaluators: _EvaluatorTable) -> Sequence[PlannedCase]:
-    """The cases with their ids, digests and own evaluators. Many, if none has any, are held as JSON."""
-    planned = (
+    """The cases with their ids, digests and own evaluators; packed ones as they are."""
+    if isinstance(cases, PackedCases):
+        return StoredCases(cases.columns)
+    return [
         PlannedCase(
             id=id,
             seen=seen,
@@ -211,6 +214,4 @@ def _planned(cases: Sequence[Case], evaluators: _EvaluatorTable) -> Sequence[Pla
             judged_by=evaluators.add(list(map(as_evaluator, case.evaluators))) if case.evaluators else (),
         )
         for case, (id, seen) in zip(cases, identities(cases), strict=True)
-    )
-    many = len(cases) >= MANY and not any(case.evaluators for case in cases)
-    return StoredCases.made_of(planned) if many else list(planned)
+    ]

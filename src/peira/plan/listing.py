@@ -96,27 +96,37 @@ class TrialNotes:
 
         places, kinds = np.frombuffer(self._places, np.uint64), np.frombuffer(self._kinds, np.uint32)
         known = [names for names, _ in self._known]
-        counts = np.array([(len(names), 64 * blob) for names, blob in self._known] or [(0, 0)], np.int64)
-        firsts, begins = (np.cumsum(each[kinds]) - each[kinds] for each in counts.T)
-        sizes = counts[:, 1][kinds]
+        firsts = _before(np.array([len(names) for names in known] or [0]), kinds)
+        begins = (
+            _before(np.array([64 * blob for _, blob in self._known] or [0]), kinds) if self._blobs else None
+        )
         order = np.argsort(places, kind="stable")
         last = np.append(np.diff(places[order]) > 0, [True])[: len(order)]  # of several notes of one place
         tasks, scores = np.frombuffer(self._tasks, np.uint64), np.frombuffer(self._scores, np.uint64)
         order, blobs = order[last], self._blobs.hex()
+        known_blob = [blob for _, blob in self._known]
         for start in range(0, len(order), CHUNK):  # as lists they need much more memory
             some = order[start : start + CHUNK]
             yield from zip(
                 places[some].tolist(),
                 _digits(tasks[some]),
-                [
-                    blobs[at : at + n]
-                    for at, n in zip(begins[some].tolist(), sizes[some].tolist(), strict=True)
-                ]
-                if blobs
-                else [""] * len(some),
+                [""] * len(some)
+                if begins is None
+                else [
+                    blobs[at : at + 64 * known_blob[kind]]
+                    for at, kind in zip(begins[some].tolist(), kinds[some].tolist(), strict=True)
+                ],
                 _named_scores(known, kinds[some].tolist(), firsts[some].tolist(), scores),
                 strict=True,
             )
+
+
+def _before(sizes: NDArray[np.int64], kinds: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """For each trial, the sum of the sizes of those before it; the kind of a trial says its size."""
+    each = sizes[kinds]
+    found: NDArray[np.int64] = each.cumsum()
+    found -= each
+    return found
 
 
 def _named_scores(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -17,7 +18,8 @@ from msgspec.structs import replace
 
 from peira.core.code.fingerprint import fingerprint_of
 from peira.core.code.origin import own_file
-from peira.core.codec import encode
+from peira.core.codec import encode, in_pieces
+from peira.core.contracts import StreamsBlobs
 from peira.core.ids import Json
 from peira.plan.conditions import Condition, Crossed, Grid, agents_of
 from peira.plan.expansion import Plan, choose, transform_digest
@@ -158,10 +160,11 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which permutations the run order is made of; plans that do not say were made with the first."""
 
 
-def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
+def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING, store: object = None) -> str:
     """Store the manifest and the blobs it refers to; returns its digest.
 
-    `policy` holds overrides for this run only.
+    `policy` holds overrides for this run only. A `store` that takes blobs in pieces gets large sets of cases
+    like that.
     """
     layout, transform = plan.layout, plan.transform
     # A case's own evaluators are recorded only in the snapshot, which then has to contain the cases.
@@ -180,10 +183,7 @@ def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
         ),
         common=plan.common,
         conditions=() if isinstance(layout.conditions, Crossed) else tuple(layout.conditions),
-        case_sets={
-            label: put(cases.data if isinstance(cases, StoredCases) else encode(cases))
-            for label, cases in layout.case_sets.items()
-        },
+        case_sets={label: _keep_cases(cases, put, store) for label, cases in layout.case_sets.items()},
         repeats=layout.repeats,
         seed=layout.seed,
         generation=layout.generation,
@@ -204,6 +204,15 @@ def keep(plan: Plan, put: Put, policy: Mapping[str, Json] = NOTHING) -> str:
         sources={path: put(Path(path).read_bytes()) for path in own_sources(plan)},
     )
     return put(encode(manifest))
+
+
+def _keep_cases(cases: Sequence[PlannedCase], put: Put, store: object) -> str:
+    """Store a set of cases; returns its digest."""
+    if not isinstance(cases, StoredCases):
+        return put(encode(cases))
+    return (
+        store.put_pieces(cases.pieces) if isinstance(store, StreamsBlobs) else put(b"".join(cases.pieces()))
+    )
 
 
 def _crossed(conditions: Sequence[Condition], put: Put) -> dict[str, Any]:
@@ -255,19 +264,15 @@ def read(digest: str, get: Get) -> Manifest:
     return msgspec.json.decode(get(digest), type=Manifest)
 
 
-def cases_of(blob: str, get: Get) -> list[dict[str, Json]]:
+def cases_of(blob: str, get: Get, store: object = None) -> Iterator[dict[str, Json]]:
     """The cases of a stored set, in the form of a study file."""
     fields = ("input", "expected", "id", "cluster", "slice", "metadata")
-    cases = msgspec.json.decode(get(blob), type=_Cases)
-    return [{field: getattr(case, field) for field in fields} for case in cases]
+    return ({field: getattr(case, field) for field in fields} for case in case_set(blob, get, store))
 
 
-def layout_of(manifest: Manifest, get: Get) -> Layout:
-    """The layout of a stored plan; needs none of the user's files."""
-    sets: Mapping[str, Sequence[PlannedCase]] = {
-        label: StoredCases.of(data) if len(data) >= LARGE else msgspec.json.decode(data, type=_Cases)
-        for label, data in ((label, get(digest)) for label, digest in manifest.case_sets.items())
-    }
+def layout_of(manifest: Manifest, get: Get, store: object = None) -> Layout:
+    """The layout of a stored plan; needs none of the user's files. `store` is that of `case_set`."""
+    sets = {label: case_set(digest, get, store) for label, digest in manifest.case_sets.items()}
     layout = Layout(
         conditions_of(manifest, get),
         sets,
@@ -285,3 +290,18 @@ def layout_of(manifest: Manifest, get: Get) -> Layout:
         return layout
     budget = Budget(**manifest.snapshot.get("budget", {}))
     return choose(layout, budget, manifest.where, manifest.limit)
+
+
+def case_set(digest: str, get: Get, store: object = None) -> Sequence[PlannedCase]:
+    """A stored set of cases; packed if it is large, and read in pieces from a `store` that gives them."""
+    if isinstance(store, StreamsBlobs):
+        pieces = store.get_pieces(digest)
+    else:
+        pieces = map(bytes, in_pieces(get(digest)))
+    first, size = list[bytes](), 0
+    while size < LARGE and (piece := next(pieces, b"")):
+        first.append(piece)
+        size += len(piece)
+    if size >= LARGE:
+        return StoredCases.read(chain(first, pieces))
+    return msgspec.json.decode(b"".join(first), type=_Cases)

@@ -14,6 +14,7 @@ from peira.core.transforms import Transform
 from peira.errors import Invalid
 from peira.plan.expansion import Plan, evaluator_digest, live_agents, transform_digest
 from peira.plan.manifest import EvaluatorPart, Get, Manifest, cases_of, layout_of
+from peira.spec.case import with_evaluators
 from peira.spec.modules import LoadedModules, reference, resolve_reference
 from peira.spec.plugins import MissingEvaluator, MissingTransform
 from peira.spec.study import Study
@@ -31,8 +32,8 @@ def rebuild(manifest: Manifest, get: Get, folder: Path, *, agents: bool = True) 
     lost = [label for label, agent in live.items() if agents and digest(agent.identity) != known[label]]
     if lost:
         raise Invalid(f"agent {label}: its code as of that run cannot be had any more" for label in lost)
-    cases = (case for cases in study.case_sets.values() for case in cases)
-    own = [evaluator for case in cases for evaluator in case.resolved_evaluators()]
+    judged = (case for cases in study.case_sets.values() for _, case in with_evaluators(cases))
+    own = [evaluator for case in judged for evaluator in case.resolved_evaluators()]
     return Plan(
         study=study,
         layout=layout_of(manifest, get),

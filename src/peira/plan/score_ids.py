@@ -52,7 +52,7 @@ class ScoreIds:
         The id is a digest of the evaluator and of everything passed to it, sorted by name.
         """
         case = place.case
-        facts = {"output": answer.blob or sha256(answer.output).hexdigest(), "case": case.seen}
+        facts = {"output": output_digest(answer), "case": case.seen}
         if self._compares:
             facts["expected"] = self._expected_digest(case)
         if self._weighs:

@@ -1,78 +1,117 @@
-"""Large sets of cases as JSON, each decoded when it is needed: a third of the memory of objects, and less.
+"""Large sets of planned cases, packed as those of a study are; and their stored form, a JSON array.
 
-A plan of many cases is made with them, and one that is read back has them, so that a run holds its cases in
-the form in which they are stored.
+That array is five times as large in memory as what a case is about, so it is written and read in pieces.
 """
 
 from __future__ import annotations
 
-from array import array
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from io import BytesIO
-from itertools import accumulate, pairwise
+from itertools import islice, starmap
 from typing import overload
 
 import msgspec
 
 from peira.core.codec import encode
-from peira.core.garbage_collector import collection_paused
+from peira.core.ids import Json
 from peira.errors import StoreDamaged
 from peira.plan.trials import PlannedCase
+from peira.spec.packed_cases import CaseColumns, CaseRecord
 
 LARGE = 16 * 2**20
-"""From so many bytes on, cases that are read back are held as they are stored."""
-MANY = 50_000
-"""From so many cases on, those of a new plan are held like that."""
-_decode_case = msgspec.json.Decoder(PlannedCase).decode
-_split_cases = msgspec.json.Decoder(list[msgspec.Raw]).decode
+"""From so many bytes on, cases that are read back are packed."""
+CHUNK = 1_000
+"""Cases that are written together."""
+_BETWEEN = b',{"id":"'
+"""What stands between two cases, and often within one."""
+_begins = re.compile(rb',\{"id":"(?:[^"\\]|\\.)*","seen":"[0-9a-f]{64}",').match
+_NAME = re.compile("[0-9a-f]{16}").fullmatch
+_NO_METADATA: dict[str, Json] = {}
+_decode_cases = msgspec.json.Decoder(list[PlannedCase]).decode
 
 
 class StoredCases(Sequence[PlannedCase]):
-    """A JSON array of cases."""
+    """The cases of a large set, each made when it is asked for."""
 
-    def __init__(self, data: bytes, starts: array[int]) -> None:
-        """`starts` says where each case begins in `data`, and where the next one would."""
-        self.data, self._view, self._starts = data, memoryview(data), starts
-
-    @classmethod
-    def of(cls, data: bytes) -> StoredCases:
-        """Those of a JSON array, which has no blanks."""
-        sizes = array("Q", (memoryview(case).nbytes for case in _split_cases(data)))
-        starts = array("Q", accumulate((n + 1 for n in sizes), initial=1))
-        if starts[-1] != len(data) - (not sizes):
-            raise StoreDamaged("the cases of this plan are not stored as peira writes them")
-        return cls(data, starts)
+    def __init__(self, columns: CaseColumns) -> None:
+        self._columns = columns
 
     @classmethod
-    def made_of(cls, cases: Iterable[PlannedCase]) -> StoredCases:
-        """These cases, which need not all be there at the same time."""
-        out, starts, end = BytesIO(b"["), array("Q", [1]), 1  # its content is taken without a copy
-        out.seek(end)
-        with collection_paused():
-            for case in cases:
-                end += out.write(b"%b," % encode(case))
-                starts.append(end)
-        out.seek(max(end - 1, 1))
-        out.write(b"]")
-        return cls(out.getvalue(), starts)
+    def read(cls, pieces: Iterable[bytes]) -> StoredCases:
+        """Those of a JSON array that comes in pieces. StoreDamaged if it is none of planned cases."""
+        columns, rest = CaseColumns(), b""
+        try:
+            for piece in pieces:
+                rest = _add_whole(columns, rest + piece)
+            _add(columns, _decode_cases(rest))
+            columns.close()
+        except (msgspec.MsgspecError, ValueError) as problem:
+            raise StoreDamaged("the cases of this plan are not stored as peira writes them") from problem
+        return cls(columns)
+
+    def pieces(self) -> Iterator[bytes]:
+        """The JSON array in which they are stored, in pieces."""
+        cases, before = iter(self), b"["
+        while some := list(islice(cases, CHUNK)):
+            yield before + encode(some)[1:-1]
+            before = b","
+        yield b"]" if len(self) else b"[]"
 
     def __len__(self) -> int:
-        return len(self._starts) - 1
+        return len(self._columns)
 
     @overload
     def __getitem__(self, at: int) -> PlannedCase: ...
     @overload
     def __getitem__(self, at: slice) -> list[PlannedCase]: ...
     def __getitem__(self, at: int | slice) -> PlannedCase | list[PlannedCase]:
-        starts = self._starts
-        if type(at) is int and 0 <= at < len(starts) - 1:  # as it is for each trial
-            return _decode_case(self._view[starts[at] : starts[at + 1] - 1])
         if isinstance(at, slice):
             return [self[one] for one in range(*at.indices(len(self)))]
-        if not -len(self) <= at < len(self):
-            raise IndexError(at)
-        return self[int(at) % len(self)]
+        return _planned(*self._columns[at if at >= 0 else at + len(self)])
 
     def __iter__(self) -> Iterator[PlannedCase]:
-        for first, end in pairwise(self._starts):
-            yield _decode_case(self._view[first : end - 1])
+        return starmap(_planned, self._columns)
+
+
+def _planned(id: str, seen: str, record: CaseRecord) -> PlannedCase:
+    return PlannedCase(
+        id,
+        seen,
+        record.input,
+        record.expected,
+        record.cluster,
+        record.slice,
+        record.metadata or _NO_METADATA,
+        record.judged_by,
+    )
+
+
+def _add_whole(columns: CaseColumns, data: bytes) -> bytes:
+    """Add the cases that are whole in the beginning of an array; an array of the rest."""
+    end = len(data)
+    while (end := data.rfind(_BETWEEN, 0, end)) > 0:
+        if _begins(data, end):
+            try:
+                cases = _decode_cases(data[:end] + b"]")
+            except msgspec.DecodeError:  # that is within a case, too
+                continue
+            _add(columns, cases)
+            return b"[" + data[end + 1 :]
+    return data
+
+
+def _add(columns: CaseColumns, cases: Sequence[PlannedCase]) -> None:
+    names = [case.id if _NAME(case.id) else "" for case in cases]
+    records = [
+        CaseRecord(
+            case.input,
+            case.expected,
+            None if name else case.id,
+            case.cluster,
+            case.slice,
+            case.metadata or None,
+            case.judged_by,
+        )
+        for case, name in zip(cases, names, strict=True)
+    ]
+    columns.add(records, names, [case.seen for case in cases])

@@ -15,7 +15,8 @@ from peira.core.text.result_value import ResultValue, TextGrid
 from peira.core.text.secrets import without_keys
 from peira.core.text.words import counted
 from peira.plan.conditions import declared
-from peira.plan.manifest import Get, Manifest, cases_of, conditions_of
+from peira.plan.manifest import Get, Manifest, case_set, conditions_of
+from peira.plan.trials import PlannedCase
 from peira.spec.factors import Factor
 from peira.spec.limits import Budget, Policy, Storage
 from peira.spec.project import Project
@@ -80,10 +81,15 @@ class StudyDocument(ResultValue):
         return without_keys("".join([top, *parts, *map(escape, self.notes)]))
 
 
-def study_document(manifest: Manifest, get: Get, project: Project | None = None) -> StudyDocument:
-    """The document of a plan; `get` reads its blobs. With its project, the settings of that are included."""
+def study_document(
+    manifest: Manifest, get: Get, project: Project | None = None, store: object = None
+) -> StudyDocument:
+    """The document of a plan; `get` reads its blobs, and `store` is that of `case_set`.
+
+    With its project, the settings of that are included.
+    """
     snapshot: dict[str, Any] = manifest.snapshot if isinstance(manifest.snapshot, dict) else {}
-    cases = {label: cases_of(digest, get) for label, digest in manifest.case_sets.items()}
+    cases = {label: case_set(digest, get, store) for label, digest in manifest.case_sets.items()}
     sizes = (
         (len(conditions_of(manifest, get)), "condition"),
         (sum(map(len, cases.values())), "case"),
@@ -97,7 +103,7 @@ def study_document(manifest: Manifest, get: Get, project: Project | None = None)
 
 
 def _parts(
-    manifest: Manifest, snapshot: Mapping[str, Any], cases: Mapping[str, Sequence[Any]]
+    manifest: Manifest, snapshot: Mapping[str, Any], cases: Mapping[str, Sequence[PlannedCase]]
 ) -> Iterator[tuple[str, TextGrid]]:
     """The parts in order, each a heading and a table; tables without rows are left out."""
     yield "About", _pairs({name: snapshot.get(name) for name in ABOUT})
@@ -161,9 +167,9 @@ def _factors(snapshot: Mapping[str, Any]) -> Iterator[list[str]]:
             yield [name, factor.kind, "", f"and {len(factor.levels) - MOST_LEVELS:,} more", ""]
 
 
-def _cases(label: str, cases: Sequence[Any]) -> list[str]:
+def _cases(label: str, cases: Sequence[PlannedCase]) -> list[str]:
     """A row for a set of cases."""
-    return [label or "all", f"{len(cases):,}", layout.cell(cases[0]["input"]) if cases else "-"]
+    return [label or "all", f"{len(cases):,}", layout.cell(cases[0].input) if cases else "-"]
 
 
 def _pairs(table: Mapping[str, Any]) -> TextGrid:

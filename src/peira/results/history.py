@@ -55,7 +55,9 @@ class RunHistory:
             elif isinstance(event, Observed):
                 entry = LogEntry(record.at, event.name, msgspec.json.decode(event.data), event.epoch)
                 self._entries.setdefault(_key(event.task), []).append(msgspec.msgpack.encode(entry))
-        self._started, self._ended = started.last(), ended.last()
+        self._started = started.last()
+        del started  # they take as much memory again
+        self._ended = ended.last()
         self._latest = "", TrialHistory()
         """The trial that was asked for last, of which several things are asked one after another."""
 
@@ -85,12 +87,13 @@ class _Moments:
         """The function that finds the last time of a task; None if there is none."""
         import numpy as np
 
-        keys = np.array(self._keys, dtype=np.uint64)
-        order: Any = np.argsort(keys, kind="stable")
-        order = order[np.append(keys[order][1:] != keys[order][:-1], True)] if len(keys) else order
-        # One at a time is found faster in an array of Python's own.
-        known = array("Q", keys[order].tobytes())
-        times = array("d", np.array(self._at, dtype=np.float64)[order].tobytes())
+        keys = np.frombuffer(self._keys, np.uint64)
+        order: Any = np.argsort(keys, kind="stable").astype(np.uint32)
+        keys = keys[order]
+        last = np.append(keys[1:] != keys[:-1], True)[: len(keys)]
+        # One at a time is found faster without numpy.
+        known = memoryview(keys if last.all() else keys[last])
+        times = memoryview(np.frombuffer(self._at)[order if last.all() else order[last]])
 
         def find(task: str) -> float | None:
             key = _key(task)

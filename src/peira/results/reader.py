@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -19,7 +20,7 @@ from peira.plan.manifest import Manifest, layout_of
 from peira.plan.score_ids import ScoreIds
 from peira.plan.trials import Layout, Place
 from peira.results.snapshot import outcome_of
-from peira.results.trials import FAILED, FoundAnswer, Score, TrialHistories, TrialResult
+from peira.results.trials import FAILED, NOTHING, FoundAnswer, Score, TrialHistories, TrialResult
 
 CHUNK = 500
 """The number of trials per read; `MANY` of them where tasks were read in one pass before."""
@@ -179,8 +180,10 @@ class ResultReader:
         took = None if result.about and IMPORTED in result.about and not result.took else result.took
         if place.condition is not self._condition:  # trials of one condition follow one another
             self._condition, self._shown = place.condition, self.labels.shown(place.condition.shown)
-        more = {} if self._brief else self._details(place, task, result)
-        return TrialResult(
+        make: Callable[..., TrialResult] = TrialResult
+        if not self._brief:
+            make = partial(TrialResult, **self._details(place, task, result))
+        return make(
             id=id,
             agent=place.condition.agent,
             condition=self._shown,
@@ -189,27 +192,27 @@ class ResultReader:
             slice=case.slice,
             repeat=place.repeat,
             state=task.state if task else State.queued,
-            about=result.about,
+            about=result.about or NOTHING,
             found=found,
             scores=scores,
-            metrics=result.metrics,
+            metrics=result.metrics or NOTHING,
             took=took,
             input=case.input,
             metadata=case.metadata,
-            **more,
         )
 
     def _details(self, place: Place, task: TaskOutcome | None, result: Result) -> dict[str, Any]:
         """The fields of a trial that no table needs."""
+        output, expected = self._value(result), place.case.expected
         return {
-            "output": self._value(result),
+            "output": expected if type(output) is str and output == expected else output,  # held once
             "failure": result.failure,
             "artifacts": result.artifacts,
             "queued": result.queued,
             "attempts": task.attempts if task else 0,
             "reused": task is not None and task.run != self._run,
             "reused_from": task.reused_from if task else "",
-            "expected": place.case.expected,
+            "expected": expected,
             "calls": result.calls,
             "exposed": bool(result.exposed),
             "anchor": place.number >= self._layout.anchored,
@@ -226,7 +229,8 @@ class ResultReader:
             return Score(name, State.blocked if lost else State.queued)
         result = task.result
         if not self._brief:
-            return Score(name, task.state, self._value(result), result.failure, result.took, result.metrics)
+            metrics = result.metrics or NOTHING
+            return Score(name, task.state, self._value(result), result.failure, result.took, metrics)
         key = name, task.state, bytes(result.output)  # one value for all that are equal, as most are
         score = self._alike.get(key)
         if score is None or result.blob or result.exposed:

@@ -7,11 +7,13 @@ values are normalised when it is made, so the value that is hashed is the value 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
 
+import peira.spec as spec
 from peira.core.context import SeenCase
 from peira.core.contracts import Evaluator
 from peira.core.ids import Json, canonical, digest_bytes, normalise
@@ -20,6 +22,8 @@ from peira.errors import Invalid
 from peira.spec.plugins import as_evaluator
 
 ID_DIGITS = 16
+MANY = 50_000
+"""From so many cases on, a set is packed."""
 _set = msgspec.structs.force_setattr
 
 
@@ -126,18 +130,51 @@ def _from_table(table: Mapping[str, Any]) -> Case:
     return Case(**table)
 
 
-def as_cases(values: Iterable[object], path: Callable[[int], str]) -> tuple[tuple[Case, ...], list[str]]:
-    """The cases that could be made, and a problem at `path(position)` for each value that could not."""
-    cases: list[Case] = []
-    problems: list[str] = []
-    add = cases.append
+def as_cases(values: Iterable[object], path: Callable[[int], str], problems: list[str]) -> Iterator[Case]:
+    """The cases that can be made; a problem at `path(position)` is added for each value that is none."""
     for position, value in enumerate(values):
         try:
-            add(as_case(value))
+            case = as_case(value)
         except Invalid as error:
             at = path(position)
             problems += [f"{at}{p}" if p[0] in ".:[" else f"{at}.{p}" for p in error.problems]
-    return tuple(cases), problems
+        else:
+            yield case
+
+
+def gathered(cases: Iterable[Case]) -> Sequence[Case]:
+    """The cases as a tuple; packed if they are many, and none has evaluators of its own."""
+    cases = iter(cases)
+    first = tuple(islice(cases, MANY))
+    if len(first) < MANY or any(case.evaluators for case in first):
+        return (*first, *cases)
+    judged: list[Case] = []
+    packed = spec.PackedCases(chain(first, _until_judged(cases, judged)))
+    return (*packed, *judged, *cases) if judged else packed
+
+
+def _until_judged(cases: Iterator[Case], judged: list[Case]) -> Iterator[Case]:
+    """The cases before the first that has evaluators of its own, which is put into `judged`."""
+    for case in cases:
+        if case.evaluators:
+            judged.append(case)
+            return
+        yield case
+
+
+def with_evaluators(cases: Sequence[Case]) -> Iterator[tuple[int, Case]]:
+    """The cases of a set that have evaluators of their own, and their positions; packed ones have none."""
+    if isinstance(cases, tuple):
+        yield from ((at, case) for at, case in enumerate(cases) if case.evaluators)
+
+
+def repeated_ids(cases: Sequence[Case]) -> Mapping[str, int]:
+    """The ids that several cases of a set have, and how many."""
+    if not isinstance(cases, tuple) and isinstance(cases, spec.PackedCases):
+        return cases.repeated_ids()
+    if all(case.id is None for case in cases):
+        return {}
+    return {id: n for id, n in Counter(case_ids(cases)).items() if n > 1}
 
 
 def case_ids(cases: Iterable[Case]) -> list[str]:

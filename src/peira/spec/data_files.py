@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from peira.core.files import check_source
 from peira.core.ids import Json
 from peira.core.registry import nearest
 from peira.errors import Invalid
-from peira.spec.case import Case, as_case
+from peira.spec.case import Case, as_case, gathered
 from peira.spec.documents import read_document
 
 SHOWN = 50
@@ -166,10 +166,10 @@ READERS: dict[str, Callable[[Path, Problems, Collection[str]], Iterator[DataRow]
 COLUMNS = ("input", "expected", "id", "cluster", "slice")
 
 
-def read_cases(path: Path) -> tuple[Case, ...]:
+def read_cases(path: Path) -> Sequence[Case]:
     """The cases of a file; Invalid names the lines (or items) that are not cases."""
     problems = Problems()
-    cases = tuple(cases_of(read_rows(path, problems, needs=("input",)), problems))
+    cases = gathered(cases_of(read_rows(path, problems, needs=("input",)), problems))
     problems.refuse()
     return cases
 

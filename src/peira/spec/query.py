@@ -130,7 +130,7 @@ class Query(Value):
 class Loaded(Value):
     """The cases that a query found, and the recorded facts about their origin."""
 
-    cases: SkipValidation[tuple[Case, ...]]
+    cases: SkipValidation[Sequence[Case]]
     origin: dict[str, Json]
 
 

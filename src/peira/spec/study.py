@@ -67,7 +67,7 @@ class Study(Value, Decorated):
     tags: Annotated[Texts, About()] = ()
     notes: Annotated[str, About()] = ""
     version: Name | None = None
-    case_sets: Annotated[SkipValidation[Mapping[str, tuple[Case, ...]]], WrittenAs(("cases",))] = Field(
+    case_sets: Annotated[SkipValidation[Mapping[str, Sequence[Case]]], WrittenAs(("cases",))] = Field(
         default_factory=dict, repr=False
     )
     factors: tuple[Factor, ...] = ()

@@ -10,10 +10,11 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from peira.core.codec import packed, unpack
+from peira.core.codec import PIECE, in_pieces, packed, unpack, unpacked
 from peira.core.failpoints import reach
 
 LARGE = 64 * 1024
@@ -90,17 +91,21 @@ class BlobFolder:
 
     def write(self, digest: str, data: bytes) -> None:
         """Write a blob; durable when it returns. If it exists already, only its folders are synced."""
+        self.write_pieces(digest, in_pieces(data), len(data))
+
+    def write_pieces(self, digest: str, pieces: Iterable[bytes | memoryview], size: int) -> None:
+        """The same for a blob that comes in pieces, and has so many bytes."""
         with self._writing:
-            target = self._found(digest) or self._new(digest, data)
+            target = self._found(digest) or self._new(digest, pieces, size)
             for folder in (target.parent, self.folder, self.folder.parent):
                 sync_folder(folder)
 
-    def _new(self, digest: str, data: bytes) -> Path:
+    def _new(self, digest: str, pieces: Iterable[bytes | memoryview], size: int) -> Path:
         """Write a new blob by way of a draft, and return its path."""
         target, draft = self.path(digest, self._codec), self._drafts / f"{digest}{self._writer}"
         for folder in (self._drafts, target.parent):
             folder.mkdir(parents=True, exist_ok=True)
-        _write_synced(draft, packed(data, self._codec))
+        _write_synced(draft, packed(pieces, size, self._codec))
         reach("blob.before_rename")
         draft.replace(target)
         reach("blob.after_rename")
@@ -114,6 +119,12 @@ class BlobFolder:
         """The bytes of a blob; FileNotFoundError if there is none."""
         file = self._found(digest) or self.path(digest, self._codec)
         return unpack(file.read_bytes(), "zstd" if file.suffix else "none")
+
+    def read_pieces(self, digest: str) -> Iterator[bytes]:
+        """The bytes of a blob in pieces; FileNotFoundError if there is none."""
+        path = self._found(digest) or self.path(digest, self._codec)
+        with path.open("rb") as file:
+            yield from unpacked(iter(partial(file.read, PIECE // 8), b""), "zstd" if path.suffix else "none")
 
     def files(self) -> Iterator[tuple[str, Path]]:
         """Every blob file, with the digest that its name says."""
@@ -160,7 +171,7 @@ class BlobFolder:
         return sum(f.stat().st_size for f in self.folder.rglob("*") if f.is_file())
 
 
-def _write_synced(path: Path, pieces: Iterable[bytes]) -> None:
+def _write_synced(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     """Write a file and sync it."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:

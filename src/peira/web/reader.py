@@ -192,7 +192,7 @@ class SiteReader:
 
     def _layout(self, run: Run) -> tuple[Manifest, Layout]:
         manifest = manifest_of(self.store, run)
-        return manifest, layout_of(manifest, self.store.get)
+        return manifest, layout_of(manifest, self.store.get, self.store)
 
     def numbers(self, prefix: str) -> dict[str, int]:
         """The places of trials in the plan by their ids; empty for a plan that is too large for that."""

@@ -23,7 +23,7 @@ from peira.analysis.table.groups import key_of, label_of
 from peira.analysis.table.measures import Measured
 from peira.core.text.grid import cell
 from peira.results.trials import TrialResult
-from peira.stats.inputs import Codes, Floats, coded, is_rounding, sizes, totals
+from peira.stats.inputs import Codes, Floats, coded, hashed, is_rounding, sizes, totals
 from peira.stats.student import Spread
 
 # Terms
@@ -273,21 +273,16 @@ class CaseMeans:
 
 def table_of(measured: Measured) -> CaseMeans:
     """The case means of a measure; lost values are left out."""
-    context = Contexts()
-    by_cell: dict[tuple[str, bytes], list[float]] = {}
-    first: dict[tuple[str, bytes], TrialResult] = {}
-    for one in measured.observations:
-        if one.value is not None:
-            key = (one.trial.case_id, context.of(one.trial))
-            if (found := by_cell.get(key)) is None:
-                by_cell[key], first[key] = [one.value], one.trial
-            else:
-                found.append(one.value)
-    trials = tuple(first.values())
-    values = np.array([sum(each) / len(each) for each in by_cell.values()], dtype=np.float64)
-    cases, _ = coded([trial.case_id for trial in trials], len(trials))
-    units, _ = coded([trial.unit for trial in trials], len(trials))
-    return CaseMeans(values, trials, cases, units)
+    context, places = Contexts(), dict[bytes, int]()
+    seen = [one for one in measured.observations if one.value is not None]
+    conditions = [places.setdefault(context.of(one.trial), len(places)) for one in seen]
+    cases, _ = coded(hashed(one.trial.case_id for one in seen), len(seen))
+    cells, n = coded(cases * max(1, len(places)) + np.array(conditions, np.intp), len(seen))
+    values = np.fromiter((one.value for one in seen), np.float64, len(seen))
+    first = np.unique(cells, return_index=True)[1]
+    trials = tuple(seen[at].trial for at in first.tolist())
+    units, _ = coded(hashed(trial.unit for trial in trials), n)
+    return CaseMeans(totals(cells, values) / sizes(cells), trials, coded(cases[first], n)[0], units)
 
 
 def names_of(trials: Sequence[TrialResult]) -> list[str]:

@@ -8,8 +8,9 @@ sample + failed + without a verdict + not scored`.
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -46,15 +47,20 @@ MEASURES: Mapping[str, Callable[[TrialResult], float | None]] = {
 """Measures that every trial has: seconds, and US dollars; None if unknown."""
 
 
+def _no_units() -> array[int]:
+    """Where the units of trials are kept: as their hashes (see `stats.inputs.hashed`), and not as texts."""
+    return array("q")
+
+
 @dataclass
 class Sample(Generic[T]):
-    """The values of one score in one group, with their units.
+    """The values of one score in one group, with the hashes of their units.
 
     `across` holds the level of the factor that is generalised over, if there is one.
     """
 
-    values: list[T] = field(default_factory=list)
-    units: list[Unit] = field(default_factory=list)
+    values: MutableSequence[T]
+    units: array[int] = field(default_factory=_no_units)
     across: list[LabelKey] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -70,14 +76,14 @@ class Group:
     ends: Counter[State] = field(default_factory=Counter)
     no_answer: int = 0
     refused: int = 0
-    units: set[Unit] = field(default_factory=set)
+    units: array[int] = field(default_factory=_no_units)
     numbers: dict[str, Sample[float]] = field(default_factory=dict)
     texts: dict[str, Sample[str]] = field(default_factory=dict)
     failed_scores: Counter[str] = field(default_factory=Counter)
     no_verdicts: Counter[str] = field(default_factory=Counter)
     scores_to_come: Counter[str] = field(default_factory=Counter)
     """How many scores have not been made yet: these are not lost."""
-    measured: Sample[float] = field(default_factory=Sample)
+    measured: Sample[float] = field(default_factory=lambda: Sample(array("d")))
     unmeasured: list[Unit] = field(default_factory=list)
     lost: list[Unit] = field(default_factory=list)
     lost_scores: dict[str, list[Unit]] = field(default_factory=dict)
@@ -112,7 +118,7 @@ class Group:
                     self.reported.setdefault(score.name, []).append(unit)
                 self._add_scores(trial, unit, later, names, across)
             return
-        self.units.add(unit)
+        self.units.append(hash(unit))
         if trial.found is not None:
             self.no_answer += bool(trial.no_answer)
         if trial.metrics:
@@ -146,7 +152,7 @@ class Group:
             )
             if sample is not None and type(value) in PLAIN and abs(value) < LARGEST:  # one number, as most
                 sample.values.append(float(value))
-                sample.units.append(unit)
+                sample.units.append(hash(unit))
                 continue
             found = parts(score)
             if not found and score.state not in TERMINAL:  # its stage was not run, or it waits for people
@@ -168,18 +174,19 @@ class Group:
             self.unmeasured.append(trial.unit)
             return
         self.measured.values.append(value)
-        self.measured.units.append(trial.unit)
+        self.measured.units.append(hash(trial.unit))
         if across:
             self.measured.across.append(key_of(label_of(trial, across)))
 
     def _put(self, name: str, value: float | str, unit: Unit) -> Sample[float] | Sample[str]:
         """Append a value to the sample of numbers or of texts."""
-        samples: dict[str, Any] = self.texts if isinstance(value, str) else self.numbers
+        is_text = isinstance(value, str)
+        samples: dict[str, Any] = self.texts if is_text else self.numbers
         sample: Sample[float] | Sample[str] | None = samples.get(name)
         if sample is None:
-            sample = samples[name] = Sample()
+            sample = samples[name] = Sample([] if is_text else array("d"))
         sample.values.append(value)  # type: ignore[arg-type]
-        sample.units.append(unit)
+        sample.units.append(hash(unit))
         return sample
 
 

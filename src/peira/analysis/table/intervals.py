@@ -6,10 +6,9 @@ an interval that takes repeats for cases is too narrow by a factor that nobody s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
-from peira.analysis.table.groups import Unit
 from peira.core.registry import nearest
 from peira.errors import Invalid, Unknown
 from peira.stats.inputs import Floats, coded, flat, is_binary
@@ -19,13 +18,13 @@ from peira.stats.intervals.means import Limits, estimate, graded
 from peira.stats.intervals.resampling import studentised_mean
 from peira.stats.values import Estimate, Interval, remark_of
 
-IntervalMethod = Callable[[Sequence[float], Sequence[Unit], float], Estimate]
+IntervalMethod = Callable[[Sequence[float], Sequence[Hashable], float], Estimate]
 
 
 def mean_by(
     way: str,
     values: Sequence[float],
-    units: Sequence[Unit],
+    units: Sequence[Hashable],
     level: float,
     limits: Limits | None = None,
 ) -> Estimate:
@@ -47,18 +46,18 @@ def check_interval_method(way: str) -> None:
         raise Unknown(f"no interval {way!r}{nearest(way, INTERVAL_METHODS)}")
 
 
-def _bootstrap(values: Sequence[float], units: Sequence[Unit], level: float) -> Estimate:
+def _bootstrap(values: Sequence[float], units: Sequence[Hashable], level: float) -> Estimate:
     data = flat(values)
     return with_interval(studentised_mean(data, units, level), data, units, level)
 
 
-def _t(values: Sequence[float], units: Sequence[Unit], level: float) -> Estimate:
+def _t(values: Sequence[float], units: Sequence[Hashable], level: float) -> Estimate:
     data = flat(values)
     codes, groups = coded(units, data.size)
     return graded(data, codes, groups, level)
 
 
-def _bounded(values: Sequence[float], units: Sequence[Unit], level: float) -> Estimate:
+def _bounded(values: Sequence[float], units: Sequence[Hashable], level: float) -> Estimate:
     """The interval without assumptions, for scores of a known scale."""
     limits = scale_of(values)
     if limits is None:
@@ -67,7 +66,7 @@ def _bounded(values: Sequence[float], units: Sequence[Unit], level: float) -> Es
 
 
 def _counted(name: str, interval: Callable[[int, int, float], Estimate]) -> IntervalMethod:
-    def way(values: Sequence[float], units: Sequence[Unit], level: float) -> Estimate:
+    def way(values: Sequence[float], units: Sequence[Hashable], level: float) -> Estimate:
         data = flat(values)
         if not is_binary(data) or len(set(units)) < data.size:
             raise Invalid(f"interval: {name} needs one yes/no answer for each case; leave it out")
@@ -88,7 +87,7 @@ INTERVAL_METHODS: dict[str, IntervalMethod] = {
 values; bounded makes no assumption about the shape."""
 
 
-def with_interval(found: Interval, data: Floats, units: Sequence[Unit], level: float) -> Estimate:
+def with_interval(found: Interval, data: Floats, units: Sequence[Hashable], level: float) -> Estimate:
     """The mean with a bootstrap interval, which is never inside Student's.
 
     What a t interval would warn of (few values, or skewed ones) narrows the bootstrap's as well.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
-from peira.analysis.table.groups import MEASURES, Group, Groups, LabelKey, Unit, gather
+from peira.analysis.table.groups import MEASURES, Group, Groups, LabelKey, gather
 from peira.analysis.table.intervals import check_interval_method, mean_by
 from peira.analysis.table.value import Table, TableRow
 from peira.core.log.events import State
@@ -16,6 +17,7 @@ from peira.core.text.words import counted
 from peira.core.verdicts import is_raw
 from peira.errors import Invalid, Unknown
 from peira.results.trials import FAILED, TrialResult, end_counts
+from peira.stats.inputs import coded
 from peira.stats.intervals.bounded import scale_of
 from peira.stats.intervals.means import Limits, bounds, two_way
 from peira.stats.values import Estimate
@@ -37,8 +39,8 @@ class Loss:
     group: str
     score: str
     values: Sequence[float]
-    units: Sequence[Unit]
-    lost: Sequence[Unit]
+    units: Sequence[Hashable]
+    lost: Sequence[Hashable]
     limits: Limits | None = (0.0, 1.0)
     unknown: int = 0
 
@@ -141,14 +143,14 @@ def _part(name: str, evaluator: str, groups: Groups) -> ScorePart:
     often = sorted(seen, key=lambda text: (-seen[text], text))
     categories = sorted(often[:MOST_CATEGORIES]) + [OTHER] * (len(often) > MOST_CATEGORIES)
     samples = [group.numbers[name].values for group in groups.groups if name in group.numbers]
-    limits = scale_of(value for sample in samples for value in sample)
+    limits = scale_of(chain.from_iterable(samples))
     return ScorePart(name, evaluator, not seen or bool(samples), tuple(categories), limits)
 
 
 def _rows(group: Group, shown: Sequence[ScorePart], level: float, way: str) -> Iterator[TableRow]:
     """The rows of a group, one per score part and category; without scores, the counts alone."""
     if not shown:
-        n, cases, ends = group.succeeded, len(group.units), _ends(group)
+        n, cases, ends = group.succeeded, _distinct(group.units), _ends(group)
         counts = n, cases, group.failed, group.trials - n - group.failed - sum(ends)
         yield TableRow(
             group.labels, None, None, None, None, *counts, "", group.no_answer, 0, *ends, group.refused
@@ -159,7 +161,7 @@ def _rows(group: Group, shown: Sequence[ScorePart], level: float, way: str) -> I
             yield _row(group, part, title, values, units, level, way, across)
 
 
-def _samples(part: ScorePart, group: Group) -> Iterator[tuple[str, Sequence[float], Sequence[Unit]]]:
+def _samples(part: ScorePart, group: Group) -> Iterator[tuple[str, Sequence[float], Sequence[int]]]:
     """The numbers of a part; then for each category the 0/1 indicator of each text."""
     if part.numeric:
         numbers = group.numbers.get(part.name)
@@ -183,7 +185,7 @@ def _losses(groups: Groups, shown: Sequence[ScorePart]) -> Iterator[Loss]:
             unscored = group.lost_scores.get(part.evaluator, [])
             unknown = len(unscored) if part.name == groups.measure else 0
             gone = group.lost_of(part.evaluator) if group.lost else []
-            lost = gone if unknown else [*gone, *unscored]
+            lost = list(map(hash, gone if unknown else [*gone, *unscored]))
             for title, values, units in _samples(part, group) if lost or unknown else ():
                 limits = part.limits if title == part.name else (0.0, 1.0)
                 yield Loss(named, title, values, units, lost, limits, unknown)
@@ -194,7 +196,7 @@ def _row(
     part: ScorePart,
     title: str,
     values: Sequence[float],
-    units: Sequence[Unit],
+    units: Sequence[int],
     level: float,
     way: str,
     across: Sequence[LabelKey],
@@ -214,9 +216,14 @@ def _row(
         if both
         else mean_by(way, values, units, level, limits)
     )
-    mean, cases = (found.mean, found.low, found.high), len(set(units))
+    mean, cases = (found.mean, found.low, found.high), _distinct(units)
     counts = found.n, cases, failed, unscored
     return TableRow(group.labels, title, *mean, *counts, found.method, *others)
+
+
+def _distinct(units: Sequence[int]) -> int:
+    """The number of different units."""
+    return coded(units, len(units))[1]
 
 
 def _ends(group: Group) -> tuple[int, int, int]:
@@ -226,7 +233,7 @@ def _ends(group: Group) -> tuple[int, int, int]:
 
 def _two_way_mean(
     values: Sequence[float],
-    units: Sequence[Unit],
+    units: Sequence[int],
     across: Sequence[LabelKey],
     level: float,
     limits: Limits | None,

@@ -26,7 +26,7 @@ TAKEN = MEASURES
 """Measures that every trial has."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Observation:
     """A trial and its number; None if it was lost."""
 

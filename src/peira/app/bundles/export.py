@@ -106,7 +106,7 @@ def _planned(
     """The plan of a study, kept in the store under a run that did nothing but hand it out."""
     with session.owned() as opened:
         plan = plan_of(study, opened, session.project, where=where, limit=limit, agents=stage == GENERATE)
-        manifest = keep(plan, opened.put)
+        manifest = keep(plan, opened.put, store=opened)
         if not newest_ended_run(opened, plan.study.name, manifest):
             run = compose("run", manifest, uuid.uuid4().hex)
             opening = planned_on(manifest, len(plan), opened, SystemClock().now())

@@ -44,6 +44,7 @@ from peira.plan.bundle import (
 from peira.plan.expansion import evaluator_digest, live_agents
 from peira.plan.manifest import EvaluatorPart
 from peira.report.progress import display
+from peira.spec.case import with_evaluators
 from peira.spec.data_files import Problems
 from peira.spec.limits import Budget, Policy
 from peira.spec.modules import refuse_while_loading
@@ -182,7 +183,7 @@ def _declared(study: Study) -> Iterator[Evaluator]:
     """All evaluators of a study, with those of its cases."""
     yield from study.resolved_evaluators()
     for cases in study.case_sets.values():
-        for case in cases:
+        for _, case in with_evaluators(cases):
             yield from case.resolved_evaluators()
 
 

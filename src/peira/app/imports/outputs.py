@@ -154,7 +154,7 @@ def _import(
         problems.refuse()
         raise Invalid("there are no outputs")
     with session.owned() as store:
-        manifest = keep(plan, store.put)
+        manifest = keep(plan, store.put, store=store)
         known = (store.incarnation, origin, SystemClock().now, problems.add)
         recorder = Recorder(store, manifest, len(plan), GENERATE, GENERATE, *known)
         with ImportProgress(plan.study.name, progress, session.project) as report:

@@ -143,7 +143,7 @@ class Follower:
 
 def _done_before(store: Any, run: Run) -> int:
     """The number of the run's trials that other runs finished: reuse is computed, not recorded."""
-    layout, rows = layout_of(read(run.manifest, store.get), store.get), as_of(store, run.id)
+    layout, rows = layout_of(read(run.manifest, store.get), store.get, store), as_of(store, run.id)
     places, reused = layout.places(), 0
     while ids := [layout.trial_id(place) for place in islice(places, CHUNK)]:
         found = rows.find("task", ids).values()

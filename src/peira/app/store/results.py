@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import peira.analysis as analysis
 import peira.app as app
@@ -24,6 +25,7 @@ from peira.plan import diff as versions
 from peira.plan.diff.history import frozen_plan, frozen_plan_status
 from peira.plan.manifest import Manifest, layout_of, read
 from peira.plan.provenance import read_provenance
+from peira.plan.trials import Layout
 from peira.results.aims import Aims
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def background_of(session: Session, run: Run, manifest: Manifest, standing: Sequ
 
     def order() -> Iterator[str]:
         with session.reading() as opened:
-            layout = layout_of(manifest, opened.get)
+            layout = layout_of(manifest, opened.get, opened)
         return (layout.trial_id(layout.place(number)) for number in layout.in_run_order())
 
     def read(keys: Sequence[str]) -> Mapping[str, CallSummary]:
@@ -76,8 +78,10 @@ def results_of(
     def load(brief: bool = False) -> Iterator[TrialResult]:
         with session.reading() as opened:
             rows = opened if latest else analysis.snapshot.as_of(opened, run_id)
-            rows = analysis.snapshot.scanned(rows, run.trials)
-            found = analysis.reader.ResultReader(manifest, rows, run_id, histories=histories, brief=brief)
+            layout, rows = _layout_and_rows(manifest, opened, rows, run.trials)
+            found = analysis.reader.ResultReader(
+                manifest, rows, run_id, layout=layout, histories=histories, brief=brief
+            )
             trials: Iterable[TrialResult] = found
             if aims.slices or aims.levels_described:
                 trials = analysis.marked(manifest.snapshot, found)
@@ -111,6 +115,16 @@ def results_of(
         name=run.name,
         count=None if spared else run.trials,
     )
+
+
+def _layout_and_rows(manifest: Manifest, store: AnyStore, rows: Any, trials: int) -> tuple[Layout, Any]:
+    """The layout of a run, and the rows to read it from; those of many trials are scanned meanwhile, which is
+    work of the store and not of Python for the most part."""
+    if trials < analysis.snapshot.MANY:
+        return layout_of(manifest, store.get, store), rows
+    with ThreadPoolExecutor(1) as aside:
+        scan = aside.submit(analysis.snapshot.scanned, rows, trials)
+        return layout_of(manifest, store.get, store), scan.result()
 
 
 def _counted(session: Session, run: Run) -> dict[str, int]:

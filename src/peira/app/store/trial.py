@@ -99,7 +99,7 @@ def _places(store: AnyStore, run: Run, prefix: str) -> dict[str, Place]:
 
     A store that was told of the plan knows them; else the ids of all trials are computed.
     """
-    layout = layout_of(manifest_of(store, run), store.get)
+    layout = layout_of(manifest_of(store, run), store.get, store)
     if isinstance(store, ListsPlans) and re.fullmatch("[0-9a-f]+", prefix):
         complete, found = store.listed().get(run.manifest), store.listed_tasks(run.manifest, prefix)
         if complete or (found and len(prefix) >= SURE):
@@ -119,7 +119,7 @@ def trial(run: str, prefix: str, store: SessionLike = None, latest: bool = False
     with Session.find(store).reading() as opened:
         found = find_run(opened, run)
         manifest, rows = manifest_of(opened, found), opened if latest else as_of(opened, found.id)
-        layout = layout_of(manifest, opened.get)
+        layout = layout_of(manifest, opened.get, opened)
         places = _places(opened, found, prefix)
         place = places[resolve(prefix, places, "trial")]
         return trial_at(place, opened, rows, ResultReader(manifest, rows, found.id, layout=layout), found.id)

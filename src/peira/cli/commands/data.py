@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -104,7 +104,7 @@ def _about(bench: Benchmark) -> dict[str, Any]:
 
 def _cases(
     name: str, bench: Benchmark | None, copy: str | None, mapped: Iterable[str], session: Session
-) -> tuple[Case, ...]:
+) -> Sequence[Case]:
     """The cases of a benchmark, a data file, a folder, a stored run or a study."""
     if bench is not None:
         query = bench.data if copy is None else local(bench.data, Path(copy))
@@ -130,7 +130,7 @@ def _is_study(path: Path) -> bool:
     return path.suffix in (".toml", ".yaml", ".yml", ".json") and "agent" in path.read_text(errors="replace")
 
 
-def _of_run(run: str, session: Session) -> tuple[Case, ...]:
+def _of_run(run: str, session: Session) -> Sequence[Case]:
     """The cases of a stored run."""
     opened = Opened(session)
     blobs = opened.manifest(run).case_sets.values()
@@ -143,7 +143,7 @@ def _documents(cases: Iterable[Case]) -> list[dict[str, Any]]:
     return [{part: getattr(case, part) for part in parts} for case in cases]
 
 
-def _cases_text(bench: Benchmark | None, cases: tuple[Case, ...], few: int) -> str:
+def _cases_text(bench: Benchmark | None, cases: Sequence[Case], few: int) -> str:
     """The first cases as text, with the benchmark's description."""
     lines = []
     if bench:

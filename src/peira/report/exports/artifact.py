@@ -40,6 +40,8 @@ FILES = (
     "hypotheses.json",
     "analysis_plan.json",
 )
+CHUNK = 1_000
+"""Problems that are written at a time."""
 OWN = "peira"
 NOT_PROVENANCE = {"estimate", "who"}
 """What a run keeps beside its provenance."""
@@ -136,7 +138,7 @@ def _cell(value: Json) -> str | None:
 def _documents(results: Results, origin: StoredRun, counted: ArtifactTotals, path: Path) -> None:
     """Write the YAML and JSON files."""
     aims = results.aims or Aims()
-    study = ArtifactStudy(origin, aims, counted.names, counted.agents, counted.problems)
+    study = ArtifactStudy(origin, aims, counted.names, counted.agents)
     manifest = {
         "schema_version": SCHEMA,
         "study_id": results.study,
@@ -153,13 +155,29 @@ def _documents(results: Results, origin: StoredRun, counted: ArtifactTotals, pat
             **_provenance(results),
         },
     }
-    (path / "study.yaml").write_text(
-        yaml.safe_dump(study.document(), sort_keys=False, allow_unicode=True), encoding="utf-8"
-    )
+    with (path / "study.yaml").open("w", encoding="utf-8") as file:
+        file.writelines(_yaml(study.document(), list(counted.problems)))
     (path / "study.md").write_text(study_text(origin), encoding="utf-8")
     _json(path / "manifest.json", manifest)
     _json(path / "hypotheses.json", study.hypotheses())
     _json(path / "analysis_plan.json", study.plans())
+
+
+def _yaml(study: Mapping[str, Json], problems: Sequence[str]) -> Iterator[str]:
+    """The study with its problems, of which some are written at a time: each takes a kilobyte meanwhile."""
+    if not problems:
+        yield _dumped(study)
+        return
+    none = "\nproblem_ids: []\n"
+    before, after = _dumped(study).split(none)
+    yield before + none.replace(" []", "")
+    for at in range(0, len(problems), CHUNK):
+        yield _dumped(problems[at : at + CHUNK])
+    yield after
+
+
+def _dumped(value: Json) -> str:
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
 
 
 def _provenance(results: Results) -> dict[str, Json]:

@@ -39,8 +39,7 @@ def declared_blocks(snapshot: Mapping[str, Json]) -> list[Block | Factor]:
 class ArtifactStudy:
     """Writes a stored study in the terms of the format.
 
-    `names` has the conditions of the trials and the names that factors have in the tables; `problems` are the
-    cases of the trials.
+    `names` has the conditions of the trials and the names that factors have in the tables.
     """
 
     def __init__(
@@ -49,16 +48,15 @@ class ArtifactStudy:
         aims: Aims,
         names: ArtifactNames,
         agents: Iterable[str],
-        problems: Iterable[str],
     ) -> None:
         self._name, self._origin, self._aims = names.study, origin, aims
         self._columns, self._names = names.columns, names
-        self._agents, self._problems = list(agents), list(problems)
+        self._agents = list(agents)
         kept = origin.manifest.snapshot
         self._snapshot: dict[str, Any] = kept if isinstance(kept, dict) else {}
 
     def document(self) -> dict[str, Json]:
-        """The content of study.yaml."""
+        """The content of study.yaml, without the problems."""
         snapshot, seed = self._snapshot, self._origin.manifest.seed
         policy, budget = snapshot.get("policy") or {}, snapshot.get("budget") or {}
         return {
@@ -84,7 +82,7 @@ class ArtifactStudy:
             },
             "seed_policy": {"base_seed": seed, "strategy": "peira"},
             "notes": snapshot.get("notes", ""),
-            "problem_ids": self._problems,
+            "problem_ids": [],
             "agent_specs": self._agents,
             "seed": seed,
             "study": snapshot,

@@ -35,7 +35,7 @@ class StudyMarkdown:
 
 def study_text(origin: StoredRun) -> str:
     """The document of the study of a stored run, in Markdown."""
-    return study_document(origin.manifest, origin.store.get).markdown() + "\n"
+    return study_document(origin.manifest, origin.store.get, store=origin.store).markdown() + "\n"
 
 
 def register(registry: Registry) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -22,7 +23,7 @@ from peira.report.value import (
     PlotPoint,
 )
 from peira.results.trials import TrialResult
-from peira.stats.inputs import Floats
+from peira.stats.inputs import Codes, Floats, coded, hashed
 from peira.stats.intervals.bounded import scale_of
 from peira.stats.intervals.means import estimate
 from peira.stats.sequential.confidence_sequence import ConfidenceSequence
@@ -41,8 +42,8 @@ def convergence(
     None with fewer than three cases. The intervals are a confidence sequence for scores within limits, else
     pointwise.
     """
-    places = _places(results)
-    values = _by_case(measured, factor, levels, places)
+    order = results.background.order() if results.background else ()
+    values = _by_case(measured, factor, levels, order)
     if len(values) < FEWEST:
         return None
     label = f"{levels[1]} - {levels[0]}" if factor else measured.name
@@ -50,40 +51,40 @@ def convergence(
     if bounds is not None and factor:
         bounds = (bounds[0] - bounds[1], bounds[1] - bounds[0])
     steps = _sequential_steps(values, bounds, level) if bounds else _pointwise_steps(values, level)
-    return Convergence(label, tuple(steps), bounds is not None, bool(places))
+    return Convergence(label, tuple(steps), bounds is not None, results.background is not None)
 
 
-def _places(results: Results) -> Mapping[str, int]:
-    """The position of each trial in the planned order; empty if unknown."""
-    known = results.background
-    return {id: place for place, id in enumerate(known.order())} if known else {}
-
-
-def _by_case(
-    measured: Measured, factor: str, levels: tuple[str, str], places: Mapping[str, int]
-) -> list[float]:
-    """One value per unit of evidence, in the order in which units first appear."""
+def _by_case(measured: Measured, factor: str, levels: tuple[str, str], order: Iterable[str]) -> list[float]:
+    """One value per unit of evidence, in the order in which units first appear in the order of trials."""
+    seen = [one for one in measured.observations if one.value is not None]
+    values = np.fromiter((one.value for one in seen), np.float64, len(seen))
+    codes, n = coded(hashed(one.trial.unit for one in seen), len(seen))
+    first = np.full(n, len(seen))
+    np.minimum.at(first, codes, _positions([one.trial.id for one in seen], order, codes))
     labels = ConditionLabels([factor])
-    sides: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
-    first: dict[tuple[str, str], int] = {}
-    for one in measured.observations:
-        if one.value is None:
-            continue
-        side = int(bool(factor) and labels.levels(one.trial)[0] != levels[0])
-        sides.setdefault(one.trial.unit, ([], []))[side].append(one.value)
-        place = places.get(one.trial.id, len(first))
-        first[one.trial.unit] = min(place, first.get(one.trial.unit, place))
-    whole = [
-        unit
-        for unit in sorted(first, key=first.__getitem__)
-        if sides[unit][0] and (sides[unit][1] or not factor)
-    ]
-    return [_gap(*sides[unit]) if factor else float(np.mean(sides[unit][0])) for unit in whole]
+    second = np.array([bool(factor) and labels.levels(one.trial)[0] != levels[0] for one in seen], bool)
+    means = [_means(codes[side], values[side], n) for side in (~second, second)]
+    found = means[1] - means[0] if factor else means[0]
+    by_place: Floats = found[np.argsort(first, kind="stable")]
+    return list(map(float, by_place[~np.isnan(by_place)]))
 
 
-def _gap(first: Sequence[float], second: Sequence[float]) -> float:
-    """The difference of two means."""
-    return float(np.mean(second) - np.mean(first))
+def _positions(ids: Sequence[str], order: Iterable[str], otherwise: Codes) -> Codes:
+    """The position of each trial in the planned order of all; `otherwise` where that is not known."""
+    known = np.fromiter((int(id[:16], 16) for id in order), np.uint64)
+    if not len(known):
+        return otherwise
+    wanted = np.fromiter((int(id[:16], 16) for id in ids), np.uint64, len(ids))
+    by_id = np.argsort(known)
+    at = by_id[np.minimum(np.searchsorted(known, wanted, sorter=by_id), len(known) - 1)]
+    return np.where(known[at] == wanted, at, otherwise)
+
+
+def _means(codes: Codes, values: Floats, n: int) -> Floats:
+    """The mean of the values of each of `n` codes; NaN for those that have none."""
+    sums, counts = np.bincount(codes, values, n), np.bincount(codes, minlength=n)
+    found: Floats = np.divide(sums, counts, out=np.full(n, np.nan), where=counts > 0)
+    return found
 
 
 def _marks(n: int) -> list[int]:
@@ -140,30 +141,25 @@ def _bin(group: Sequence[tuple[float, float, tuple[str, str]]], level: float) ->
 def heat_map(measured: Measured, labels: ConditionLabels) -> HeatMap | None:
     """The means of cases by condition, hardest first; with very many cases, an even selection."""
     context, names = Contexts(), dict[bytes, str]()
-    by_case: dict[str, dict[bytes, list[float]]] = {}
-    for one in measured.observations:
-        if one.value is not None:
-            key = context.of(one.trial)
-            if key not in names:
-                names[key] = labels.short(one.trial)
-            by_case.setdefault(one.trial.case_id, {}).setdefault(key, []).append(one.value)
-    if len(by_case) < 2:
+    seen = [one for one in measured.observations if one.value is not None]
+    for one in seen:
+        key = context.of(one.trial)
+        if key not in names:
+            names[key] = labels.short(one.trial)
+    places = {key: place for place, key in enumerate(names)}
+    cases, n = coded(hashed(one.trial.case_id for one in seen), len(seen))
+    if n < 2:
         return None
-    order = sorted(by_case, key=lambda case: _mean(by_case[case]))
-    kept = [order[round(at)] for at in np.linspace(0, len(order) - 1, min(len(order), MOST_CASES))]
-    values = tuple(tuple(_cell(by_case[case].get(key)) for key in names) for case in kept)
-    return HeatMap(tuple(kept), tuple(names.values()), values, len(order) - len(kept))
-
-
-def _mean(cells: Mapping[bytes, Sequence[float]]) -> float:
-    """The mean of a case's condition means."""
-    flat: Floats = np.array([np.mean(values) for values in cells.values()])
-    return float(flat.mean())
-
-
-def _cell(values: Sequence[float] | None) -> float | None:
-    """The mean of a cell; None if it is empty."""
-    return None if values is None else float(np.mean(values))
+    columns = np.fromiter((places[context.of(one.trial)] for one in seen), np.intp, len(seen))
+    cells, codes = np.unique(cases * len(names) + columns, return_inverse=True)
+    values = np.fromiter((one.value for one in seen), np.float64, len(seen))
+    means = _means(codes, values, len(cells))
+    order = np.argsort(_means(cells // len(names), means, n), kind="stable")
+    kept = order[np.linspace(0, n - 1, min(n, MOST_CASES)).round().astype(int)].tolist()
+    found = dict(zip(cells.tolist(), means.tolist(), strict=True))
+    rows = [tuple(found.get(case * len(names) + at) for at in range(len(names))) for case in kept]
+    shown = [seen[at].trial.case_id for at in np.unique(cases, return_index=True)[1][kept]]
+    return HeatMap(tuple(shown), tuple(names.values()), tuple(rows), n - len(kept))
 
 
 # Distributions
@@ -193,21 +189,24 @@ def distributions(
 
 def _case_spreads(measured: Measured, labels: ConditionLabels) -> Distribution | None:
     """The distribution of a score over cases, each by the mean of its repeats."""
-    cells: dict[tuple[str, str], list[float]] = {}
-    for one in measured.observations:
-        if one.value is not None:
-            cells.setdefault((labels.short(one.trial), one.trial.case_id), []).append(one.value)
-    pairs = ((label, float(np.mean(values))) for (label, _), values in cells.items())
-    return _distribution(measured.name, "cases", pairs)
+    seen = [one for one in measured.observations if one.value is not None]
+    names: dict[str, int] = {}
+    columns = [names.setdefault(labels.short(one.trial), len(names)) for one in seen]
+    cases, _ = coded(hashed(one.trial.case_id for one in seen), len(seen))
+    codes, cells = coded(cases * max(1, len(names)) + np.array(columns, np.intp), len(seen))
+    values = _means(codes, np.fromiter((one.value for one in seen), np.float64, len(seen)), cells)
+    of = dict(zip(codes.tolist(), columns, strict=True))
+    texts = list(names)
+    return _distribution(measured.name, "cases", ((texts[of[at]], v) for at, v in enumerate(values.tolist())))
 
 
 def _distribution(measure: str, of: str, pairs: Iterable[tuple[str, float | None]]) -> Distribution | None:
     """The distribution of the known values by condition; None if it has fewer than three values."""
-    groups: dict[str, list[float]] = {}
+    groups: dict[str, array[float]] = {}
     for label, value in pairs:
         if value is not None and math.isfinite(value):
-            groups.setdefault(label, []).append(value)
-    if len({value for values in groups.values() for value in values}) < FEWEST:
+            groups.setdefault(label, array("d")).append(value)
+    if not groups or len(np.unique(np.concatenate(list(groups.values())))) < FEWEST:
         return None
     spreads = [
         ConditionSpread(label, len(values), _quantiles(values))

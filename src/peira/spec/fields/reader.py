@@ -16,7 +16,7 @@ from peira.core.ids import Json
 from peira.core.registry import nearest, registry
 from peira.errors import Invalid
 from peira.spec.agents import COMMAND, AgentKind, AgentValue, is_kind, read_kind
-from peira.spec.case import Case, as_cases
+from peira.spec.case import Case, as_cases, gathered, with_evaluators
 from peira.spec.constraints import Constraint
 from peira.spec.documents import locate
 from peira.spec.factors import Block, Design, Factor
@@ -75,7 +75,7 @@ class StudyReader:
 
     # Cases
 
-    def case_sets(self, raw: Any) -> dict[str, tuple[Case, ...]]:
+    def case_sets(self, raw: Any) -> dict[str, Sequence[Case]]:
         """The sets of cases by label; a sole set has the label ""."""
         if raw is None:
             self.problems.append("cases: is missing")
@@ -89,31 +89,34 @@ class StudyReader:
             str(label): self.case_set(str(label), given, f"cases.{label}") for label, given in raw.items()
         }
 
-    def case_set(self, label: str, raw: Any, path: str) -> tuple[Case, ...]:
+    def case_set(self, label: str, raw: Any, path: str) -> Sequence[Case]:
         """One set of cases: from a list, a file or a query."""
         before = len(self.problems)
+        cases: Sequence[Case]
         if isinstance(raw, (str, Path)):
             cases = self.attempt(path, self._from_file, label, raw) or ()
         elif not isinstance(raw, (list, tuple)) and spec.is_query(raw):
             cases = self.attempt(path, self._from_data, label, raw) or ()
         elif isinstance(raw, Iterable) and not isinstance(raw, (Mapping, bytes)):
-            cases, problems = as_cases(raw, lambda i: f"{path}[{i}]")
+            problems: list[str] = []
+            cases = gathered(as_cases(raw, lambda i: f"{path}[{i}]", problems))
             self.problems += spec.shortened(problems) if problems else ()
         else:
             self.problems.append(f"{path}: must be a list of cases, or the name of a file, not {raw!r}")
             cases = ()
         if not cases and len(self.problems) > before:
             self.broken.add(path)
-        return tuple(self._with_functions(case, path) for case in cases) if _judged(cases) else cases
+        judged = any(with_evaluators(cases))
+        return tuple(self._with_functions(case, path) for case in cases) if judged else cases
 
-    def _from_file(self, label: str, name: str | Path) -> tuple[Case, ...]:
+    def _from_file(self, label: str, name: str | Path) -> Sequence[Case]:
         """The cases of a file."""
         path = locate(name, self.folders).resolve()
         cases = spec.read_cases(path)
         self.sources[label] = path
         return cases
 
-    def _from_data(self, label: str, raw: Any) -> tuple[Case, ...]:
+    def _from_data(self, label: str, raw: Any) -> Sequence[Case]:
         """The cases that a query selects."""
         query: spec.Query = read_value(spec.Query, raw)
         found = spec.ask_for(query, self.folders)
@@ -291,10 +294,6 @@ def _placed(query: spec.Query, folders: Sequence[Path]) -> spec.Query:
     folder = str(locate(query.folder, folders).resolve()) if query.folder else ""
     places = {"file": files} if files else {"folder": folder} if folder else {}
     return query.model_copy(update=places)
-
-
-def _judged(cases: tuple[Case, ...]) -> bool:
-    return any(case.evaluators for case in cases)
 
 
 def _label(raw: Any) -> Any:

@@ -14,7 +14,7 @@ from peira.core.registry import nearest, registry
 from peira.errors import ExpressionError, Invalid
 from peira.spec.agents import AgentValue, wanted_by
 from peira.spec.aims import OUTPUT_NAMES, TAKEN, TRIAL_NAMES, is_output_name
-from peira.spec.case import case_ids
+from peira.spec.case import repeated_ids, with_evaluators
 from peira.spec.constraints import Constraint
 from peira.spec.factors import Design
 from peira.spec.plugins import as_evaluator, name_of
@@ -71,10 +71,7 @@ def _cases(study: Study, names: _Names) -> Iterator[str]:
         path = f"cases.{label}" if label else "cases"
         if not cases and path not in names.broken:
             yield f"{path}: there are none"
-        if any(case.id is not None for case in cases):
-            yield from (
-                f"{path}: {n} cases have the id {i!r}" for i, n in Counter(case_ids(cases)).items() if n > 1
-            )
+        yield from (f"{path}: {n} cases have the id {i!r}" for i, n in repeated_ids(cases).items())
 
 
 def _duplicates(path: str, names: Sequence[str]) -> Iterator[str]:
@@ -134,7 +131,7 @@ def _evaluators(study: Study) -> Any:
     yield from _duplicates("evaluators", found)
     for label, cases in study.case_sets.items():
         path = f"cases.{label}" if label else "cases"
-        for i, case in enumerate(cases):
+        for i, case in with_evaluators(cases):
             for given in case.evaluators:
                 try:
                     found.append(as_evaluator(given).name)

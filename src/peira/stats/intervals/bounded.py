@@ -42,7 +42,7 @@ def scale_of(values: Iterable[float]) -> tuple[float, float] | None:
     0 and 1 if all lie between them, 1 and 5 if all are whole numbers from 1 to 5; else, and without values,
     None.
     """
-    data = np.asarray(list(values), dtype=np.float64)
+    data = np.fromiter(values, np.float64)
     if not data.size:
         return None
     least, most = float(data.min()), float(data.max())

@@ -14,6 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
+from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
@@ -27,7 +29,7 @@ from msgspec.structs import asdict
 import peira.stores as stores
 import peira.stores.sqlite as sqlite
 from peira.core.clock import Clock, SystemClock
-from peira.core.codec import CODECS, unpack
+from peira.core.codec import CODECS, in_pieces, unpack
 from peira.core.contracts import (
     CallQuery,
     CallTotals,
@@ -335,13 +337,16 @@ class SqliteStore:
     def _large(self, data: bytes) -> bool:
         if len(data) <= LARGE:
             return False
+        self._write_file(digest_bytes(data), in_pieces(data), len(data))
+        return True
+
+    def _write_file(self, digest: str, pieces: Iterable[bytes | memoryview], size: int) -> None:
         try:
-            self._files.write(digest_bytes(data), data)
+            self._files.write_pieces(digest, pieces, size)
         except OSError as problem:
             raise StoreFault(
                 f"a blob cannot be written ({problem}); what was acknowledged is kept"
             ) from problem
-        return True
 
     def claim(self, run: str, owner: str, classes: Sequence[str], n: int) -> list[Task]:
         taken = self._writer.claim(run, owner, classes, n)
@@ -379,22 +384,39 @@ class SqliteStore:
             self._writer.commit([Op("", (), (data,))]).result()
         return digest_bytes(data)
 
+    def put_pieces(self, pieces: Callable[[], Iterable[bytes]]) -> str:
+        whole, size = sha256(), 0
+        for piece in pieces():
+            whole.update(piece)
+            size += len(piece)
+        if size <= LARGE:
+            return self.put(b"".join(pieces()))
+        self._write_file(digest := whole.hexdigest(), pieces(), size)
+        return digest
+
     def get(self, digest: str) -> bytes:
+        whole = BytesIO()  # whose content is taken without a copy
+        whole.writelines(self.get_pieces(digest))
+        return whole.getvalue()
+
+    def get_pieces(self, digest: str) -> Iterator[bytes]:
         with self._reading():
             row = self._reader.execute(
                 "SELECT codec, data FROM blob WHERE digest = ?", (bytes.fromhex(digest),)
             ).fetchone()
+        whole = sha256()
         try:
-            data = unpack(row[1], row[0]) if row else self._files.read(digest)
+            for piece in [unpack(row[1], row[0])] if row else self._files.read_pieces(digest):
+                whole.update(piece)
+                yield piece
         except FileNotFoundError:
             if digest in self.forgotten():
                 raise NotKept(f"the content with digest {digest[:12]} was not kept (storage)") from None
             raise Unknown(f"no blob {digest} in this store") from None
         except zstandard.ZstdError as problem:
             raise StoreDamaged(f"the bytes of blob {digest} cannot be unpacked: {problem}") from problem
-        if digest_bytes(data) != digest:
+        if whole.hexdigest() != digest:
             raise StoreDamaged(f"the bytes of blob {digest} do not match it")
-        return data
 
     def runs(self, query: RunQuery) -> list[Run]:
         with self._reading():
