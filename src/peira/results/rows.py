@@ -14,6 +14,7 @@ rows in a temporary file, so that trials are read from the store only once.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -34,6 +35,8 @@ from peira.results.trials import Score, TrialResult, failures, named
 
 WHOLE = 2**63
 """Integers of at least this size do not fit into 64 bits."""
+MOST_SHAPES = 1000
+"""Kinds of rows that are remembered."""
 _SIZE = 8
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
@@ -44,6 +47,8 @@ class Spool:
 
     def __init__(self) -> None:
         self._file = TemporaryFile()  # noqa: SIM115 - closed as this is
+        self._whole: dict[tuple[Any, ...], list[str]] = {}
+        """The columns of whole numbers, for each kind of row."""
         self.kinds: dict[str, set[str]] = {}
         """The types seen in each column: bool, int, float, str or json; None fits any."""
         self.rows = 0
@@ -51,14 +56,26 @@ class Spool:
     def keep(self, rows: Iterable[Mapping[str, Json]]) -> Spool:
         """Append rows and record the types of their columns; returns itself."""
         for row in rows:
-            for name, value in row.items():
-                seen = self.kinds.setdefault(name, set())
-                if value is not None:
-                    seen.add(kind_of(value))
+            shape = *row, *map(type, row.values())
+            if (whole := self._whole.get(shape)) is None:
+                if len(self._whole) >= MOST_SHAPES:
+                    self._whole.clear()
+                whole = self._whole[shape] = self._note(row)
+            for name in whole:
+                if not -WHOLE <= row[name] < WHOLE:
+                    self.kinds[name].add(kind_of(row[name]))
             data = _encode(row)
             self._file.write(len(data).to_bytes(_SIZE, "little") + data)
             self.rows += 1
         return self
+
+    def _note(self, row: Mapping[str, Json]) -> list[str]:
+        """Record the types of a row's columns; returns those of whole numbers, which may be too large."""
+        for name, value in row.items():
+            seen = self.kinds.setdefault(name, set())
+            if value is not None:
+                seen.add(kind_of(value))
+        return [name for name, value in row.items() if isinstance(value, int)]
 
     def __iter__(self) -> Iterator[dict[str, Json]]:
         return (row for group in self.groups(1, 1) for row in group)
@@ -265,17 +282,24 @@ def write_csv(trials: Iterable[TrialResult], run: str, path: Path) -> None:
     with Spool() as spool, path.open("w", newline="", encoding="utf-8") as file:
         names = columns(spool.keep(flat(trial, run) for trial in trials).kinds)
         file.write(line(names))
-        file.writelines(line([text(row.get(name)) for name in names]) for row in spool)
+        file.writelines(line(list(map(text, map(row.get, names)))) for row in spool)
+
+
+EMPTY = '""'
+_special = re.compile('["\r\n]').search
 
 
 def line(cells: Sequence[str | None]) -> str:
     """One line of CSV; None is an empty cell, an empty text a quoted one."""
-    return ",".join(["" if cell is None else _quoted(cell) for cell in cells]) + "\r\n"
+    plain = ",".join(["" if cell is None else cell or EMPTY for cell in cells])
+    if plain.count(",") >= len(cells) or _special(plain):  # looked at once, and not cell by cell
+        return ",".join(["" if cell is None else _quoted(cell) for cell in cells]) + "\r\n"
+    return plain + "\r\n"
 
 
 def _quoted(cell: str) -> str:
     """A cell, quoted if necessary."""
-    plain = cell and not any(mark in cell for mark in ',"\r\n')
+    plain = cell and "," not in cell and not _special(cell)
     return cell if plain else '"' + cell.replace('"', '""') + '"'
 
 
