@@ -57,6 +57,7 @@ def test_what_is_needed_as_before_is_ordered(
     assert ordered(wall_time([Load("generate", need, models)], 8))
 
 
+@example(0.0, 1.0, (model("x"),), Assumptions(calls=1.2e-07))
 @given(st.floats(0, 1e5), st.floats(1, 1e4), priced, said)
 def test_what_is_assumed_is_ordered_and_in_proportion(
     characters: float, n: float, models: Sequence[NamedModel], said: Assumptions
@@ -66,7 +67,9 @@ def test_what_is_assumed_is_ordered_and_in_proportion(
         amount, double = getattr(once, name), getattr(twice, name)
         assert ordered(amount)
         assert (amount is None) == (double is None)
-        assert amount is None or double.expected == pytest.approx(2 * amount.expected)
+        # Whole tokens are priced, also where less than one is needed.
+        rounded = 3e-6 if name == "cost" else 0.0
+        assert amount is None or double.expected == pytest.approx(2 * amount.expected, abs=rounded)
 
 
 @given(finished, st.floats(1, 1e4), said)
