@@ -171,13 +171,9 @@ class RunDriver:
             for runner, workers in {id(pool[0]): pool for pool in runners.values()}.values():
                 if not self._stopped:
                     classes = tuple(reversed([cls for cls in runners if runners[cls][0] is runner]))
-                    runner.start(self._queue(classes, runner, workers), workers)
+                    runner.start(ClassQueue(self._execution, classes, runner, workers // SPARE), workers)
                     self._pools.append((runner, classes, workers))
                     self._growing += [runner] if isinstance(runner, GrowingRunner) else []
-
-    def _queue(self, classes: Sequence[str], runner: Runner, workers: int) -> ClassQueue:
-        """What so many workers of a runner take their attempts from."""
-        return ClassQueue(self._execution, classes, runner, workers // SPARE)
 
     def _watch(self) -> None:
         execution, clock = self._execution, self._execution.context.clock

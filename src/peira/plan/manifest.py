@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -58,16 +58,9 @@ def _imported(file: str, loaded: LoadedModules) -> Iterator[str]:
     for module in loaded.of(file).values():
         for value in list(vars(module).values()):
             where = getattr(value, "__file__", None) if isinstance(value, ModuleType) else None
-            own = own_file(value) if where is None else own_file(_At(where))
+            own = own_file(value if where is None else SimpleNamespace(file=where))
             if own is not None:
                 yield str(Path(own).resolve())
-
-
-class _At:
-    """An object with a file attribute, as `own_file` expects."""
-
-    def __init__(self, file: str) -> None:
-        self.file = file
 
 
 # The manifest

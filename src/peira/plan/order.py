@@ -157,7 +157,8 @@ Sequences = tuple[tuple[int, ...], ...]
 
 def in_order(layout: Layout) -> Iterator[int]:
     """The indices of all planned trials in run order."""
-    return _spread(_without_anchors(layout), layout)
+    others = _without_anchors(layout)
+    return _spread(others, layout) if layout.anchors else others
 
 
 def _without_anchors(layout: Layout) -> Iterator[int]:
@@ -330,7 +331,7 @@ def _period(layout: Layout, period: int, repeat: int) -> Iterator[int]:
 
 def _spread(order: Iterator[int], layout: Layout) -> Iterator[int]:
     """The trials with the anchors evenly distributed among them, one first and one last."""
-    anchors = [i for i in layout.indexes() if i >= layout.anchored] if layout.anchors else []
+    anchors = [i for i in layout.indexes() if i >= layout.anchored]
     if not anchors:
         yield from order
         return

@@ -12,6 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from peira.core.ids import Json, canonical
@@ -47,9 +48,8 @@ MEASURES: Mapping[str, Callable[[TrialResult], float | None]] = {
 """Measures that every trial has: seconds, and US dollars; None if unknown."""
 
 
-def _no_units() -> array[int]:
-    """Where the units of trials are kept: as their hashes (see `stats.inputs.hashed`), and not as texts."""
-    return array("q")
+_no_units: Callable[[], array[int]] = partial(array, "q")
+"""Where the units of trials are kept: as their hashes (see `stats.inputs.hashed`), and not as texts."""
 
 
 @dataclass

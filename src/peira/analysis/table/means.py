@@ -76,6 +76,8 @@ def _span(low: float | None, high: float | None) -> str:
 
 MOST_CATEGORIES = 12
 """The number of categories of a text score that get rows of their own."""
+ENDS = State.exhausted, State.cancelled, State.in_doubt
+"""How trials end of which a table has the numbers, beside those that failed."""
 OTHER = "(other)"
 """The label of all rarer categories together."""
 
@@ -150,11 +152,11 @@ def _part(name: str, evaluator: str, groups: Groups) -> ScorePart:
 def _rows(group: Group, shown: Sequence[ScorePart], level: float, way: str) -> Iterator[TableRow]:
     """The rows of a group, one per score part and category; without scores, the counts alone."""
     if not shown:
-        n, cases, ends = group.succeeded, _distinct(group.units), _ends(group)
+        _, cases = coded(group.units, len(group.units))
+        n, ends = group.succeeded, [group.ends[state] for state in ENDS]
         counts = n, cases, group.failed, group.trials - n - group.failed - sum(ends)
-        yield TableRow(
-            group.labels, None, None, None, None, *counts, "", group.no_answer, 0, *ends, group.refused
-        )
+        others = group.no_answer, 0, *ends, group.refused
+        yield TableRow(group.labels, None, None, None, None, *counts, "", *others)
     for part in shown:
         across = group.numbers[part.name].across if part.name in group.numbers else []
         for title, values, units in _samples(part, group):
@@ -203,7 +205,7 @@ def _row(
 ) -> TableRow:
     """The table row of one part in one group."""
     failed = group.failed + group.failed_scores[part.evaluator]
-    undecided, ends = group.no_verdicts[part.evaluator], _ends(group)
+    undecided, ends = group.no_verdicts[part.evaluator], [group.ends[state] for state in ENDS]
     unscored = group.trials - len(values) - failed - undecided - sum(ends)
     others = group.no_answer, undecided, *ends, group.refused
     if not values:
@@ -216,19 +218,9 @@ def _row(
         if both
         else mean_by(way, values, units, level, limits)
     )
-    mean, cases = (found.mean, found.low, found.high), _distinct(units)
-    counts = found.n, cases, failed, unscored
+    _, cases = coded(units, len(units))
+    mean, counts = (found.mean, found.low, found.high), (found.n, cases, failed, unscored)
     return TableRow(group.labels, title, *mean, *counts, found.method, *others)
-
-
-def _distinct(units: Sequence[int]) -> int:
-    """The number of different units."""
-    return coded(units, len(units))[1]
-
-
-def _ends(group: Group) -> tuple[int, int, int]:
-    """The numbers of trials that are exhausted, cancelled and in doubt."""
-    return group.ends[State.exhausted], group.ends[State.cancelled], group.ends[State.in_doubt]
 
 
 def _two_way_mean(

@@ -169,7 +169,7 @@ class Table(ResultValue):
     def _shown(self) -> list[Column]:
         """The columns that some row needs, in order of `place`."""
         needed = [column for column in COLUMNS if any(map(column.needs, self.body))]
-        return sorted(needed, key=lambda column: column.place)
+        return sorted(needed, key=attrgetter("place"))
 
     def _grid(self, views: list[ColumnView]) -> TextGrid:
         """The header and cells of these column views."""

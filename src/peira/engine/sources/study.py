@@ -113,7 +113,7 @@ class StudySource:
         if isinstance(work := offer.work, TransformWork):
             if ended.state is not State.succeeded:
                 return []
-            scores = self._scores(work.place, work.trial, work.output, self._output(ended))
+            scores = self._scores(work.place, work.trial, work.output, StoredOutput(ended, self._store))
             self._list(work.place, work.trial, work.output.result, scores)
             return scores
         place = self._at_hand.pop(offer.spec.id, None)
@@ -122,7 +122,7 @@ class StudySource:
         if ended.state is not State.succeeded:
             self._list(place, offer.spec.id, ended.result, ())
             return []
-        output = self._output(ended)
+        output = StoredOutput(ended, self._store)
         if self._plan.transform is None:
             scores = self._scores(place, offer.spec.id, output, output)
             self._list(place, offer.spec.id, ended.result, scores)
@@ -163,10 +163,6 @@ class StudySource:
         for one in self._unsuccessful.values():
             counts.update(one)
         return Unsuccessful(tuple(sorted(self._unsuccessful)), dict(counts))
-
-    def _output(self, ended: Ended) -> StoredOutput:
-        """The output of an ended task."""
-        return StoredOutput(ended, self._store)
 
     def _answer(self, place: Place, trial: str, output: StoredOutput) -> list[Offer]:
         """The offer of the transform of an output; none if it is not needed in this run."""

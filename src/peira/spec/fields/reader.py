@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,7 +59,7 @@ class StudyReader:
             fields["transform"] = self.attempt("transform", self._transform, raw["transform"])
         fields["evaluators"] = self.evaluators(raw.get("evaluators"), "evaluators")
         parts = _PARTS | {
-            field.name: _one(field.kind) if field.shape == "table" else _many(field.kind)
+            field.name: partial(_one if field.shape == "table" else _many, field.kind)
             for field in fields_of(study)
             if field.kind is not None and field.name not in _PARTS
         }
@@ -300,12 +301,12 @@ def _label(raw: Any) -> Any:
     return next((raw[key] for key in ("name", "id") if key in raw), "") if isinstance(raw, Mapping) else ""
 
 
-def _one(kind: type[Value]) -> Callable[[StudyReader, Any, str], Any]:
-    return lambda reader, raw, path: reader.attempt(path, read_value, kind, raw)
+def _one(kind: type[Value], reader: StudyReader, raw: Any, path: str) -> Any:
+    return reader.attempt(path, read_value, kind, raw)
 
 
-def _many(kind: type[Value]) -> Callable[[StudyReader, Any, str], Any]:
-    return lambda reader, raw, path: reader.several(raw, path, kind)
+def _many(kind: type[Value], reader: StudyReader, raw: Any, path: str) -> Any:
+    return reader.several(raw, path, kind)
 
 
 _PARTS: dict[str, Callable[[StudyReader, Any, str], Any]] = {

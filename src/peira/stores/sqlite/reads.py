@@ -219,12 +219,12 @@ def history(db: apsw.Connection) -> Iterator[Record]:
         yield Record(run_id(run), at - place(run, 0), _moment(when), decode_event(body))
 
 
-def active(db: apsw.Connection) -> list[Task]:
-    return waiting(db, (1, 4))
+ACTIVE, WAITING = (1, 4), (2,)
+"""The codes of states of tasks that have begun and not ended: those under way, and those that wait."""
 
 
-def waiting(db: apsw.Connection, states: tuple[int, ...] = (2,)) -> list[Task]:
-    """Tasks that have begun and not ended, oldest first: those in these states."""
+def begun(db: apsw.Connection, states: tuple[int, ...]) -> list[Task]:
+    """The tasks in these states, of those that have begun and not ended, oldest first."""
     run_id, which = _run_ids(db), ", ".join(map(str, states))
     rows = db.execute(
         f"SELECT {TASK} FROM task INDEXED BY task_active "

@@ -242,11 +242,6 @@ def migrate(db: apsw.Connection, version: int = len(MIGRATIONS)) -> None:
             db.execute(f"PRAGMA user_version = {numbers[-1] + 1}")
 
 
-def outdated(db: apsw.Connection) -> bool:
-    """Whether the tables are those of an older version."""
-    return check(db) < len(MIGRATIONS)
-
-
 def empty() -> apsw.Connection:
     """Empty tables in memory."""
     db = apsw.Connection(":memory:")

@@ -195,7 +195,7 @@ class SqliteStore:
             )
         self._reader = self._connect(create=False)
         deadline = time.monotonic() + MIGRATION
-        while schema.outdated(self._reader):
+        while schema.check(self._reader) < len(schema.MIGRATIONS):
             self._reader.close()
             self._migrate(deadline)
             self._reader = self._connect(create=False)
@@ -432,11 +432,11 @@ class SqliteStore:
 
     def active(self) -> list[Task]:
         with self._reading():
-            return reads.active(self._reader)
+            return reads.begun(self._reader, reads.ACTIVE)
 
     def waiting(self) -> list[Task]:
         with self._reading():
-            return reads.waiting(self._reader)
+            return reads.begun(self._reader, reads.WAITING)
 
     def jobs(self, query: JobQuery) -> list[Task]:
         with self._reading():
