@@ -57,12 +57,13 @@ MOMENT = "<!-- how much was done depends on the moment -->"
 MODEL = "<!-- asks a real model: written by `make docs`, not compared -->"
 """Above a block: executed only when the page is written."""
 
+DURATION = r"\b\d+(?:\.\d+)? (?:s|min|h)\b"
 VOLATILE = re.compile(
     r"(?P<id>\b[0-9a-f]{12,64}\b)"
     r"|(?<=process )(?P<process>\d+)"
     r"|(?P<moment>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+Z?)?|\b\d\d:\d\d:\d\d\.\d{3}\b)"
     r"|(?P<rate>\b[\d,.]+/s\b)"
-    r"|(?P<took>\b\d+(\.\d+)? (s|min|h)\b)"
+    rf"|(?P<took>{DURATION}(?: \({DURATION} to {DURATION}\))?)"
     r"|(?P<size>\b[\d,]+ bytes\b)"
     r"|(?P<temporary>/tmp/[\w./-]+)"
 )
@@ -111,9 +112,9 @@ def _block(found: re.Match[str], text: str) -> Block:
 def plain(text: str, moment: bool = False) -> str:
     """What two executions of an example have in common.
 
-    Ids, process numbers, times, durations, rates, sizes and temporary folders are replaced by their kind;
-    runs of blanks, which align columns of these, by two; lines of progress, which come every few seconds, are
-    left out.
+    Ids, process numbers, times, durations (also with their range), rates, sizes and temporary folders are
+    replaced by their kind; runs of blanks, which align columns of these, by two; lines of progress, which
+    come every few seconds, are left out.
     """
     text = VOLATILE.sub(lambda found: f"<{found.lastgroup}>", PROGRESS.sub("", text))
     lines = [re.sub(r" {2,}", "  ", line).rstrip() for line in text.splitlines()]
