@@ -153,7 +153,7 @@ def _end(measured: Measured, demand: Bound, level: float) -> _End:
     for yes/no answers of single trials Clopper and Pearson's), with lost trials at the worst value. Time and
     cost have Student's t with their skewness in full, and no bound if trials are lost.
     """
-    known = [one for one in measured.observations if one.value is not None]
+    known = measured.known
     lost = [one.trial.unit for one in measured.observations if one.value is None]
     values = [one.value for one in known if one.value is not None]
     units = [one.trial.unit for one in known]

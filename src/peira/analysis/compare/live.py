@@ -196,7 +196,7 @@ def _contrast(
     """The difference of two levels, with what is known of lost jobs beside it."""
     weights = _weights(pair, arms, len(live.arms))
     one, two = pair
-    observed = [seen for seen in measured.observations if seen.value is not None]
+    observed = measured.known
     among = observed if live.assign != "all" else _whole(observed, weights, live)
     mean = _sequence(among, measured.ends, live, weights, wish.level)
     now = mean.now()

@@ -73,7 +73,7 @@ def mixed(
         raise Invalid(f"random: a {kind} model has cases as its only random effect; take a linear one")
     measured = measure(trials, score)
     notes = (*measured.remarks("effects", tested=False), *notes)
-    known = [one for one in measured.observations if one.value is not None]
+    known = measured.known
     every = names_of([one.trial for one in known])
     check_names(names, every, ())
     check_names(random, groupable([one.trial for one in known]), ())

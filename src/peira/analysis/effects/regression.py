@@ -274,7 +274,7 @@ class CaseMeans:
 def table_of(measured: Measured) -> CaseMeans:
     """The case means of a measure; lost values are left out."""
     context, places = Contexts(), dict[bytes, int]()
-    seen = [one for one in measured.observations if one.value is not None]
+    seen = measured.known
     conditions = [places.setdefault(context.of(one.trial), len(places)) for one in seen]
     cases, _ = coded(hashed(one.trial.case_id for one in seen), len(seen))
     cells, n = coded(cases * max(1, len(places)) + np.array(conditions, np.intp), len(seen))

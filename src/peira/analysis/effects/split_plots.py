@@ -150,7 +150,7 @@ def strata(
     measured = measure(trials, score)
     every = names_of([one.trial for one in measured.observations])
     check_names(names, every, ())
-    known = [one for one in measured.observations if one.value is not None]
+    known = measured.known
     runs = _runs(known)
     if reason := _impossible(known, runs):
         return Strata(measured.name, notes=(reason, *_lost(measured), *notes))

@@ -246,7 +246,7 @@ def rows_of(measured: Measured) -> SurfaceData:
     table = table_of(measured)
     if table.groups > 1 or not len(table.values):
         return SurfaceData(table.values, table.trials, table.units)
-    known = [one for one in measured.observations if one.value is not None]
+    known = measured.known
     values = np.array([one.value for one in known], dtype=np.float64)
     return SurfaceData(values, tuple(one.trial for one in known), np.zeros(len(known), dtype=np.intp))
 

@@ -54,6 +54,11 @@ class Measured:
         return None if self.metric and found != (0.0, 1.0) else found
 
     @property
+    def known(self) -> list[Observation]:
+        """The observations that have a value."""
+        return [one for one in self.observations if one.value is not None]
+
+    @property
     def lost(self) -> int:
         """The number of lost trials."""
         return sum(one.value is None for one in self.observations)

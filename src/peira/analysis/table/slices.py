@@ -69,7 +69,7 @@ def slices(
     With fewer than three slices nothing is pooled. Raises Unknown for an unknown name.
     """
     measured = measure(trials, score)
-    seen = [one for one in measured.observations if one.value is not None]
+    seen = measured.known
     check_names([by], groupable(one.trial for one in measured.observations), ())
     groups: dict[LabelKey, list[Observation]] = {}
     for one in seen:
@@ -102,7 +102,7 @@ def declared_slices(
     Membership is in the metadata of the trials. After them come the slices that cases themselves name.
     """
     measured = measure(trials, score)
-    seen = [one for one in measured.observations if one.value is not None]
+    seen = measured.known
     groups = {name: [one for one in seen if one.trial.metadata.get(name) is True] for name in names}
     for one in seen:
         if one.trial.slice is not None:

@@ -56,7 +56,7 @@ def convergence(
 
 def _by_case(measured: Measured, factor: str, levels: tuple[str, str], order: Iterable[str]) -> list[float]:
     """One value per unit of evidence, in the order in which units first appear in the order of trials."""
-    seen = [one for one in measured.observations if one.value is not None]
+    seen = measured.known
     values = np.fromiter((one.value for one in seen), np.float64, len(seen))
     codes, n = coded(hashed(one.trial.unit for one in seen), len(seen))
     first = np.full(n, len(seen))
@@ -140,18 +140,19 @@ def _bin(group: Sequence[tuple[float, float, tuple[str, str]]], level: float) ->
 
 def heat_map(measured: Measured, labels: ConditionLabels) -> HeatMap | None:
     """The means of cases by condition, hardest first; with very many cases, an even selection."""
-    context, names = Contexts(), dict[bytes, str]()
-    seen = [one for one in measured.observations if one.value is not None]
+    context, places = Contexts(), dict[bytes, int]()
+    names, columns = list[str](), list[int]()
+    seen = measured.known
     for one in seen:
         key = context.of(one.trial)
-        if key not in names:
-            names[key] = labels.short(one.trial)
-    places = {key: place for place, key in enumerate(names)}
+        if key not in places:
+            places[key] = len(places)
+            names.append(labels.short(one.trial))
+        columns.append(places[key])
     cases, n = coded(hashed(one.trial.case_id for one in seen), len(seen))
     if n < 2:
         return None
-    columns = np.fromiter((places[context.of(one.trial)] for one in seen), np.intp, len(seen))
-    cells, codes = np.unique(cases * len(names) + columns, return_inverse=True)
+    cells, codes = np.unique(cases * len(names) + np.array(columns, np.intp), return_inverse=True)
     values = np.fromiter((one.value for one in seen), np.float64, len(seen))
     means = _means(codes, values, len(cells))
     order = np.argsort(_means(cells // len(names), means, n), kind="stable")
@@ -159,7 +160,7 @@ def heat_map(measured: Measured, labels: ConditionLabels) -> HeatMap | None:
     found = dict(zip(cells.tolist(), means.tolist(), strict=True))
     rows = [tuple(found.get(case * len(names) + at) for at in range(len(names))) for case in kept]
     shown = [seen[at].trial.case_id for at in np.unique(cases, return_index=True)[1][kept]]
-    return HeatMap(tuple(shown), tuple(names.values()), tuple(rows), n - len(kept))
+    return HeatMap(tuple(shown), tuple(names), tuple(rows), n - len(kept))
 
 
 # Distributions
@@ -189,7 +190,7 @@ def distributions(
 
 def _case_spreads(measured: Measured, labels: ConditionLabels) -> Distribution | None:
     """The distribution of a score over cases, each by the mean of its repeats."""
-    seen = [one for one in measured.observations if one.value is not None]
+    seen = measured.known
     names: dict[str, int] = {}
     columns = [names.setdefault(labels.short(one.trial), len(names)) for one in seen]
     cases, _ = coded(hashed(one.trial.case_id for one in seen), len(seen))
